@@ -1,0 +1,54 @@
+"""The only module that knows what time it is and where randomness comes from.
+
+Everything else is handed a `Clock`, so that a test can replace time and chance.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import Protocol
+
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels or look-alikes: no accidental words
+
+
+class Clock(Protocol):
+    """Time and randomness, injected."""
+
+    def now(self) -> datetime:
+        """The present moment, in UTC."""
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start; never goes back."""
+
+    def random(self) -> random.Random:
+        """The one random source."""
+
+
+class SystemClock:
+    """The machine's own time and randomness."""
+
+    def __init__(self) -> None:
+        self._random = random.SystemRandom()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def random(self) -> random.Random:
+        return self._random
+
+
+def new_uid(clock: Clock) -> str:
+    """A fresh version 4 UUID, from the clock's random source."""
+    return str(uuid.UUID(int=clock.random().getrandbits(128), version=4))
+
+
+def name_suffix(clock: Clock, length: int = 5) -> str:
+    """The random tail of a generated name."""
+    rand = clock.random()
+    return "".join(rand.choice(_SUFFIX_ALPHABET) for _ in range(length))
