@@ -1,0 +1,357 @@
+"""What can go wrong with a request: exceptions that carry the Status object a client receives.
+
+Every error of the API is an `ApiError`. The subclasses exist to be caught; the functions below make them with
+upstream's wording. A resource is told by its group and plural (`"apps", "deployments"`), a kind by its group and kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from kubeloop.api.fields import FieldError, aggregate, quote
+
+MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
+LIST_TOO_OLD: Final = "The resourceVersion for the provided list is too old."
+WATCH_TOO_OLD: Final = "The resourceVersion for the provided watch is too old."
+CONTINUE_TOO_OLD: Final = (
+    "The provided continue parameter is too old to display a consistent list result. "
+    "You can start a new list without the continue parameter."
+)
+CONTINUE_INCONSISTENT: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One reason among those a Status gives in its details."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class Details(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What a Status is about; `kind` holds a plural or a kind, as upstream does."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[Cause, ...] = ()
+    retry_after_seconds: int = 0
+
+
+class ApiError(Exception):
+    """A failed request. On its own: an error without a reason, which upstream answers with code 500."""
+
+    code: int = 500
+    reason: str = ""
+    by_reason: ClassVar[dict[str, type[ApiError]]] = {}
+
+    def __init__(
+        self, message: str, details: Details | None = None, *, code: int | None = None, continue_token: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        self.continue_token = continue_token
+        if code is not None:
+            self.code = code
+
+    def __init_subclass__(cls) -> None:
+        ApiError.by_reason[cls.reason] = cls
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        return self.details.causes if self.details is not None else ()
+
+    @property
+    def retry_after_seconds(self) -> int:
+        return self.details.retry_after_seconds if self.details is not None else 0
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The response headers that belong to this error."""
+        return {"Retry-After": str(self.retry_after_seconds)} if self.retry_after_seconds > 0 else {}
+
+    def status(self) -> dict[str, Any]:
+        """The Status object, its keys in upstream's order and presence."""
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {"continue": self.continue_token} if self.continue_token else {},
+            "status": "Failure",
+        }
+        if self.message:
+            status["message"] = self.message
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details is not None:
+            status["details"] = msgspec.to_builtins(self.details)
+        status["code"] = self.code
+        return status
+
+    def with_details(self, details: Details) -> ApiError:
+        """The same error about something else."""
+        return type(self)(self.message, details, code=self.code, continue_token=self.continue_token)
+
+
+class BadRequest(ApiError):
+    code, reason = 400, "BadRequest"
+
+
+class Unauthorized(ApiError):
+    code, reason = 401, "Unauthorized"
+
+
+class Forbidden(ApiError):
+    code, reason = 403, "Forbidden"
+
+
+class NotFound(ApiError):
+    code, reason = 404, "NotFound"
+
+
+class MethodNotAllowed(ApiError):
+    code, reason = 405, "MethodNotAllowed"
+
+
+class NotAcceptable(ApiError):
+    code, reason = 406, "NotAcceptable"
+
+
+class AlreadyExists(ApiError):
+    code, reason = 409, "AlreadyExists"
+
+
+class Conflict(ApiError):
+    code, reason = 409, "Conflict"
+
+
+class Gone(ApiError):
+    code, reason = 410, "Gone"
+
+
+class Expired(ApiError):
+    """A resource version or continue token that is too old to be served."""
+
+    code, reason = 410, "Expired"
+
+
+class RequestEntityTooLarge(ApiError):
+    code, reason = 413, "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(ApiError):
+    code, reason = 415, "UnsupportedMediaType"
+
+
+class Invalid(ApiError):
+    code, reason = 422, "Invalid"
+
+
+class TooManyRequests(ApiError):
+    code, reason = 429, "TooManyRequests"
+
+
+class InternalError(ApiError):
+    code, reason = 500, "InternalError"
+
+
+class ServerTimeout(ApiError):
+    """The operation didn't happen; the client should try again."""
+
+    code, reason = 500, "ServerTimeout"
+
+
+class StoreReadError(ApiError):
+    code, reason = 500, "StoreReadError"
+
+
+class ServiceUnavailable(ApiError):
+    code, reason = 503, "ServiceUnavailable"
+
+
+class Timeout(ApiError):
+    """The operation took too long; it may still happen."""
+
+    code, reason = 504, "Timeout"
+
+
+def from_status(status: Mapping[str, Any]) -> ApiError:
+    """The error that a received Status object stands for."""
+    details = status.get("details")
+    cls = ApiError.by_reason.get(status.get("reason", ""), ApiError)
+    return cls(
+        status.get("message", ""),
+        None if details is None else msgspec.convert(details, Details),
+        code=status.get("code") or None,
+        continue_token=(status.get("metadata") or {}).get("continue", ""),
+    )
+
+
+def qualified(group: str, name: str) -> str:
+    """A plural or kind with its group: `deployments.apps`, `pods`."""
+    return f"{name}.{group}" if group else name
+
+
+def _about(group: str, kind: str, name: str = "", causes: Iterable[Cause] = (), retry_after_seconds: int = 0) -> Details:
+    return Details(name, group, kind, causes=tuple(causes), retry_after_seconds=retry_after_seconds)
+
+
+def not_found(group: str, resource: str, name: str) -> NotFound:
+    return NotFound(f"{qualified(group, resource)} {quote(name)} not found", _about(group, resource, name))
+
+
+def already_exists(group: str, resource: str, name: str) -> AlreadyExists:
+    return AlreadyExists(f"{qualified(group, resource)} {quote(name)} already exists", _about(group, resource, name))
+
+
+def generate_name_conflict(group: str, resource: str, name: str, retry_after_seconds: int = 1) -> AlreadyExists:
+    message = (
+        f"{qualified(group, resource)} {quote(name)} already exists, "
+        "the server was not able to generate a unique name for the object"
+    )
+    return AlreadyExists(message, _about(group, resource, name, retry_after_seconds=retry_after_seconds))
+
+
+def conflict(group: str, resource: str, name: str, why: str = MODIFIED) -> Conflict:
+    message = f"Operation cannot be fulfilled on {qualified(group, resource)} {quote(name)}: {why}"
+    return Conflict(message, _about(group, resource, name))
+
+
+def apply_conflict(message: str, causes: Iterable[Cause]) -> Conflict:
+    return Conflict(message, Details(causes=tuple(causes)))
+
+
+def forbidden(group: str, resource: str, name: str, why: str, causes: Iterable[Cause] = ()) -> Forbidden:
+    """Not allowed; without a resource (a path such as /metrics) the message names none."""
+    if not (group or resource):
+        subject = ""
+    elif not name:
+        subject = f"{qualified(group, resource)} is "
+    else:
+        subject = f"{qualified(group, resource)} {quote(name)} is "
+    return Forbidden(f"{subject}forbidden: {why}", _about(group, resource, name, causes))
+
+
+def unauthorized(message: str = "Unauthorized") -> Unauthorized:
+    return Unauthorized(message)
+
+
+def bad_request(message: str) -> BadRequest:
+    return BadRequest(message)
+
+
+def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Invalid:
+    """An object that fails validation; causes list every error, the message each text once."""
+    causes = tuple(Cause(error.type.value, error.body(), error.field) for error in errors)
+    message = f"{qualified(group, kind)} {quote(name)} is invalid"
+    if errors:
+        message = f"{message}: {aggregate(error.message() for error in errors)}"
+    return Invalid(message, _about(group, kind, name, causes))
+
+
+def method_not_supported(group: str, resource: str, action: str) -> MethodNotAllowed:
+    message = f"{action} is not supported on resources of kind {quote(qualified(group, resource))}"
+    return MethodNotAllowed(message, _about(group, resource))
+
+
+def not_acceptable(accepted: Iterable[str], converting_to: str = "") -> NotAcceptable:
+    """No media type in common; `converting_to` names the form (such as Table) that was asked for."""
+    when = f" when converting to {converting_to}" if converting_to else ""
+    return NotAcceptable(f"only the following media types are accepted{when}: {', '.join(accepted)}")
+
+
+def unsupported_media_type(accepted: Iterable[str]) -> UnsupportedMediaType:
+    return UnsupportedMediaType(
+        f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    )
+
+
+def gone(message: str) -> Gone:
+    return Gone(message)
+
+
+def expired(message: str = LIST_TOO_OLD, continue_token: str = "") -> Expired:
+    return Expired(message, continue_token=continue_token)
+
+
+def too_old_resource_version(requested: int, oldest: int) -> Expired:
+    return Expired(f"too old resource version: {requested} ({oldest})")
+
+
+def timeout(message: str, retry_after_seconds: int = 0) -> Timeout:
+    return Timeout(f"Timeout: {message}", Details(retry_after_seconds=retry_after_seconds))
+
+
+def too_large_resource_version(requested: int, current: int, retry_after_seconds: int = 0) -> Timeout:
+    cause = Cause("ResourceVersionTooLarge", "Too large resource version")
+    return Timeout(
+        f"Timeout: Too large resource version: {requested}, current: {current}",
+        Details(causes=(cause,), retry_after_seconds=retry_after_seconds),
+    )
+
+
+def server_timeout(group: str, resource: str, operation: str, retry_after_seconds: int = 0) -> ServerTimeout:
+    message = (
+        f"The {operation} operation against {qualified(group, resource)} "
+        "could not be completed at this time, please try again."
+    )
+    return ServerTimeout(message, _about(group, resource, operation, retry_after_seconds=retry_after_seconds))
+
+
+def too_many_requests(message: str, retry_after_seconds: int = 0, causes: Iterable[Cause] = ()) -> TooManyRequests:
+    return TooManyRequests(message, Details(causes=tuple(causes), retry_after_seconds=retry_after_seconds))
+
+
+def request_entity_too_large(message: str) -> RequestEntityTooLarge:
+    return RequestEntityTooLarge(f"Request entity too large: {message}")
+
+
+def internal_error(message: str) -> InternalError:
+    return InternalError(f"Internal error occurred: {message}", Details(causes=(Cause(message=message),)))
+
+
+def service_unavailable(message: str) -> ServiceUnavailable:
+    return ServiceUnavailable(message)
+
+
+_GENERIC: Final[Mapping[int, tuple[type[ApiError], str]]] = {
+    400: (BadRequest, "the server rejected our request for an unknown reason"),
+    401: (Unauthorized, "the server has asked for the client to provide credentials"),
+    404: (NotFound, "the server could not find the requested resource"),
+    405: (MethodNotAllowed, "the server does not allow this method on the requested resource"),
+    406: (NotAcceptable, "the server was unable to respond with a content type that the client supports"),
+    409: (Conflict, "the server reported a conflict"),
+    422: (Invalid, "the server rejected our request due to an error in our request"),
+    429: (TooManyRequests, "the server has received too many requests and has asked us to try again later"),
+    503: (ServiceUnavailable, "the server is currently unable to handle the request"),
+    504: (
+        Timeout,
+        "the server was unable to return a response in the time allotted, but may still be processing the request",
+    ),
+}
+
+
+def generic(code: int, server_message: str = "", retry_after_seconds: int = 0) -> ApiError:
+    """An answer about no object in particular, known by its code alone."""
+    details = Details(retry_after_seconds=retry_after_seconds)
+    if code == 403:
+        return Forbidden(server_message, details)
+    if code == 415:
+        return UnsupportedMediaType(server_message, details)
+    if code in _GENERIC:
+        cls, message = _GENERIC[code]
+        return cls(message, details)
+    if code >= 500:
+        message = f"an error on the server ({quote(server_message)}) has prevented the request from succeeding"
+        return InternalError(message, details, code=code)
+    message = f"the server responded with the status code {code} but did not return more information"
+    return ApiError(message, details, code=code)

@@ -1,0 +1,233 @@
+"""Where in an object something is wrong, and what: field paths and field errors in upstream's wording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+
+class Path(msgspec.Struct, frozen=True, gc=False):
+    """A place in an object, as a chain of steps back to its root.
+
+    A step is one small allocation, and text is made only when a path is shown, so validators can pass paths freely.
+    """
+
+    step: str | int
+    parent: Path | None = None
+    subscript: bool = False
+
+    def child(self, *names: str) -> Path:
+        """The field below, through each of the names in turn."""
+        path = self
+        for name in names:
+            path = Path(name, path)
+        return path
+
+    def index(self, index: int) -> Path:
+        """The list item at an index."""
+        return Path(index, self, True)
+
+    def key(self, key: str) -> Path:
+        """The map entry of a key, or the list item that a key names."""
+        return Path(key, self, True)
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        at: Path | None = self
+        while at is not None:
+            if at.subscript or at.step == "":
+                parts.append(f"[{at.step}]")
+            else:
+                parts.append(str(at.step) if at.parent is None else f".{at.step}")
+            at = at.parent
+        return "".join(reversed(parts))
+
+
+class ErrorType(Enum):
+    """What kind of field error it is; the value is the reason that a Status cause carries."""
+
+    NOT_FOUND = "FieldValueNotFound"
+    REQUIRED = "FieldValueRequired"
+    DUPLICATE = "FieldValueDuplicate"
+    INVALID = "FieldValueInvalid"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    FORBIDDEN = "FieldValueForbidden"
+    TOO_LONG = "FieldValueTooLong"
+    TOO_SHORT = "FieldValueTooShort"
+    TOO_MANY = "FieldValueTooMany"
+    TOO_FEW = "FieldValueTooFew"
+    TYPE_INVALID = "FieldValueTypeInvalid"
+    INTERNAL = "InternalError"
+
+
+_TITLES: Final = {
+    ErrorType.NOT_FOUND: "Not found",
+    ErrorType.REQUIRED: "Required value",
+    ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.INVALID: "Invalid value",
+    ErrorType.NOT_SUPPORTED: "Unsupported value",
+    ErrorType.FORBIDDEN: "Forbidden",
+    ErrorType.TOO_LONG: "Too long",
+    ErrorType.TOO_SHORT: "Too short",
+    ErrorType.TOO_MANY: "Too many",
+    ErrorType.TOO_FEW: "Too few",
+    ErrorType.TYPE_INVALID: "Invalid value",
+    ErrorType.INTERNAL: "Internal error",
+}
+
+
+class _Omitted(Enum):
+    """Stands for a value that is deliberately not shown (None is a value: it shows as null)."""
+
+    OMITTED = 0
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """One thing wrong at one place of an object."""
+
+    type: ErrorType
+    path: Path | None
+    value: Any = _Omitted.OMITTED
+    detail: str = ""
+
+    @property
+    def field(self) -> str:
+        """The path as text; upstream shows a missing path as `<nil>`."""
+        return "<nil>" if self.path is None else str(self.path)
+
+    def body(self) -> str:
+        """What is wrong, without where: the message of a Status cause."""
+        text = _TITLES[self.type]
+        if self.value is not _Omitted.OMITTED:
+            text = f"{text}: {shown(self.value)}"
+        return f"{text}: {self.detail}" if self.detail else text
+
+    def message(self) -> str:
+        """Where and what: the text that ends up in an Invalid status' message."""
+        return f"{self.field}: {self.body()}"
+
+    __str__ = message
+
+
+FieldErrors = list[FieldError]
+
+
+def required(path: Path | None, detail: str = "") -> FieldError:
+    return FieldError(ErrorType.REQUIRED, path, detail=detail)
+
+
+def invalid(path: Path | None, value: Any, detail: str) -> FieldError:
+    return FieldError(ErrorType.INVALID, path, value, detail)
+
+
+def type_invalid(path: Path | None, value: Any, detail: str) -> FieldError:
+    return FieldError(ErrorType.TYPE_INVALID, path, value, detail)
+
+
+def duplicate(path: Path | None, value: Any) -> FieldError:
+    return FieldError(ErrorType.DUPLICATE, path, value)
+
+
+def not_found(path: Path | None, value: Any) -> FieldError:
+    return FieldError(ErrorType.NOT_FOUND, path, value)
+
+
+def forbidden(path: Path | None, detail: str) -> FieldError:
+    return FieldError(ErrorType.FORBIDDEN, path, detail=detail)
+
+
+def internal(path: Path | None, detail: str) -> FieldError:
+    return FieldError(ErrorType.INTERNAL, path, detail=detail)
+
+
+def not_supported(path: Path | None, value: Any, supported: Iterable[str]) -> FieldError:
+    """A value outside an enumeration; a set of supported values is shown sorted, a sequence in its own order."""
+    ordered = sorted(supported) if isinstance(supported, Set) else supported
+    quoted = ", ".join(quote(one) for one in ordered)
+    return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {quoted}" if quoted else "")
+
+
+def too_long(path: Path | None, max_bytes: int) -> FieldError:
+    """Too many bytes; a negative limit says so without a number. The value itself is never repeated."""
+    detail = f"may not be more than {_counted(max_bytes, 'byte')}" if max_bytes >= 0 else "value is too long"
+    return FieldError(ErrorType.TOO_LONG, path, detail=detail)
+
+
+def too_long_characters(path: Path | None, max_characters: int) -> FieldError:
+    return FieldError(
+        ErrorType.TOO_LONG, path, detail=f"may not be more than {_counted(max_characters, 'character')}"
+    )
+
+
+def too_short(path: Path | None, min_characters: int) -> FieldError:
+    return FieldError(ErrorType.TOO_SHORT, path, detail=f"must be at least {_counted(min_characters, 'character')}")
+
+
+def too_many(path: Path | None, actual: int, maximum: int) -> FieldError:
+    """Too many items; a negative actual count is left out, a negative maximum says so without a number."""
+    detail = f"must have at most {_counted(maximum, 'item')}" if maximum >= 0 else "has too many items"
+    return FieldError(ErrorType.TOO_MANY, path, actual if actual >= 0 else _Omitted.OMITTED, detail)
+
+
+def too_few(path: Path | None, actual: int, minimum: int) -> FieldError:
+    return FieldError(ErrorType.TOO_FEW, path, actual, f"must have at least {_counted(minimum, 'item')}")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def aggregate(messages: Iterable[str]) -> str:
+    """Several messages as one: each once, in brackets when more than one remains."""
+    unique = list(dict.fromkeys(messages))
+    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
+
+
+_ESCAPES: Final = {
+    '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
+}  # fmt: skip
+
+
+def quote(text: str) -> str:
+    """Text in double quotes with Go's escapes (its %q verb)."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x20 or code == 0x7F:
+        return f"\\x{code:02x}"
+    if 0xD800 <= code <= 0xDFFF:
+        return "\\ufffd"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+# Go's JSON encoder escapes these so that its output can stand inside HTML and JavaScript.
+_HTML_SAFE: Final = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+
+
+def shown(value: Any) -> str:
+    """A refused value as an error message shows it: text quoted, numbers plain, anything else as compact JSON."""
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, float):
+        return _shown_float(value)
+    encoded = msgspec.json.encode(value, enc_hook=str, order="deterministic")
+    return encoded.decode().translate(_HTML_SAFE)
+
+
+def _shown_float(value: float) -> str:
+    if value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
+    return repr(value)
