@@ -16,6 +16,8 @@ from kubeloop.api.times import normalize_micro_time, normalize_time
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+# Free-form JSON that is absent; never encoded, because it is the default of its fields.
+NO_JSON = msgspec.Raw(b"")
 
 
 class Quantity(str):
@@ -64,3 +66,8 @@ def decode_hook(kind: type, value: Any) -> Any:
 
 def always_null() -> None:
     """Default of a field that upstream writes even when it is nil: a factory, so that `omit_defaults` keeps it."""
+
+
+def null_json() -> msgspec.Raw:
+    """The same for free-form JSON."""
+    return msgspec.Raw(b"null")

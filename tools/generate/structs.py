@@ -110,7 +110,7 @@ def _field(name: str, field_name: str, prop: Mapping[str, Any], facts: Facts, wi
         return _line(field_name, kind + " | None", nullable) if always or pointer else _line(field_name, kind, "default=()")
     if kind.startswith("Mapping"):
         return _line(field_name, kind + " | None", nullable) if always or pointer else _line(field_name, kind, "default_factory=dict")
-    if pointer:
+    if pointer and kind != "Raw":
         return _line(field_name, kind + " | None", nullable)
     if kind in _ZERO:
         zero = _ZERO[kind]
@@ -119,7 +119,9 @@ def _field(name: str, field_name: str, prop: Mapping[str, Any], facts: Facts, wi
         return _line(field_name, kind, 'default_factory=lambda: wire.Quantity("0")')
     if kind == "wire.Int32 | str" and always:
         return _line(field_name, kind, "default_factory=int")
-    if kind in _NAMED.values() or kind == "Raw":
+    if kind == "Raw":
+        return _line(field_name, kind, "default_factory=wire.null_json" if always else "default=wire.NO_JSON")
+    if kind in _NAMED.values():
         return _line(field_name, kind + " | None", nullable)
     return _line(field_name, kind, f"default_factory={kind}") if always else _line(field_name, kind + " | None", "default=None")
 

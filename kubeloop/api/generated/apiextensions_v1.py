@@ -82,7 +82,7 @@ class CustomResourceSubresourceScale(Struct, frozen=True, kw_only=True, omit_def
     status_replicas_path: str = msgspec.field(default_factory=str, name="statusReplicasPath")
 
 class CustomResourceSubresources(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    status: Raw | None = None
+    status: Raw = wire.NO_JSON
     scale: CustomResourceSubresourceScale | None = None
 
 class CustomResourceValidation(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -95,22 +95,22 @@ class ExternalDocumentation(Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class JSONSchemaProps(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     ref: str | None = msgspec.field(default=None, name="$ref")
     schema: str = msgspec.field(default="", name="$schema")
-    additional_items: Raw | None = msgspec.field(default=None, name="additionalItems")
-    additional_properties: Raw | None = msgspec.field(default=None, name="additionalProperties")
+    additional_items: Raw = msgspec.field(default=wire.NO_JSON, name="additionalItems")
+    additional_properties: Raw = msgspec.field(default=wire.NO_JSON, name="additionalProperties")
     all_of: tuple[JSONSchemaProps, ...] = msgspec.field(default=(), name="allOf")
     any_of: tuple[JSONSchemaProps, ...] = msgspec.field(default=(), name="anyOf")
-    default: Raw | None = None
+    default: Raw = wire.NO_JSON
     definitions: Mapping[str, JSONSchemaProps] = msgspec.field(default_factory=dict)
     dependencies: Mapping[str, Raw] = msgspec.field(default_factory=dict)
     description: str = ""
     enum: tuple[Raw, ...] = ()
-    example: Raw | None = None
+    example: Raw = wire.NO_JSON
     exclusive_maximum: bool = msgspec.field(default=False, name="exclusiveMaximum")
     exclusive_minimum: bool = msgspec.field(default=False, name="exclusiveMinimum")
     external_docs: ExternalDocumentation | None = msgspec.field(default=None, name="externalDocs")
     format: str = ""
     id: str = ""
-    items: Raw | None = None
+    items: Raw = wire.NO_JSON
     max_items: wire.Int64 | None = msgspec.field(default=None, name="maxItems")
     max_length: wire.Int64 | None = msgspec.field(default=None, name="maxLength")
     max_properties: wire.Int64 | None = msgspec.field(default=None, name="maxProperties")

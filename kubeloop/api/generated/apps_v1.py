@@ -15,7 +15,7 @@ class ControllerRevision(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     kind: str = msgspec.field(default_factory=lambda: "ControllerRevision")
     api_version: str = msgspec.field(default_factory=lambda: "apps/v1", name="apiVersion")
     metadata: meta_v1.ObjectMeta = msgspec.field(default_factory=meta_v1.ObjectMeta)
-    data: Raw | None = msgspec.field(default_factory=wire.always_null)
+    data: Raw = msgspec.field(default_factory=wire.null_json)
     revision: wire.Int64 = msgspec.field(default_factory=int)
 
 class ControllerRevisionList(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

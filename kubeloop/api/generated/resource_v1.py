@@ -13,7 +13,7 @@ from kubeloop.api.generated import meta_v1
 
 class AllocatedDeviceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     conditions: tuple[meta_v1.Condition, ...] | None = msgspec.field(default_factory=wire.always_null)
-    data: Raw | None = None
+    data: Raw = wire.NO_JSON
     device: str = msgspec.field(default_factory=str)
     driver: str = msgspec.field(default_factory=str)
     network_data: NetworkDeviceData | None = msgspec.field(default=None, name="networkData")
@@ -228,7 +228,7 @@ class NodeAllocatableResource(Struct, frozen=True, kw_only=True, omit_defaults=T
 
 class OpaqueDeviceConfiguration(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     driver: str = msgspec.field(default_factory=str)
-    parameters: Raw | None = msgspec.field(default_factory=wire.always_null)
+    parameters: Raw = msgspec.field(default_factory=wire.null_json)
 
 class ResourceClaimSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     devices: DeviceClaim = msgspec.field(default_factory=DeviceClaim)

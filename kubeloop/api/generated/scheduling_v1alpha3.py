@@ -13,8 +13,8 @@ class TopologyConstraint(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     key: str = ""
 
 class WorkloadPodGroupDisruptionMode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    all: Raw | None = None
-    single: Raw | None = None
+    all: Raw = wire.NO_JSON
+    single: Raw = wire.NO_JSON
 
 class WorkloadPodGroupGangSchedulingPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     min_count: wire.Int32 = msgspec.field(default=0, name="minCount")
@@ -28,5 +28,5 @@ class WorkloadPodGroupSchedulingConstraints(Struct, frozen=True, kw_only=True, o
     topology: tuple[TopologyConstraint, ...] = ()
 
 class WorkloadPodGroupSchedulingPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    basic: Raw | None = None
+    basic: Raw = wire.NO_JSON
     gang: WorkloadPodGroupGangSchedulingPolicy | None = None

@@ -1,0 +1,36 @@
+"""Between wire bytes and structs: one decoder a type, one encoder for all."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from kubeloop.api import wire
+
+T = TypeVar("T")
+
+_ENCODER = msgspec.json.Encoder(enc_hook=str)  # quantities and times are strings of a named type
+
+encode = _ENCODER.encode
+force_setattr = msgspec.structs.force_setattr
+
+
+@cache
+def decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """The decoder of a struct class; unknown fields are skipped."""
+    return msgspec.json.Decoder(kind, dec_hook=wire.decode_hook)
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    return decoder_of(kind).decode(data)
+
+
+def to_plain(obj: Any) -> Any:
+    """An object as plain dicts and lists, as it stands on the wire."""
+    return msgspec.json.decode(encode(obj))
+
+
+def from_plain(value: Any, kind: type[T]) -> T:
+    return decode(encode(value), kind)
