@@ -18,7 +18,7 @@ _NAMED = {
     "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": "wire.MicroTime",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "wire.Int32 | str",
 }
-_WORDS = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
+_WORDS = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+[0-9]*(?![a-z0-9])|[A-Z]?[a-z0-9]+")
 # The resource version leads, so that the API server can stamp it into encoded bytes at a known place.
 _LEADING = ("kind", "apiVersion", "resourceVersion", "metadata", "spec", "status")
 

@@ -86,7 +86,7 @@ class CustomResourceSubresources(Struct, frozen=True, kw_only=True, omit_default
     scale: CustomResourceSubresourceScale | None = None
 
 class CustomResourceValidation(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    open_apiv_3_schema: JSONSchemaProps | None = msgspec.field(default=None, name="openAPIV3Schema")
+    open_apiv3_schema: JSONSchemaProps | None = msgspec.field(default=None, name="openAPIV3Schema")
 
 class ExternalDocumentation(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     description: str = ""

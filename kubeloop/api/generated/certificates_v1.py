@@ -70,7 +70,7 @@ class PodCertificateRequestSpec(Struct, frozen=True, kw_only=True, omit_defaults
     service_account_name: str = msgspec.field(default_factory=str, name="serviceAccountName")
     service_account_uid: str = msgspec.field(default_factory=str, name="serviceAccountUID")
     signer_name: str = msgspec.field(default_factory=str, name="signerName")
-    stub_pkcs_10_request: bytes = msgspec.field(default_factory=bytes, name="stubPKCS10Request")
+    stub_pkcs10_request: bytes = msgspec.field(default_factory=bytes, name="stubPKCS10Request")
     unverified_user_annotations: Mapping[str, str] = msgspec.field(default_factory=dict, name="unverifiedUserAnnotations")
 
 class PodCertificateRequestStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

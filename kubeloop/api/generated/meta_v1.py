@@ -96,7 +96,7 @@ class ListMeta(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 class ManagedFieldsEntry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     api_version: str = msgspec.field(default="", name="apiVersion")
     fields_type: str = msgspec.field(default="", name="fieldsType")
-    fields_v_1: Raw = msgspec.field(default=wire.NO_JSON, name="fieldsV1")
+    fields_v1: Raw = msgspec.field(default=wire.NO_JSON, name="fieldsV1")
     manager: str = ""
     operation: str = ""
     subresource: str = ""
