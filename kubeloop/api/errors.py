@@ -46,6 +46,13 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     causes: tuple[Cause, ...] = ()
     retry_after_seconds: int = 0
 
+    def plain(self) -> dict[str, Any]:
+        """As JSON would have it: only what is set, and lists for tuples."""
+        details: dict[str, Any] = msgspec.to_builtins(self)
+        if self.causes:
+            details["causes"] = list(details["causes"])
+        return details
+
 
 class ApiError(Exception):
     """A failed request. On its own: an error without a reason, which upstream answers with code 500."""
@@ -93,7 +100,7 @@ class ApiError(Exception):
         if self.reason:
             status["reason"] = self.reason
         if self.details is not None:
-            status["details"] = msgspec.to_builtins(self.details)
+            status["details"] = self.details.plain()
         status["code"] = self.code
         return status
 
@@ -201,7 +208,9 @@ def qualified(group: str, name: str) -> str:
     return f"{name}.{group}" if group else name
 
 
-def _about(group: str, kind: str, name: str = "", causes: Iterable[Cause] = (), retry_after_seconds: int = 0) -> Details:
+def _about(
+    group: str, kind: str, name: str = "", causes: Iterable[Cause] = (), retry_after_seconds: int = 0
+) -> Details:
     return Details(name, group, kind, causes=tuple(causes), retry_after_seconds=retry_after_seconds)
 
 

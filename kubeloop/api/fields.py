@@ -157,9 +157,7 @@ def too_long(path: Path | None, max_bytes: int) -> FieldError:
 
 
 def too_long_characters(path: Path | None, max_characters: int) -> FieldError:
-    return FieldError(
-        ErrorType.TOO_LONG, path, detail=f"may not be more than {_counted(max_characters, 'character')}"
-    )
+    return FieldError(ErrorType.TOO_LONG, path, detail=f"may not be more than {_counted(max_characters, 'character')}")
 
 
 def too_short(path: Path | None, min_characters: int) -> FieldError:

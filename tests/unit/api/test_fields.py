@@ -1,0 +1,101 @@
+"""Field paths and field errors read exactly as upstream's."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeloop.api import fields
+from kubeloop.api.fields import FieldError, Path
+
+SPEC = Path("spec")
+
+
+def test_a_path_shows_fields_indexes_and_keys() -> None:
+    path = SPEC.child("template", "spec").child("containers").index(0).child("limits").key("cpu")
+    assert str(path) == "spec.template.spec.containers[0].limits[cpu]"
+
+
+def test_an_empty_step_shows_as_brackets() -> None:
+    assert str(Path("")) == "[]"
+    assert str(SPEC.key("")) == "spec[]"
+
+
+def test_paths_grow_without_changing_their_parents() -> None:
+    SPEC.child("a")
+    assert str(SPEC) == "spec"
+    assert SPEC.child("a") == Path("spec").child("a")
+
+
+class Inner(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    host_ports: tuple[int, ...] = ()
+    labels: dict[str, str] = {}
+    name: str = ""
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (fields.required(SPEC), "spec: Required value"),
+        (fields.required(SPEC, "pick one"), "spec: Required value: pick one"),
+        (fields.invalid(SPEC, "a\nb", "no"), 'spec: Invalid value: "a\\nb": no'),
+        (fields.invalid(SPEC, -1, "no"), "spec: Invalid value: -1: no"),
+        (fields.invalid(SPEC, True, "no"), "spec: Invalid value: true: no"),
+        (fields.invalid(SPEC, 1.5, "no"), "spec: Invalid value: 1.5: no"),
+        (fields.invalid(SPEC, 2.0, "no"), "spec: Invalid value: 2: no"),
+        (fields.invalid(SPEC, None, "no"), "spec: Invalid value: null: no"),
+        (fields.invalid(SPEC, {"b": "<", "a": [1, "é"]}, "no"), 'spec: Invalid value: {"a":[1,"é"],"b":"\\u003c"}: no'),
+        (
+            fields.invalid(SPEC, Inner((80,), {"z": "1", "a": "2"}, "n"), "no"),
+            'spec: Invalid value: {"hostPorts":[80],"labels":{"a":"2","z":"1"},"name":"n"}: no',
+        ),
+        (fields.type_invalid(SPEC, "x", "must be an integer"), 'spec: Invalid value: "x": must be an integer'),
+        (fields.duplicate(SPEC, "x"), 'spec: Duplicate value: "x"'),
+        (fields.not_found(SPEC, "x"), 'spec: Not found: "x"'),
+        (fields.forbidden(SPEC, "not now"), "spec: Forbidden: not now"),
+        (fields.internal(SPEC, "oh"), "spec: Internal error: oh"),
+        (fields.too_long(SPEC, 253), "spec: Too long: may not be more than 253 bytes"),
+        (fields.too_long(SPEC, 1), "spec: Too long: may not be more than 1 byte"),
+        (fields.too_long(SPEC, -1), "spec: Too long: value is too long"),
+        (fields.too_long_characters(SPEC, 5), "spec: Too long: may not be more than 5 characters"),
+        (fields.too_short(SPEC, 1), "spec: Too short: must be at least 1 character"),
+        (fields.too_many(SPEC, 17, 16), "spec: Too many: 17: must have at most 16 items"),
+        (fields.too_many(SPEC, -1, -1), "spec: Too many: has too many items"),
+        (fields.too_few(SPEC, 0, 1), "spec: Too few: 0: must have at least 1 item"),
+        (fields.required(None), "<nil>: Required value"),
+    ],
+)
+def test_each_error_reads_as_upstream_words_it(error: FieldError, message: str) -> None:
+    assert error.message() == message
+
+
+def test_supported_values_keep_a_lists_order_and_sort_a_set() -> None:
+    listed = fields.not_supported(SPEC, "x", ["b", "<empty>", "a"])
+    assert listed.body() == 'Unsupported value: "x": supported values: "b", "<empty>", "a"'
+    assert fields.not_supported(SPEC, "x", {"b", "a"}).body() == 'Unsupported value: "x": supported values: "a", "b"'
+    assert fields.not_supported(SPEC, "x", ()).body() == 'Unsupported value: "x"'
+
+
+def test_messages_aggregate_once_each_and_in_brackets_when_several() -> None:
+    assert fields.aggregate(["a", "a"]) == "a"
+    assert fields.aggregate(["a", "b", "a"]) == "[a, b]"
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("plain é 日", '"plain é 日"'),
+        ('"\\', '"\\"\\\\"'),
+        ("\a\b\f\n\r\t\v", '"\\a\\b\\f\\n\\r\\t\\v"'),
+        ("\x00\x7f", '"\\x00\\x7f"'),
+        ("\x80\u2028\U000e0001", '"\\u0080\\u2028\\U000e0001"'),
+        ("\ud800", '"\\ufffd"'),
+    ],
+)
+def test_text_is_quoted_with_gos_escapes(text: str, quoted: str) -> None:
+    assert fields.quote(text) == quoted
+
+
+@given(st.text())
+def test_quoted_text_is_always_printable(text: str) -> None:
+    assert fields.quote(text).isprintable()
