@@ -1,0 +1,32 @@
+"""The HTTP/1.1 server under the API server; it knows connections and bytes, nothing of Kubernetes.
+
+socket → reading (llhttp, limits) → handler(Request)            one at a time, in order
+                                        │ Response | StreamResponse | HijackResponse
+socket ← outbox (cork, slices, pauses) ← head, compression, stream
+"""
+
+from kubeloop.apiserver.http.limits import Hooks, Limits
+from kubeloop.apiserver.http.messages import (
+    Handler,
+    HijackResponse,
+    Request,
+    Response,
+    StreamResponse,
+    frame,
+)
+from kubeloop.apiserver.http.server import Server, serve
+from kubeloop.apiserver.http.stream import Stream
+
+__all__ = [
+    "Handler",
+    "HijackResponse",
+    "Hooks",
+    "Limits",
+    "Request",
+    "Response",
+    "Server",
+    "Stream",
+    "StreamResponse",
+    "frame",
+    "serve",
+]
