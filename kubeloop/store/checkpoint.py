@@ -1,0 +1,65 @@
+"""Moves the write-ahead log into the main file without holding up the writer."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from threading import Event, Thread
+
+from kubeloop.store import sqlite_file
+
+CHECKPOINT_BYTES = 32 * 1024 * 1024  # enough to write each hot page once for many commits, little enough to replay
+_COMMIT_BYTES = 2 * sqlite_file.PAGE_SIZE  # pages that a commit touches beside its values
+
+
+class Checkpointer:
+    """Two steps: a thread copies nearly everything while commits go on, then the writer the small rest.
+
+    Only when nothing is left to copy does SQLite start the write-ahead log from its beginning
+    again, and a thread beside a busy writer would never get there alone.
+    """
+
+    def __init__(self, path: str, writer: sqlite3.Connection) -> None:
+        self._path = path
+        self._writer = writer
+        self._written = 0
+        self._wanted = Event()
+        self._copied = Event()
+        self._closing = False
+        self._thread: Thread | None = None
+
+    def written(self, value_bytes: int) -> None:
+        """Called by the writer after each commit."""
+        self._written += value_bytes + _COMMIT_BYTES
+        if self._copied.is_set():
+            self._copied.clear()
+            _checkpoint(self._writer)
+        elif self._written > CHECKPOINT_BYTES:
+            self._written = 0
+            self._wanted.set()
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="store-checkpoint", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._closing = True
+            self._wanted.set()
+            self._thread.join()
+
+    def _run(self) -> None:
+        connection = sqlite_file.connect(self._path)
+        while self._next_wish():
+            _checkpoint(connection)
+            self._copied.set()
+        connection.close()
+
+    def _next_wish(self) -> bool:
+        self._wanted.wait()
+        self._wanted.clear()
+        return not self._closing
+
+
+def _checkpoint(connection: sqlite3.Connection) -> None:
+    with suppress(sqlite3.Error):  # the log only stays longer; a disk that fails is told by the next commit
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()

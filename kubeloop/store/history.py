@@ -1,0 +1,82 @@
+"""The events since the last compaction, bounded by the bytes that they alone keep alive."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from kubeloop.store.base import Event, Record
+
+EVENT_OVERHEAD_BYTES = 200  # an event, its record and their slot, beside key and value
+TRIM_TO = 7 / 8  # trim in steps, so that a full history does not compact at every single batch
+
+
+class History:
+    """Invariant: holds every event after `compact_revision`, in revision order, and no other."""
+
+    def __init__(self, compact_revision: int, limit_bytes: int) -> None:
+        self.compact_revision = compact_revision
+        self._limit_bytes = limit_bytes
+        self._events: deque[Event] = deque()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def extend(self, events: Sequence[Event]) -> None:
+        self._events.extend(events)
+        self._bytes += sum(map(_footprint, events))
+
+    def since(self, revision: int, prefix: str = "") -> list[Event]:
+        """Events after a revision in order. Costs as much as there is to return, not the whole history."""
+        found = []
+        for event in reversed(self._events):
+            if event.revision <= revision:
+                break
+            if event.key.startswith(prefix):
+                found.append(event)
+        found.reverse()
+        return found
+
+    def undo(self, revision: int, prefix: str = "") -> dict[str, Record | None]:
+        """For each key changed after a revision: what it was then (None: it did not exist)."""
+        return {event.key: event.previous for event in reversed(self.since(revision, prefix))}
+
+    def excess_revision(self) -> int:
+        """Where to compact to get well below the byte limit; 0 when there is room."""
+        if self._bytes <= self._limit_bytes:
+            return 0
+        excess = self._bytes - self._limit_bytes * TRIM_TO
+        for event in self._events:
+            excess -= _footprint(event)
+            if excess <= 0:
+                return event.revision
+        return self._events[-1].revision
+
+    def forget(self, revision: int) -> list[int]:
+        """Drop events up to a revision; returns the log's revisions that nobody needs any more.
+
+        In the order of the events, so that a value is never forgotten after its own deletion: a
+        log that is cut off half-way through removing them would bring the value back.
+        """
+        garbage: list[int] = []
+        while self._events and self._events[0].revision <= revision:
+            event = self._events.popleft()
+            self._bytes -= _footprint(event)
+            garbage.extend(superseded_by(event))
+        self.compact_revision = max(revision, self.compact_revision)
+        return garbage
+
+
+def superseded_by(event: Event) -> Iterable[int]:
+    """The log's revisions that only mattered for history before this event."""
+    if event.previous is not None:
+        yield event.previous.mod_revision
+    if event.record is None:
+        yield event.revision
+
+
+def _footprint(event: Event) -> int:
+    """A replaced value lives on in its successor's event; the newest one lives anyway."""
+    replaced = 0 if event.previous is None else len(event.previous.value)
+    return EVENT_OVERHEAD_BYTES + len(event.key) + replaced

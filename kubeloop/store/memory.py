@@ -1,0 +1,32 @@
+"""The store that forgets when the process ends: for tests, simulations and throw-away planes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubeloop.store.base import Event
+from kubeloop.store.engine import DEFAULT_HISTORY_BYTES, LoggedStore
+from kubeloop.store.log import Appended, LoadedLog
+
+
+class MemoryStore(LoggedStore):
+    """Commits on the next turn of the event loop, without threads: same calls, same revisions."""
+
+    def __init__(self, *, history_bytes: int = DEFAULT_HISTORY_BYTES) -> None:
+        super().__init__(_NoLog(), history_bytes)
+
+
+class _NoLog:
+    """Everything is as durable as it will ever be."""
+
+    async def open(self) -> LoadedLog:
+        return LoadedLog()
+
+    def append(self, events: Sequence[Event], after: int, appended: Appended) -> None:
+        appended(None)
+
+    def compact(self, revision: int, garbage: Sequence[int]) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,225 @@
+"""The SQLite file: its schema, and how rows are written, read back and checked.
+
+    log(revision, prior, created, key, value, crc)   one row a revision; value NULL means deleted
+    meta(name, value)                                schema, compact_revision, cluster_id
+
+`prior` is the revision of the row before, so that a missing row shows; `created` is the
+revision that made the key; `crc` covers all the others, so that a changed bit shows. Rows up
+to `compact_revision` are there only if they are a key's current value, or if compaction has
+not come to remove them yet. The view `current` is for people with the sqlite3 shell.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
+from zlib import crc32
+
+from kubeloop.store.base import EMPTY_REVISION, Event, Record
+from kubeloop.store.errors import StoreCorrupt, StoreError
+from kubeloop.store.history import superseded_by
+from kubeloop.store.log import LoadedLog
+
+SCHEMA_VERSION = 1
+PAGE_SIZE = 32768
+_COLUMNS = 6
+_ROWS_A_STATEMENT = 32766 // _COLUMNS  # SQLite's limit of parameters in one statement
+_ROWS_A_FETCH = 1000
+
+Row: TypeAlias = tuple[int, int, int, str, bytes | None, int]
+
+_SCHEMA = """
+CREATE TABLE log (
+    revision INTEGER PRIMARY KEY,
+    prior INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    value BLOB,
+    crc INTEGER NOT NULL
+);
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE VIEW current AS
+    SELECT key, max(revision) AS revision, created, CAST(value AS TEXT) AS value
+    FROM log GROUP BY key HAVING value IS NOT NULL;
+"""
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """A connection in autocommit mode to an existing file, set up as every user of it must be."""
+    uri = f"file:{_uri_quoted(path)}?mode=rw"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=512)
+    try:
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def create(path: str, content: LoadedLog) -> None:
+    """Write a whole new file beside its place, and move it there only when it is complete.
+
+    So a file under the final name is never half-made: if it is empty or lacks its tables, it is damaged.
+    """
+    unfinished = f"{path}.new"
+    _remove_if_there(unfinished)
+    connection = sqlite3.connect(unfinished, isolation_level=None)
+    try:
+        connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.executescript(f"BEGIN;{_SCHEMA}")
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", _meta_of(content).items())
+        insert_rows(connection, list(_rows_of(content)))
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode=WAL")
+    finally:
+        connection.close()
+    os.rename(unfinished, path)
+    _sync_folder(path)
+
+
+def rows_for(events: Iterable[Event], after: int) -> list[Row]:
+    """A batch as rows; `after` is the revision of the row before them."""
+    rows = []
+    for event in events:
+        if (kept := event.record or event.previous) is None:
+            raise StoreError(f"revision {event.revision} neither writes nor deletes anything")
+        value = None if event.record is None else event.record.value
+        rows.append(_row(event.revision, after, kept.create_revision, event.key, value))
+        after = event.revision
+    return rows
+
+
+def insert_rows(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """As few statements as can be: each one costs a hand-over of the interpreter lock."""
+    for start in range(0, len(rows), _ROWS_A_STATEMENT):
+        part = rows[start : start + _ROWS_A_STATEMENT]
+        values = ",".join(["(?,?,?,?,?,?)"] * len(part))
+        connection.execute(f"INSERT INTO log VALUES {values}", [field for row in part for field in row])
+
+
+def delete_rows(connection: sqlite3.Connection, revisions: Sequence[int]) -> None:
+    if revisions:
+        connection.execute(f"DELETE FROM log WHERE revision IN ({','.join(['?'] * len(revisions))})", revisions)
+
+
+def remember_compaction(connection: sqlite3.Connection, revision: int) -> None:
+    connection.execute("UPDATE meta SET value = ? WHERE name = 'compact_revision'", (revision,))
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing, for more than one statement."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite has rolled some failures back by itself
+            connection.execute("ROLLBACK")
+        raise
+
+
+def fits_one_statement(rows: Sequence[Row]) -> bool:
+    """A single statement is its own transaction."""
+    return len(rows) <= _ROWS_A_STATEMENT
+
+
+def read_meta(connection: sqlite3.Connection) -> LoadedLog:
+    """A log without its content, once it is certain that this is a store that we understand."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not {"log", "meta"} <= tables:
+        raise StoreCorrupt("it is a database, but not one of this store (its tables are missing)")
+    meta = dict(connection.execute("SELECT name, value FROM meta"))
+    schema, compacted, cluster_id = (meta.get(name) for name in ("schema", "compact_revision", "cluster_id"))
+    if not isinstance(schema, int) or not isinstance(compacted, int) or not isinstance(cluster_id, str):
+        raise StoreCorrupt("its meta table is incomplete")
+    if schema != SCHEMA_VERSION:
+        raise StoreError(f"its schema is version {schema}, and this program knows version {SCHEMA_VERSION}")
+    return LoadedLog(revision=compacted, compact_revision=compacted, cluster_id=cluster_id)
+
+
+def _meta_of(content: LoadedLog) -> dict[str, int | str]:
+    return {
+        "schema": SCHEMA_VERSION,
+        "compact_revision": content.compact_revision,
+        "cluster_id": content.cluster_id,
+    }
+
+
+def load(connection: sqlite3.Connection) -> tuple[LoadedLog, list[int]]:
+    """Replay all rows, checking each; also returns what an interrupted compaction left to remove."""
+    loaded = read_meta(connection)
+    compact_revision = loaded.compact_revision
+    garbage: list[int] = []
+    last = EMPTY_REVISION
+    for row in _all_rows(connection):
+        revision, prior, created, key, value, _ = row
+        if row != _row(revision, prior, created, key, value):
+            raise StoreCorrupt(f"revision {revision} does not match its checksum")
+        previous = loaded.records.pop(key, None)
+        record = None if value is None else Record(key, value, created, revision)
+        event = Event(revision, key, record, previous)
+        if revision > compact_revision:
+            _check_sequence(event, prior, created, last if last > compact_revision else 0)
+            loaded.events.append(event)
+            loaded.revision = revision
+        else:
+            garbage.extend(superseded_by(event))
+        if record is not None:
+            loaded.records[key] = record
+        last = revision
+    return loaded, garbage
+
+
+def _check_sequence(event: Event, prior: int, created: int, last_kept: int) -> None:
+    """Each row names the one before it; and only a key that is there can be changed or deleted."""
+    if last_kept and prior != last_kept:
+        raise StoreCorrupt(f"revisions between {last_kept} and {event.revision} are missing")
+    expected = event.revision if event.previous is None else event.previous.create_revision
+    if created != expected:
+        raise StoreCorrupt(f"the state before revision {event.revision} is missing")
+
+
+def _all_rows(connection: sqlite3.Connection) -> Iterator[Row]:
+    cursor = connection.execute("SELECT revision, prior, created, key, value, crc FROM log ORDER BY revision")
+    while rows := cursor.fetchmany(_ROWS_A_FETCH):
+        yield from rows
+
+
+def _rows_of(content: LoadedLog) -> Iterator[Row]:
+    last = EMPTY_REVISION
+    for record in sorted(content.records.values(), key=lambda record: record.mod_revision):
+        yield _row(record.mod_revision, last, record.create_revision, record.key, record.value)
+        last = record.mod_revision
+    yield from rows_for(content.events, max(last, content.compact_revision))
+
+
+def _row(revision: int, prior: int, created: int, key: str, value: bytes | None) -> Row:
+    crc = crc32(f"{revision} {prior} {created} {value is None} {key}".encode())
+    if value:
+        crc = crc32(value, crc)
+    return revision, prior, created, key, value, crc
+
+
+def _uri_quoted(path: str) -> str:
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def _remove_if_there(path: str) -> None:
+    for name in (path, f"{path}-journal", f"{path}-wal"):
+        if os.path.exists(name):
+            os.remove(name)
+
+
+def _sync_folder(path: str) -> None:
+    """A rename lasts only once the folder itself is on disk."""
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,166 @@
+"""A log in a SQLite file: one thread that writes, one that checkpoints, neither ever waits for the other.
+
+The event loop hands over batches and goes on; a batch is one multi-row INSERT, which is its own
+transaction and so costs one flush. Rows that compaction no longer needs are deleted in small
+slices that ride along with a batch, or alone when nothing else is to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TypeAlias
+
+from kubeloop.clock import Clock, new_uid
+from kubeloop.store import sqlite_file
+from kubeloop.store.base import Event
+from kubeloop.store.checkpoint import Checkpointer
+from kubeloop.store.errors import StoreCorrupt, StoreError
+from kubeloop.store.filelock import FileLock
+from kubeloop.store.log import Appended, LoadedLog
+
+SLICE_ROWS = 128  # deletes at a time: some milliseconds at worst, when each row is on a page of its own
+
+
+class _Batch:
+    """Rows to append, and whom to tell."""
+
+    def __init__(self, rows: list[sqlite_file.Row], appended: Appended) -> None:
+        self.rows = rows
+        self.appended = appended
+
+
+class _Compaction:
+    """A compaction to remember, and the rows that it makes needless."""
+
+    def __init__(self, revision: int, garbage: Sequence[int]) -> None:
+        self.revision = revision
+        self.garbage = garbage
+
+
+_Job: TypeAlias = _Batch | _Compaction | None  # None: finish
+
+
+class SqliteLog:
+    """Implements `Log`. Everything below `_run` happens on the writer thread."""
+
+    def __init__(self, path: str, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._lock = FileLock(f"{path}.lock")
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._garbage: deque[int] = deque()
+        self._compact_revision = 0  # to be remembered with the next slice; 0: already is
+        self._thread: Thread | None = None
+
+    async def open(self) -> LoadedLog:
+        self._loop = asyncio.get_running_loop()
+        try:
+            loaded = await asyncio.to_thread(self._open)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._thread = Thread(target=self._run, name="store-writer", daemon=True)
+        self._thread.start()
+        return loaded
+
+    def append(self, events: Sequence[Event], after: int, appended: Appended) -> None:
+        # Rows are made here: checksums of long values would make the writer queue for the interpreter lock.
+        self._jobs.put(_Batch(sqlite_file.rows_for(events, after), appended))
+
+    def compact(self, revision: int, garbage: Sequence[int]) -> None:
+        self._jobs.put(_Compaction(revision, garbage))
+
+    async def close(self) -> None:
+        if self._thread is not None:
+            self._jobs.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None
+        self._lock.release()
+
+    def _open(self) -> LoadedLog:
+        try:
+            self._lock.acquire(self._path)
+            if not os.path.exists(self._path):
+                self._create()
+            self._connection = sqlite_file.connect(self._path)
+            try:
+                loaded, garbage = sqlite_file.load(self._connection)
+            except BaseException:
+                self._connection.close()
+                raise
+        except StoreCorrupt as error:
+            raise StoreCorrupt(f"the store {self._path} is damaged: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise _explained(self._path, error) from error
+        except OSError as error:
+            raise StoreError(f"cannot open the store {self._path}: {error.strerror}") from error
+        self._garbage.extend(garbage)
+        self._checkpointer = Checkpointer(self._path, self._connection)
+        return loaded
+
+    def _create(self) -> None:
+        if os.path.exists(f"{self._path}-wal"):
+            raise StoreCorrupt("its main file is gone, but its write-ahead log is there")
+        sqlite_file.create(self._path, LoadedLog(cluster_id=new_uid(self._clock)))
+
+    def _run(self) -> None:
+        while (job := self._next_job()) is not None:
+            if isinstance(job, _Batch):
+                self._append(job)
+                self._checkpointer.written(sum(len(row[4] or b"") for row in job.rows))
+            else:
+                self._garbage.extend(job.garbage)
+                self._compact_revision = job.revision
+        self._checkpointer.close()
+        self._connection.close()  # checkpoints what is left and removes the write-ahead log
+
+    def _next_job(self) -> _Job:
+        while self._garbage or self._compact_revision:
+            try:
+                return self._jobs.get_nowait()
+            except Empty:
+                try:
+                    self._transact([], SLICE_ROWS)
+                except sqlite3.Error:
+                    break  # the next batch tries again, and tells if it cannot
+        return self._jobs.get()
+
+    def _append(self, batch: _Batch) -> None:
+        error: StoreError | None = None
+        try:
+            # More may go than comes, or compaction would never catch up with a busy store.
+            self._transact(batch.rows, max(SLICE_ROWS, 2 * len(batch.rows)))
+        except sqlite3.Error as failure:
+            error = StoreError(f"the store {self._path} could not write: {failure}")
+        except Exception as failure:
+            error = StoreError(f"the store {self._path} failed: {failure!r}")
+        with suppress(RuntimeError):  # the loop was closed without closing the store: nobody is left to be told
+            self._loop.call_soon_threadsafe(batch.appended, error)
+
+    def _transact(self, rows: list[sqlite_file.Row], slice_rows: int) -> None:
+        garbage = [self._garbage[index] for index in range(min(slice_rows, len(self._garbage)))]
+        if not garbage and not self._compact_revision and sqlite_file.fits_one_statement(rows):
+            sqlite_file.insert_rows(self._connection, rows)
+            return
+        with sqlite_file.transaction(self._connection):
+            sqlite_file.insert_rows(self._connection, rows)
+            if self._compact_revision:
+                sqlite_file.remember_compaction(self._connection, self._compact_revision)
+            sqlite_file.delete_rows(self._connection, garbage)
+        self._compact_revision = 0
+        for _ in garbage:
+            self._garbage.popleft()
+
+
+def _explained(path: str, error: sqlite3.DatabaseError) -> StoreError:
+    """SQLite's reason in one sentence, told apart: damaged data, or data that cannot be reached."""
+    if isinstance(error, sqlite3.OperationalError):
+        return StoreError(f"cannot open the store {path}: {error}")
+    return StoreCorrupt(f"the store {path} is damaged: {error}")

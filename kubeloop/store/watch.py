@@ -1,0 +1,68 @@
+"""A subscription turned into an async iterator, with a bound on how much may wait in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from kubeloop.store.base import Event, Subscription
+from kubeloop.store.errors import WatchOverflow
+
+
+class BufferedWatch:
+    """Batches waiting for one consumer. The replayed past is in memory anyway and not counted."""
+
+    def __init__(self, limit: int, on_end: Callable[[BufferedWatch], None]) -> None:
+        self._limit = limit
+        self._on_end = on_end
+        self._batches: deque[tuple[Sequence[Event], int]] = deque()  # each with how much it counts
+        self._waiting_events = 0
+        self._overflowed = False
+        self._ended = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._cancel: Callable[[], None] | None = None
+
+    def attach(self, subscription: Subscription) -> None:
+        """From here on the subscription is the watch's; what is buffered by now was replayed."""
+        self._cancel = subscription.cancel
+
+    def push(self, events: Sequence[Event]) -> None:
+        weight = 0 if self._cancel is None else len(events)
+        self._batches.append((events, weight))
+        self._waiting_events += weight
+        if self._waiting_events > self._limit:
+            self._overflowed = True
+            self.cancel()
+        self._wake()
+
+    def end(self) -> None:
+        """No more will come; what is buffered can still be read."""
+        self._ended = True
+        self._on_end(self)
+        self._wake()
+
+    def cancel(self) -> None:
+        if self._cancel is not None:
+            self._cancel()
+        self._batches.clear()
+        self.end()
+
+    def __aiter__(self) -> AsyncIterator[Sequence[Event]]:
+        return self
+
+    async def __anext__(self) -> Sequence[Event]:
+        while not self._batches:
+            if self._overflowed:
+                raise WatchOverflow(f"more than {self._limit} events waited to be read")
+            if self._ended:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        batch, weight = self._batches.popleft()
+        self._waiting_events -= weight
+        return batch
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

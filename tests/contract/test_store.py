@@ -1,0 +1,472 @@
+"""What every store backend promises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeloop.store import (
+    Compacted,
+    Conflict,
+    Event,
+    FutureRevision,
+    StoreClosed,
+    StoreError,
+    WatchOverflow,
+    open_store,
+)
+from kubeloop.store.engine import LoggedStore
+from kubeloop.store.sqlite import SqliteStore
+
+MakeStore = Callable[..., LoggedStore]
+Scenario = Callable[[LoggedStore], Coroutine[Any, Any, None]]
+
+
+@asynccontextmanager
+async def started(store: LoggedStore) -> AsyncIterator[LoggedStore]:
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def run(store: LoggedStore, scenario: Scenario) -> None:
+    async def main() -> None:
+        async with started(store):
+            await asyncio.wait_for(scenario(store), 30)
+
+    asyncio.run(main())
+
+
+async def put_all(store: LoggedStore, *keys: str) -> None:
+    await asyncio.gather(*(store.write(key, key.encode()) for key in keys))
+
+
+def keys_of(store: LoggedStore, prefix: str = "", **options: Any) -> list[str]:
+    return [record.key for record in store.range(prefix, **options).records]
+
+
+def break_flushes(store: LoggedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def append(events: object, after: object, appended: Callable[[StoreError], None]) -> None:
+        asyncio.get_running_loop().call_soon(appended, StoreError("the disk is full"))
+
+    monkeypatch.setattr(store._log, "append", append)
+
+
+def test_an_empty_store_is_at_revision_one_and_its_first_write_gets_two(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        assert (store.revision, store.compact_revision) == (1, 1)
+        event = await store.write("/a", b"1", 0)
+        assert (event.revision, store.revision) == (2, 2)
+        assert not event.deleted
+
+    run(make_store(), scenario)
+
+
+def test_a_record_keeps_its_create_revision_until_it_is_deleted(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        await store.write("/a", b"1")
+        await store.write("/b", b"1")
+        changed = await store.write("/a", b"2")
+        assert changed.record == store.get("/a")
+        assert changed.record is not None
+        assert (changed.record.create_revision, changed.record.mod_revision) == (2, 4)
+        deleted = await store.write("/a", None)
+        assert deleted.deleted
+        assert deleted.previous == changed.record
+        again = await store.write("/a", b"3")
+        assert again.record is not None
+        assert again.record.create_revision == 6
+
+    run(make_store(), scenario)
+
+
+def test_values_come_back_as_they_were_even_empty_or_binary(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        for value in (b"", b"\x00\xff" * 10, b"x" * 1_000_000):
+            await store.write("/a", value)
+            record = store.get("/a")
+            assert record is not None
+            assert record.value == value
+
+    run(make_store(), scenario)
+
+
+def test_a_write_with_the_wrong_expectation_is_refused_at_the_call(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        await store.write("/a", b"1", 0)
+        for expected in (0, 1, 3):
+            with pytest.raises(Conflict) as caught:
+                store.write("/a", b"2", expected)
+            assert caught.value.current == store.get("/a")
+        with pytest.raises(Conflict):
+            store.write("/b", b"2", 2)
+        with pytest.raises(Conflict):
+            store.write("/b", None)
+        assert store.revision == 2
+        assert (await store.write("/a", None, 2)).revision == 3
+
+    run(make_store(), scenario)
+
+
+def test_compare_and_swap_sees_writes_that_are_not_durable_yet(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        first = store.write("/a", b"1", 0)
+        peeked = store.peek("/a")
+        assert peeked is not None
+        assert peeked.mod_revision == 2
+        assert store.get("/a") is None
+        assert keys_of(store) == []
+        assert store.revision == 1
+        with pytest.raises(Conflict):
+            store.write("/a", b"lost", 0)
+        second = store.write("/a", b"2", 2)
+        third = store.write("/a", None, 3)
+        assert store.peek("/a") is None
+        assert [(await write).revision for write in (first, second, third)] == [2, 3, 4]
+        assert store.get("/a") is None
+
+    run(make_store(), scenario)
+
+
+def test_concurrent_increments_lose_nothing(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        await store.write("/n", b"0")
+
+        async def increment() -> None:
+            record = store.peek("/n")
+            assert record is not None
+            await asyncio.sleep(0)
+            try:
+                await store.write("/n", str(int(record.value) + 1).encode(), record.mod_revision)
+            except Conflict:
+                await increment()
+
+        await asyncio.gather(*(increment() for _ in range(20)))
+        record = store.get("/n")
+        assert record is not None
+        assert record.value == b"20"
+
+    run(make_store(), scenario)
+
+
+def test_a_writer_that_stops_waiting_does_not_undo_its_write(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        abandoned = store.write("/a", b"1")
+        abandoned.cancel()
+        await store.write("/b", b"1")
+        assert keys_of(store) == ["/a", "/b"]
+
+    run(make_store(), scenario)
+
+
+def test_a_range_is_sorted_and_keeps_to_its_prefix(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        await put_all(store, "/pods/b/1", "/pods/a/2", "/podsx", "/pods/a/1", "/nodes/1", "/pods/é")
+        assert keys_of(store, "/pods/") == ["/pods/a/1", "/pods/a/2", "/pods/b/1", "/pods/é"]
+        assert keys_of(store, "/pods/a/") == ["/pods/a/1", "/pods/a/2"]
+        assert keys_of(store, "/none/") == []
+        assert len(keys_of(store, "")) == 6
+
+    run(make_store(), scenario)
+
+
+def test_pages_continue_at_a_fixed_revision_while_others_write(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        names = [f"/k/{number:02}" for number in range(10)]
+        await put_all(store, *names)
+        page = store.range("/k/", limit=4)
+        seen = [record.key for record in page.records]
+        assert (page.more, page.remaining) == (True, 6)
+        await asyncio.gather(
+            store.write("/k/05", None), store.write("/k/055", b"new"), store.write("/k/07", b"changed")
+        )
+        await asyncio.gather(store.write("/k/09", None), store.write("/other", b""), store.write("/k/00", None))
+        assert keys_of(store, "/k/") == [*names[1:5], "/k/055", *names[6:9]]
+        while page.more:
+            before = page.remaining
+            page = store.range("/k/", start_after=seen[-1], limit=4, revision=page.revision)
+            assert page.remaining == before - len(page.records)
+            assert all(record.value == record.key.encode() for record in page.records)
+            seen += [record.key for record in page.records]
+        assert seen == names
+
+    run(make_store(), scenario)
+
+
+def test_a_page_that_ends_exactly_at_the_last_key_says_so(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        await put_all(store, "/k/1", "/k/2", "/l/1")
+        page = store.range("/k/", limit=2)
+        assert (len(page.records), page.more, page.remaining) == (2, False, 0)
+
+    run(make_store(), scenario)
+
+
+def test_a_range_refuses_revisions_that_are_forgotten_or_to_come(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        for value in (b"1", b"2", b"3"):
+            await store.write("/a", value)
+        store.compact(3)
+        assert store.compact_revision == 3
+        assert [record.value for record in store.range("", revision=3).records] == [b"2"]
+        assert [record.value for record in store.range("").records] == [b"3"]
+        with pytest.raises(Compacted) as caught:
+            store.range("", revision=2)
+        assert caught.value.compact_revision == 3
+        with pytest.raises(FutureRevision):
+            store.range("", revision=5)
+        with pytest.raises(FutureRevision):
+            store.compact(5)
+
+    run(make_store(), scenario)
+
+
+def test_compacting_again_to_an_older_revision_changes_nothing(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        await put_all(store, "/a", "/b", "/c")
+        store.compact(3)
+        store.compact(2)
+        assert store.compact_revision == 3
+
+    run(make_store(), scenario)
+
+
+def test_a_subscriber_gets_the_past_then_every_event_once_in_order(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        await put_all(store, "/a/1", "/b/1", "/a/2")
+        seen: list[Event] = []
+        subscription = store.subscribe("/a/", 2, seen.extend)
+        assert [event.revision for event in seen] == [4]
+        for _ in range(5):  # several batches, some of which gather while another is in flight
+            pending = [store.write(f"/a/{number}", b"x") for number in range(3)]
+            await asyncio.sleep(0)
+            pending += [store.write(f"/b/{number}", b"x") for number in range(3)]
+            await asyncio.gather(*pending)
+        subscription.cancel()
+        subscription.cancel()
+        await store.write("/a/1", b"unseen")
+        assert seen == [event for event in store._history.since(2, "/a/") if event.revision < store.revision]
+        revisions = [event.revision for event in seen]
+        assert revisions == sorted(set(revisions))
+        assert len(revisions) == 16
+
+    run(make_store(), scenario)
+
+
+def test_subscribers_are_told_before_the_writer_and_after_the_state_changed(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        order: list[str] = []
+
+        def told(events: Sequence[Event]) -> None:
+            assert store.revision == events[-1].revision
+            assert store.get("/a") == events[-1].record
+            order.append("subscriber")
+
+        store.subscribe("", 1, told)
+        write = store.write("/a", b"1")
+        write.add_done_callback(lambda _: order.append("writer"))
+        await write
+        assert order == ["subscriber", "writer"]
+
+    run(make_store(), scenario)
+
+
+def test_who_subscribes_or_writes_from_within_a_callback_misses_and_doubles_nothing(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        inner: list[int] = []
+        echo: list[asyncio.Future[Event]] = []
+
+        def outer(events: Sequence[Event]) -> None:
+            if not echo:
+                echo.append(store.write("/echo", b""))
+                store.subscribe("", 1, lambda events: inner.extend(event.revision for event in events))
+
+        store.subscribe("", 1, outer)
+        await put_all(store, "/a", "/b")
+        await echo[0]
+        assert inner == [2, 3, 4]
+
+    run(make_store(), scenario)
+
+
+def test_a_failing_subscriber_is_cut_off_and_reported_and_harms_nobody(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        reports: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
+        seen: list[Event] = []
+
+        def broken(events: Sequence[Event]) -> None:
+            raise ZeroDivisionError
+
+        store.subscribe("", 1, broken)
+        store.subscribe("", 1, seen.extend)
+        await store.write("/a", b"1")
+        await store.write("/a", b"2")
+        assert len(seen) == 2
+        assert [type(report["exception"]) for report in reports] == [ZeroDivisionError]
+
+    run(make_store(), scenario)
+
+
+def test_a_subscription_refuses_revisions_that_are_forgotten_or_to_come(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        await put_all(store, "/a", "/b", "/c")
+        store.compact(3)
+        seen: list[Event] = []
+        store.subscribe("", 3, seen.extend)
+        assert [event.revision for event in seen] == [4]
+        with pytest.raises(Compacted):
+            store.subscribe("", 2, seen.extend)
+        with pytest.raises(FutureRevision):
+            store.subscribe("", 5, seen.extend)
+
+    run(make_store(), scenario)
+
+
+def test_a_watch_resumes_where_another_stopped(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        revisions: list[int] = []
+        writes = [store.write(f"/k/{number}", b"") for number in range(5)]
+        while len(revisions) < 10:
+            async for batch in store.watch("/k/", revisions[-1] if revisions else 1):
+                revisions += [event.revision for event in batch]
+                break
+            await asyncio.gather(*writes)
+            writes = [store.write(f"/k/{number}", None) for number in range(5)] if len(revisions) == 5 else writes
+        assert revisions == list(range(2, 12))
+
+    run(make_store(), scenario)
+
+
+def test_a_watch_that_falls_behind_is_cut_off_and_told(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        await put_all(store, "/a", "/b", "/c")
+        watch = store.watch("", 1, buffer=2)
+        assert len(await anext(watch)) == 3  # the replay does not count
+        await put_all(store, "/d", "/e")
+        assert len(await anext(watch)) == 2
+        await put_all(store, "/f", "/g")
+        await put_all(store, "/h")
+        with pytest.raises(WatchOverflow):
+            await anext(watch)
+
+    run(make_store(), scenario)
+
+
+def test_a_watch_ends_when_it_is_cancelled_or_the_store_closes(make_store: MakeStore) -> None:
+    async def main() -> None:
+        async with started(make_store()) as store:
+            cancelled, waiting = store.watch("", 1), store.watch("", 1)
+            cancelled.cancel()
+            assert [batch async for batch in cancelled] == []
+            consumer = asyncio.ensure_future(anext(waiting, None))
+            await asyncio.sleep(0)
+        assert await consumer is None
+
+    asyncio.run(main())
+
+
+def test_history_is_bounded_by_bytes_and_compacts_by_itself(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        for number in range(100):
+            await store.write("/a", bytes(1000))
+            if number == 20:
+                assert store.compact_revision == 1
+        assert store.compact_revision > 50
+        assert store.compact_revision < store.revision - 20
+        with pytest.raises(Compacted):
+            store.watch("", 1)
+
+    run(make_store(history_bytes=50_000), scenario)
+
+
+def test_a_failed_flush_undoes_what_was_speculative_and_the_store_goes_on(
+    make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        seen: list[Event] = []
+        store.subscribe("", 1, seen.extend)
+        await store.write("/a", b"kept")
+        with monkeypatch.context() as broken:
+            break_flushes(store, broken)
+            failing = [store.write("/a", b"lost", 2), store.write("/b", b"lost", 0), store.write("/a", None, 3)]
+            await asyncio.sleep(0)
+            failing.append(store.write("/b", b"gathered meanwhile", 4))
+            results = await asyncio.gather(*failing, return_exceptions=True)
+            assert [str(result) for result in results] == ["the disk is full"] * 4
+            assert all(isinstance(result, StoreError) for result in results)
+        kept = store.get("/a")
+        assert kept == store.peek("/a")
+        assert kept is not None
+        assert kept.value == b"kept"
+        assert store.peek("/b") is None
+        assert store.revision == 2
+        again = await store.write("/a", b"again", 2)
+        assert again.revision > 6  # a revision that somebody peeked at never comes to mean something else
+        assert [event.revision for event in seen] == [2, again.revision]
+
+    run(make_store(), scenario)
+
+
+def test_closing_makes_pending_writes_durable_and_refuses_new_ones(make_store: MakeStore) -> None:
+    async def main() -> None:
+        store = make_store()
+        with pytest.raises(StoreClosed):
+            store.write("/a", b"too early")
+        await store.start()
+        pending = [store.write(f"/{number}", b"") for number in range(3)]
+        await store.close()
+        assert [(await write).revision for write in pending] == [2, 3, 4]
+        with pytest.raises(StoreClosed):
+            store.write("/a", b"too late")
+
+    asyncio.run(main())
+
+
+def test_a_key_that_cannot_be_written_fails_alone(make_store: MakeStore) -> None:
+    async def scenario(store: LoggedStore) -> None:
+        good = store.write("/good", b"")
+        with pytest.raises(ValueError):
+            store.write("/bad/\ud800", b"")
+        assert (await good).revision == 2
+
+    run(make_store(), scenario)
+
+
+def test_a_snapshot_opens_with_the_same_state_and_history(make_store: MakeStore, tmp_path: Path) -> None:
+    target = str(tmp_path / "snapshot.db")
+
+    async def main() -> None:
+        async with started(make_store()) as store:
+            await put_all(store, "/a", "/b", "/c")
+            await store.write("/a", b"changed")
+            await store.write("/b", None)
+            store.compact(4)
+            await store.write("/d", b"")
+            assert await store.snapshot(target) == 7
+            with pytest.raises(StoreError, match="there already"):
+                await store.snapshot(target)
+            async with started(SqliteStore(target)) as copy:
+                assert copy.range("") == store.range("")
+                assert copy.range("", revision=4) == store.range("", revision=4)
+                assert copy.compact_revision == store.compact_revision
+                assert copy._history.since(4) == store._history.since(4)
+                assert copy.cluster_id == store.cluster_id
+                assert (await copy.write("/e", b"")).revision == 8
+
+    asyncio.run(main())
+
+
+def test_a_store_is_named_by_a_url(tmp_path: Path) -> None:
+    assert type(open_store("memory")).__name__ == "MemoryStore"
+    assert type(open_store(f"sqlite:{tmp_path}/x.db")).__name__ == "SqliteStore"
+    for url in ("", "sqlite", "sqlite:", "etcd:x", "memory:x"):
+        with pytest.raises(StoreError, match="unknown store"):
+            open_store(url)
