@@ -1,0 +1,267 @@
+"""Strategic merge patch: an object laid over another, where lists merge the way the schema says and directives steer.
+
+The directives are `$patch: replace|delete` in a map or a list item, `$retainKeys` in a map, and beside a list `x` of a
+map `$setElementOrder/x` and `$deleteFromPrimitiveList/x`. Whatever has no place in the schema merges as plain JSON.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final
+
+from kubeloop.api.patch.errors import BadPatch, PatchFailed, nested_too_deeply
+from kubeloop.api.patch.gotext import go_string, go_text, json_kind
+from kubeloop.api.patch.list_order import (
+    DIRECTIVE,
+    ELEMENT_ORDER,
+    check_element_order,
+    element_type,
+    expected,
+    in_order,
+    keys_of,
+    positions,
+)
+from kubeloop.api.schema import Node
+
+_RETAIN_KEYS: Final = "$retainKeys"
+_DELETE_FROM: Final = "$deleteFromPrimitiveList"
+_ABSENT: Final[Any] = object()
+# Asked of every key of every patch, hence not a Python function.
+_is_directive: Final = operator.methodcaller("startswith", "$")
+
+_Map = dict[str, Any]
+
+
+def apply_strategic_merge_patch(document: _Map, patch: Any, node: Node) -> _Map:
+    """The document, whose shape the node tells, with the patch laid over it."""
+    if patch is None:
+        return document
+    if not isinstance(patch, dict):
+        raise BadPatch(f"json: cannot unmarshal {json_kind(patch)} into Go value of type map[string]interface {{}}")
+    try:
+        return _merge_map(document, patch, node)
+    except RecursionError:
+        raise nested_too_deeply() from None
+
+
+def _merge_map(original: _Map, patch: _Map, node: Node | None) -> _Map:
+    if DIRECTIVE in patch:
+        return _replaced_map(patch)
+    steered = any(map(_is_directive, patch))
+    if steered:
+        original, patch = _follow_map_directives(original, patch, node)
+    merged = original
+    for key, patched in patch.items():
+        if deleting := steered and key.startswith(_DELETE_FROM):
+            key = _list_named_by(key, _DELETE_FROM, "primitive list")
+        current = merged.get(key, _ABSENT)
+        new = _merge_value(current, patched, _child(node, key), deleting)
+        if new is current:
+            continue
+        if merged is original:
+            merged = dict(original)
+        if new is _ABSENT:
+            del merged[key]
+        else:
+            merged[key] = new
+    return merged
+
+
+def _merge_value(current: Any, patched: Any, node: Node | None, deleting: bool) -> Any:
+    if patched is None:
+        return _ABSENT
+    kind = type(patched)
+    if type(current) is not kind:
+        return current if deleting else _without_directives(patched, drop_nulls=True)
+    if kind is dict:
+        replaced = node is not None and "replace" in node.patch_strategies
+        return patched if replaced else _merge_map(current, patched, node)
+    if kind is list:
+        return _merge_list(current, patched, node, deleting)
+    return current if current == patched else patched
+
+
+def _child(node: Node | None, key: str) -> Node | None:
+    """The shape below a key; None where the schema has nothing to say."""
+    if node is None:
+        return None
+    child = node.fields.get(key)
+    return child if child is not None or node.is_struct else node.item
+
+
+def _list_named_by(directive: str, prefix: str, what: str) -> str:
+    head, slash, name = directive.partition("/")
+    if head != prefix or not slash:
+        raise BadPatch(f"invalid patch format of {what}")
+    return name
+
+
+def _replaced_map(patch: _Map) -> _Map:
+    directive = patch[DIRECTIVE]
+    if directive == "replace":
+        return {key: value for key, value in patch.items() if key != DIRECTIVE}
+    if directive == "delete":
+        return {}
+    raise _unknown_directive(patch)
+
+
+def _unknown_directive(patch: _Map) -> PatchFailed:
+    return PatchFailed(f"unknown patch type: {go_string(patch[DIRECTIVE])} in map: {go_text(patch)}")
+
+
+def _without_directives(value: Any, *, drop_nulls: bool) -> Any:
+    """A patch's value as it goes where there is nothing yet; absent if it is itself a directive."""
+    if type(value) is dict:
+        if DIRECTIVE in value and not (drop_nulls and value[DIRECTIVE] is None):
+            return _ABSENT
+        kept = {}
+        for key, inner in value.items():
+            clean = inner if inner is None else _without_directives(inner, drop_nulls=drop_nulls)
+            if clean is not _ABSENT and not (drop_nulls and clean is None):
+                kept[key] = clean
+        return kept
+    if type(value) is list:
+        cleaned = (_without_directives(inner, drop_nulls=drop_nulls) for inner in value)
+        return [clean for clean in cleaned if clean is not _ABSENT]
+    return value
+
+
+def _follow_map_directives(original: _Map, patch: _Map, node: Node | None) -> tuple[_Map, _Map]:
+    """Both maps after `$retainKeys` and `$setElementOrder` have had their way and left the patch."""
+    patch = dict(patch)
+    if _RETAIN_KEYS in patch:
+        original = _retained(original, patch, patch.pop(_RETAIN_KEYS))
+    for directive in [key for key in patch if key.startswith(ELEMENT_ORDER)]:
+        order = patch.pop(directive)
+        if type(order) is not list:
+            raise expected([], order)
+        name = _list_named_by(directive, ELEMENT_ORDER, "setElementOrder list")
+        current, patched = original.get(name, _ABSENT), patch.pop(name, _ABSENT)
+        ordered = _ordered_list(current, patched, order, _list_node(node, name))
+        if ordered is not current:
+            original = {**original, name: ordered}
+    return original, patch
+
+
+def _retained(original: _Map, patch: _Map, retained: Any) -> _Map:
+    """The original without what `$retainKeys` doesn't list; the patch may set nothing else either."""
+    if type(retained) is not list:
+        raise BadPatch("invalid patch format of retainKeys")
+    keys = set(keys_of(retained, ""))
+    for key, value in patch.items():
+        if key not in keys and value is not None and not key.startswith((_DELETE_FROM, ELEMENT_ORDER)):
+            raise BadPatch("invalid patch format of retainKeys")
+    return original if original.keys() <= keys else {key: original[key] for key in original if key in keys}
+
+
+def _list_node(node: Node | None, name: str) -> Node:
+    """The shape of a list that is given an order, which only a known list can have."""
+    if node is not None and node.is_map:
+        raise PatchFailed("merging an object in json but data type is not struct, instead is: map")
+    child = _child(node, name)
+    if child is None:
+        raise PatchFailed(f'unable to find api field in struct for the json field "{name}"')
+    if child.type != "array":
+        raise PatchFailed("expected slice or array type, but got: struct")
+    return child
+
+
+def _ordered_list(current: Any, patched: Any, order: list[Any], node: Node) -> Any:
+    """The merged list in the order that `$setElementOrder` gives; absent if there is no list at all."""
+    for found in (current, patched):
+        if found is not _ABSENT and type(found) is not list:
+            raise expected([], found)
+    live: list[Any] = [] if current is _ABSENT else current
+    items: list[Any] = [] if patched is _ABSENT else patched
+    check_element_order(items, order, node.patch_merge_key)
+    if patched is _ABSENT:
+        merged = current
+    elif current is _ABSENT:
+        merged = _without_directives(patched, drop_nulls=False)
+    else:
+        merged = _united(live, items, node)[0] if _merges(node) else patched
+    if merged is _ABSENT:
+        return _ABSENT
+    element_type(live, items)
+    return _same_or(current, in_order(merged, order, live, node.patch_merge_key))
+
+
+def _merges(node: Node | None) -> bool:
+    return node is not None and "merge" in node.patch_strategies
+
+
+def _merge_list(original: list[Any], patch: list[Any], node: Node | None, deleting: bool) -> list[Any]:
+    if not deleting and not _merges(node):
+        return patch
+    if not original and not patch:
+        return original
+    if deleting and element_type(original, patch) is not dict:
+        unwanted = set(keys_of(patch, ""))
+        pairs = zip(keys_of(original, ""), original, strict=True)
+        return _same_or(original, [element for key, element in pairs if key not in unwanted])
+    merged, wanted, live = _united(original, patch, node)
+    return _same_or(original, in_order(merged, wanted, live, _merge_key(node)))
+
+
+def _merge_key(node: Node | None) -> str:
+    return "" if node is None else node.patch_merge_key
+
+
+def _united(original: list[Any], patch: list[Any], node: Node | None) -> tuple[list[Any], list[Any], list[Any]]:
+    """Old and new elements in one list of no certain order, and what gives the order: the new ones, then the old."""
+    if not original and not patch:
+        return original, patch, original
+    if element_type(original, patch) is not dict:
+        return _unique([*original, *patch]), patch, original
+    if node is None or not node.patch_merge_key:
+        raise PatchFailed("cannot merge lists without merge key for struct")
+    live, items = _follow_item_directives(original, patch, node.patch_merge_key)
+    return _merge_items(live, items, node.patch_merge_key, node.item), items, live
+
+
+def _unique(elements: list[Any]) -> list[Any]:
+    return list(dict(zip(keys_of(elements, ""), elements, strict=True)).values())
+
+
+def _follow_item_directives(original: list[Any], patch: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
+    """The list to merge into, without what `$patch: delete` named, and the items to merge."""
+    items = [item for item in patch if DIRECTIVE not in item]
+    if len(items) == len(patch):
+        return original, patch
+    unwanted: list[Any] = []
+    replace = False
+    for item in patch:
+        match item.get(DIRECTIVE, _ABSENT):
+            case "delete":
+                unwanted.append(item)
+            case "replace":
+                replace = True
+            case "merge":
+                raise PatchFailed("merging lists cannot yet be specified in the patch")
+            case directive if directive is not _ABSENT:
+                raise _unknown_directive(item)
+    if replace:
+        return items, []
+    keys = set(keys_of(unwanted, merge_key))
+    pairs = zip(keys_of(original, merge_key), original, strict=True)
+    return [item for key, item in pairs if key not in keys], items
+
+
+def _merge_items(original: list[Any], patch: list[Any], merge_key: str, node: Node | None) -> list[Any]:
+    """The list with each patch item merged into the item of the same key, or added at the end."""
+    merged = list(original)
+    places = positions(keys_of(original, merge_key))
+    for key, item in zip(keys_of(patch, merge_key), patch, strict=True):
+        place = places.setdefault(key, len(merged))
+        if place == len(merged):
+            merged.append(item)
+        else:
+            merged[place] = _merge_map(merged[place], item, node)
+    return merged
+
+
+def _same_or(original: Any, changed: list[Any]) -> list[Any]:
+    """The original if nothing changed, so that it stays shared."""
+    if isinstance(original, list) and len(original) == len(changed) and all(map(operator.is_, original, changed)):
+        return original
+    return changed
