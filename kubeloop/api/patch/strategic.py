@@ -55,7 +55,7 @@ def _merge_map(original: _Map, patch: _Map, node: Node | None) -> _Map:
         if deleting := steered and key.startswith(_DELETE_FROM):
             key = _list_named_by(key, _DELETE_FROM, "primitive list")
         current = merged.get(key, _ABSENT)
-        new = _merge_value(current, patched, _child(node, key), deleting)
+        new = _merge_value(current, patched, node, key, deleting)
         if new is current:
             continue
         if merged is original:
@@ -67,18 +67,20 @@ def _merge_map(original: _Map, patch: _Map, node: Node | None) -> _Map:
     return merged
 
 
-def _merge_value(current: Any, patched: Any, node: Node | None, deleting: bool) -> Any:
+def _merge_value(current: Any, patched: Any, node: Node | None, key: str, deleting: bool) -> Any:
+    """What the map of this shape gets at this key; absent to have the key deleted."""
     if patched is None:
         return _ABSENT
     kind = type(patched)
     if type(current) is not kind:
         return current if deleting else _without_directives(patched, drop_nulls=True)
-    if kind is dict:
-        replaced = node is not None and "replace" in node.patch_strategies
-        return patched if replaced else _merge_map(current, patched, node)
     if kind is list:
-        return _merge_list(current, patched, node, deleting)
-    return current if current == patched else patched
+        return _merge_list(current, patched, _child(node, key), deleting)
+    if kind is not dict:
+        return current if current == patched else patched
+    child = _child(node, key)
+    replaced = child is not None and "replace" in child.patch_strategies
+    return patched if replaced else _merge_map(current, patched, child)
 
 
 def _child(node: Node | None, key: str) -> Node | None:
