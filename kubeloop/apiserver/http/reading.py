@@ -26,6 +26,9 @@ _NAMES = {
 _LINE_OVERHEAD = 4  # a colon, a space and the line's end
 
 
+RawHeaders = list[tuple[bytes, bytes]]
+
+
 class Stage(Enum):
     """Where in a request the client is."""
 
@@ -53,15 +56,15 @@ class RequestReader:
     __slots__ = (
         "_body",
         "_body_size",
-        "_head_size",
-        "_headers",
+        "_last_headers",
+        "_last_raw_headers",
         "_limits",
         "_loop",
         "_on_expectation",
         "_on_request",
         "_parser",
+        "_raw_headers",
         "_raw_size",
-        "_repeated",
         "_request",
         "_url",
         "finished",
@@ -83,6 +86,8 @@ class RequestReader:
         self._on_expectation = on_expectation
         self._parser = httptools.HttpRequestParser(self)
         self._request: Request | None = None
+        self._last_raw_headers: RawHeaders = []
+        self._last_headers: dict[str, str] = {}
         self.stage = Stage.IDLE
         self.since = loop.time()
         self.finished = False
@@ -134,52 +139,46 @@ class RequestReader:
         self.stage = Stage.HEAD
         self.since = self._loop.time()
         self._url = b""
-        self._headers: dict[str, str] = {}
-        self._repeated: dict[str, list[str]] | None = None
-        self._head_size = 0
+        self._raw_headers: RawHeaders = []
         self._raw_size = 0
         self._body: list[bytes] = []
         self._body_size = 0
 
     def on_url(self, url: bytes) -> None:
         self._url = self._url + url if self._url else url
-        self._head_size += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.stage is Stage.BODY:
-            return  # a trailer: nothing here reads them
-        self._head_size += len(name) + len(value) + _LINE_OVERHEAD
-        key = _NAMES.get(name) or name.decode("latin-1").lower()
-        text = value.decode("latin-1").rstrip(" \t")
-        if key not in self._headers:
-            self._headers[key] = text
-        else:
-            if self._repeated is None:
-                self._repeated = {}
-            self._repeated.setdefault(key, [self._headers[key]]).append(text)
+        self._raw_headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        if self._head_size > self._limits.head_bytes:
-            raise self._head_too_large()
-        headers = self._headers
-        if self._repeated is not None:
-            if "host" in self._repeated:
-                raise Rejection(400, "too many Host headers")
-            headers.update({name: ", ".join(values) for name, values in self._repeated.items()})
-        request = self._request = self._assemble()
+        headers = self._decode_headers()
+        self._raw_headers = []  # for the trailers, which nothing here reads
+        request = self._request = self._assemble(headers)
         if "content-length" in headers or "transfer-encoding" in headers:
             self._expect_body(request)
 
-    def _assemble(self) -> Request:
+    def _decode_headers(self) -> dict[str, str]:
+        raw = self._raw_headers
+        if raw != self._last_raw_headers:  # a client that keeps its connection mostly repeats itself
+            size = sum([len(name) + len(value) + _LINE_OVERHEAD for name, value in raw])
+            if size + len(self._url) > self._limits.head_bytes:
+                raise self._head_too_large()
+            self._last_headers = _decoded(raw)
+            self._last_raw_headers = raw
+        elif len(self._url) > self._limits.head_bytes:
+            raise self._head_too_large()
+        return self._last_headers.copy()
+
+    def _assemble(self, headers: dict[str, str]) -> Request:
         parser = self._parser
         version = parser.get_http_version()
         if version != "1.1" and version != "1.0":
             raise Rejection(505, "unsupported protocol version")
-        if version == "1.1" and "host" not in self._headers:
+        if version == "1.1" and "host" not in headers:
             raise Rejection(400, "missing required Host header")
         method = parser.get_method()
         path, _, query = self._url.decode("latin-1").partition("?")
-        request = Request(_METHODS.get(method) or method.decode("latin-1"), path, query, self._headers)
+        request = Request(_METHODS.get(method) or method.decode("latin-1"), path, query, headers)
         if not path.startswith("/") and "://" in path:
             request.path = "/" + path.split("://", 1)[1].partition("/")[2]  # the absolute form, as sent to a proxy
         request.http_1_0 = version == "1.0"
@@ -216,3 +215,20 @@ class RequestReader:
         self.stage = Stage.IDLE
         self.finished = not request.keep_alive
         self._on_request(request)
+
+
+def _decoded(raw: RawHeaders) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    repeated: dict[str, list[str]] = {}
+    for name, value in raw:
+        key = _NAMES.get(name) or name.decode("latin-1").lower()
+        text = value.decode("latin-1").rstrip(" \t")
+        if key in headers:
+            repeated.setdefault(key, [headers[key]]).append(text)
+        else:
+            headers[key] = text
+    if "host" in repeated:
+        raise Rejection(400, "too many Host headers")
+    for key, values in repeated.items():
+        headers[key] = ", ".join(values)
+    return headers

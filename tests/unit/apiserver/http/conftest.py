@@ -1,0 +1,124 @@
+"""A server on a loopback port and a client that sends exactly the bytes it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import uvloop
+
+from kubeloop.apiserver.http import Handler, Hooks, Limits, Request, Response, Server, serve
+from kubeloop.clock import SystemClock
+
+RunOnLoop = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> RunOnLoop:
+    """Run a test's coroutine on each kind of loop; nothing may take longer than 20 seconds."""
+    runner = asyncio.run if request.param == "asyncio" else uvloop.run
+
+    def start(test: Coroutine[Any, Any, None]) -> None:
+        async def main() -> None:
+            await asyncio.wait_for(test, 20)
+
+        runner(main())
+
+    return start
+
+
+async def echo(request: Request) -> Response:
+    """Answer with what was asked."""
+    return Response(200, f"{request.method} {request.path}?{request.query} ".encode() + request.body, "text/plain")
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    def get(self, path: str, *fields: str, method: str = "GET") -> None:
+        self.send("\r\n".join((f"{method} {path} HTTP/1.1", "Host: test", *fields, "", "")).encode())
+
+    async def head(self) -> Answer:
+        lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[:-2]
+        fields = (line.split(": ", 1) for line in lines[1:])
+        return Answer(int(lines[0].split()[1]), {name.lower(): value for name, value in fields}, b"")
+
+    async def answer(self, to_head: bool = False) -> Answer:
+        answer = await self.head()
+        if "content-length" in answer.headers and not to_head:
+            answer.body = await self.reader.readexactly(int(answer.headers["content-length"]))
+        elif "transfer-encoding" in answer.headers and not to_head:
+            while chunk := await self.chunk():
+                answer.body += chunk
+        return answer
+
+    async def chunk(self) -> bytes:
+        size = int(await self.reader.readline(), 16)
+        return (await self.reader.readexactly(size + 2))[:-2]
+
+    async def rest(self) -> bytes:
+        """All that is left until the server hangs up."""
+        try:
+            return await self.reader.read()
+        except ConnectionError:
+            return b""
+
+    async def close(self) -> None:
+        self.writer.close()
+        try:
+            await self.writer.wait_closed()
+        except (ConnectionError, ssl.SSLError):
+            return
+
+
+@dataclass
+class Site:
+    """A server with its clients, all closed in the end."""
+
+    handler: Handler = echo
+    limits: Limits = field(default_factory=Limits)
+    hooks: Hooks = field(default_factory=Hooks)
+    tls: ssl.SSLContext | None = None
+    clients: list[Client] = field(default_factory=list)
+
+    async def __aenter__(self) -> Site:
+        self.server: Server = await serve(
+            self.handler, "127.0.0.1", 0, self.tls, self.limits, SystemClock(), self.hooks
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for client in self.clients:
+            await client.close()
+        await self.server.close(grace=1)
+
+    async def connect(self, tls: ssl.SSLContext | None = None, limit: int = 1 << 16) -> Client:
+        name = "localhost" if tls else None
+        client = Client(
+            *await asyncio.open_connection("127.0.0.1", self.server.port, ssl=tls, server_hostname=name, limit=limit)
+        )
+        self.clients.append(client)
+        return client
+
+
+@pytest.fixture
+def site() -> type[Site]:
+    return Site
