@@ -1,0 +1,242 @@
+"""How ownership sees a schema: every place is a leaf, a record of fields, a set, or a list keyed by some of its fields.
+
+Compiled lazily from `Node`s, once a place, into what the walkers need at hand on every write.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Final, Literal, NamedTuple
+from weakref import WeakKeyDictionary
+
+from kubeloop.api.apply.elements import field, list_key, only_key, set_item
+from kubeloop.api.apply.fieldset import FieldTree
+from kubeloop.api.apply.zero_values import KEY_DEFAULTS, is_struct_by_value, sent_when_empty, zero_of
+from kubeloop.api.schema import Node
+
+Scalar = Literal["string", "numeric", "boolean", "untyped"]
+
+# Upstream keeps these untyped values whole; any other free-form object is owned field by field.
+_OPAQUE = "io.k8s.apimachinery.pkg.runtime.RawExtension"
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+
+
+Kind = Literal[0, 1, 2, 3]
+LEAF: Final = 0
+RECORD: Final = 1
+SET: Final = 2
+KEYED: Final = 3
+"""Plain numbers, because the walkers ask for them at every place of every write."""
+
+
+class BadItem(ValueError):
+    """A list item that cannot be told from its siblings."""
+
+
+class Field(NamedTuple):
+    """A struct's field: its wire element, its shape, whether it is there even when empty, and whether it is a leaf."""
+
+    element: str
+    shape: Shape
+    always: bool
+    leaf: bool
+
+
+Plan = tuple[FieldTree, tuple[tuple[str, str, "Shape"], ...]]
+"""For records with certain field names: their set of fields so far, and the fields that may add to it."""
+
+
+class Shape:
+    """One place of an object, as ownership sees it."""
+
+    def __init__(self, node: Node | None, *, open_below: bool = False) -> None:
+        self._node = node
+        self.plans: dict[tuple[str, ...], Plan] = {}
+        # In custom resources, keeping unknown fields is inherited by everything below.
+        self._open = open_below or (node is not None and _says_open(node))
+
+    @cached_property
+    def kind(self) -> Kind:
+        node = self._node
+        if node is None:
+            return RECORD
+        if node.type in ("any", "object"):
+            return LEAF if self.atomic else RECORD
+        if node.type == "array" and node.list_type != "atomic":
+            return KEYED if node.list_keys else SET
+        return LEAF
+
+    @cached_property
+    def free_form(self) -> bool:
+        """The value alone says what this is: maps are records of free-form values, anything else a leaf."""
+        return self._node is None or self._node.type == "any"
+
+    @cached_property
+    def atomic(self) -> bool:
+        node = self._node
+        if node is None:
+            return False
+        if node.type == "any":
+            return _definition_of(node) == _OPAQUE or _fact(node, "x-kubernetes-map-type") == "atomic"
+        return node.atomic
+
+    @cached_property
+    def accepts(self) -> Literal["map", "list", "any"] | Scalar:
+        """What a value must be; null is always accepted."""
+        if self.free_form:
+            return "any"
+        assert self._node is not None
+        kind = self._node.type
+        if kind == "object":
+            return "map"
+        if kind == "array":
+            return "list"
+        if kind in ("integer", "number"):
+            return "numeric"
+        if kind == "boolean":
+            return "boolean"
+        # Dates, quantities and other formats are any scalar to upstream; only plain strings must be strings.
+        plain = kind == "string" and self._node.format in ("", "byte") and _definition_of(self._node) != _QUANTITY
+        return "string" if plain else "untyped"
+
+    @cached_property
+    def fields(self) -> dict[str, Field]:
+        node = self._node
+        if node is None or not node.is_struct:
+            return {}
+        type_name = _type_name(node)
+        found: dict[str, Field] = {}
+        for name, child in node.fields.items():
+            shape = Shape(child, open_below=self._open)
+            found[name] = Field(field(name), shape, _is_value(type_name, name, child, node), shape.kind == LEAF)
+        return found
+
+    @cached_property
+    def item(self) -> Shape | None:
+        """The shape of list items, map values and unknown fields; None where unknown fields are not allowed."""
+        node = self._node
+        if node is None:
+            return self
+        if node.item is not None:
+            return Shape(node.item, open_below=self._open)
+        if node.type == "any" or node.is_map or node.type == "array" or self._open:
+            return FREE_FORM
+        return None
+
+    @cached_property
+    def other(self) -> Shape:
+        """The shape of whatever is no known field."""
+        return self.item or FREE_FORM
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(sorted(self._node.list_keys)) if self._node is not None else ()
+
+    @cached_property
+    def _only_key(self) -> str | None:
+        return self.keys[0] if len(self.keys) == 1 else None
+
+    @cached_property
+    def key_defaults(self) -> dict[str, Any]:
+        """What an absent key stands for: its default, or the zero value of a field that built-in types always send."""
+        found: dict[str, Any] = {}
+        item = self._node.item if self._node is not None else None
+        if item is None:
+            return found
+        for name in self.keys:
+            key = item.fields.get(name)
+            if key is None:
+                continue
+            default = key.default
+            if default is None and _type_name(item):
+                default = (
+                    zero_of(key.type) if name in item.required else KEY_DEFAULTS.get(_type_name(item), {}).get(name)
+                )
+            if default is not None:
+                found[name] = default
+        return found
+
+    @cached_property
+    def zero(self) -> dict[str, Any]:
+        """What a fresh Go value of this struct encodes to: its structs, and the zero values of required fields."""
+        node = self._node
+        if node is None or not _type_name(node):
+            return {}
+        structs = {name: shape.zero for name, (_, shape, always, _) in self.fields.items() if always}
+        required = {
+            name: node.fields[name].type for name in node.required if name in node.fields and name not in structs
+        }
+        return sent_when_empty(_type_name(node), required) | structs
+
+    def element_of(self, item: Any) -> str:
+        """The path element that names a list item, or BadItem."""
+        if self.kind == SET:
+            if isinstance(item, dict):
+                raise BadItem("associative list without keys has an element that's a map type")
+            if isinstance(item, list):
+                raise BadItem("not supported: associative list with lists as elements")
+            if item is None:
+                raise BadItem("associative list without keys has an element that's an explicit null")
+            return set_item(item)
+        return self._key_of(item)
+
+    def _key_of(self, item: Any) -> str:
+        if item is None:
+            raise BadItem("associative list with keys may not have a null element")
+        if not isinstance(item, dict):
+            raise BadItem("associative list with keys may not have non-map elements")
+        if self._only_key is not None and self._only_key in item:
+            return only_key(self._only_key, item[self._only_key])
+        pairs: list[tuple[str, Any]] = []
+        for name in self.keys:
+            if name in item:
+                pairs.append((name, item[name]))
+            elif name in self.key_defaults:
+                pairs.append((name, self.key_defaults[name]))
+        if not pairs:
+            assert self._node is not None
+            names = " ".join(f'"{name}"' for name in self._node.list_keys)
+            raise BadItem(
+                f"associative list with keys has an element that omits all key fields [{names}] "
+                "(and doesn't have default values for any key fields)"
+            )
+        return list_key(pairs)
+
+
+FREE_FORM = Shape(None)
+"""Values without a schema."""
+
+_SHAPES: WeakKeyDictionary[Node, Shape] = WeakKeyDictionary()
+
+
+def shape_of(node: Node) -> Shape:
+    """The shape of a whole object, compiled once for each root node."""
+    shape = _SHAPES.get(node)
+    if shape is None:
+        shape = _SHAPES[node] = Shape(node)
+    return shape
+
+
+def _definition_of(node: Node) -> str:
+    """The name of the type a node refers to; empty for an inline one, as in custom resources."""
+    return str(node._own.get("$ref", "")).rpartition("/")[2]
+
+
+def _type_name(node: Node) -> str:
+    return _definition_of(node).rpartition(".")[2]
+
+
+def _is_value(type_name: str, name: str, child: Node, parent: Node) -> bool:
+    """Only built-in types, which refer to each other by name, have Go structs behind them."""
+    if not type_name or not child.is_struct or not _definition_of(child):
+        return False
+    return is_struct_by_value(type_name, name, required=name in parent.required)
+
+
+def _fact(node: Node, key: str) -> Any:
+    """A fact that Node does not tell apart itself: it counts every free-form value as atomic."""
+    return node._fact(key)
+
+
+def _says_open(node: Node) -> bool:
+    return bool(_fact(node, "x-kubernetes-preserve-unknown-fields"))

@@ -1,0 +1,80 @@
+"""What upstream's fresh, empty objects already hold: facts of its Go types that the schema does not tell.
+
+A create is compared with such an object, so these fields are not new to it: `spec`, say, is there before anybody sets
+it, and nobody owns it as such. Required fields are there as a rule; the tables name the exceptions, by type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_EMPTY: frozenset[str] = frozenset()
+
+STRUCTS_EVERYWHERE = frozenset({"metadata", "spec", "status"})
+"""Structs by value in every built-in type that has them."""
+
+STRUCTS_OF: Mapping[str, frozenset[str]] = {
+    "AllocationResult": frozenset({"devices"}),
+    "Container": frozenset({"resources"}),
+    "ContainerStatus": frozenset({"state", "lastState"}),
+    "CustomResourceDefinitionStatus": frozenset({"acceptedNames"}),
+    "DaemonSetSpec": frozenset({"updateStrategy"}),
+    "DeploymentSpec": frozenset({"strategy"}),
+    "Endpoint": frozenset({"conditions"}),
+    "EphemeralContainer": frozenset({"resources"}),
+    "Event": frozenset({"source", "deprecatedSource", "regarding"}),
+    "IngressStatus": frozenset({"loadBalancer"}),
+    "NetworkPolicySpec": frozenset({"podSelector"}),
+    "NodeDaemonEndpoints": frozenset({"kubeletEndpoint"}),
+    "NodeStatus": frozenset({"daemonEndpoints", "nodeInfo"}),
+    "PersistentVolumeClaimSpec": frozenset({"resources"}),
+    "PodTemplate": frozenset({"template"}),
+    "ReplicaSetSpec": frozenset({"template"}),
+    "ResourceClaimSpec": frozenset({"devices"}),
+    "ServiceStatus": frozenset({"loadBalancer"}),
+    "StatefulSetSpec": frozenset({"updateStrategy"}),
+    "TokenReviewStatus": frozenset({"user"}),
+}
+"""Optional fields that are structs by value."""
+
+_ALSO_SENT: Mapping[str, Mapping[str, Any]] = {
+    "ClusterRole": {"rules": None},
+    "ControllerRevision": {"revision": 0},
+    "EndpointSlice": {"ports": None},
+    "FlowSchemaSpec": {"matchingPrecedence": 0},
+    "PriorityClass": {"value": 0},
+    "Role": {"rules": None},
+    "StatefulSetSpec": {"serviceName": ""},
+}
+"""Optional fields that are sent even when empty."""
+
+_LEFT_OUT: Mapping[str, frozenset[str]] = {
+    "IPAddressSpec": frozenset({"parentRef"}),
+    "ValidatingAdmissionPolicyBindingSpec": frozenset({"validationActions"}),
+}
+"""Required fields that are left out when empty."""
+
+_ZEROS: Mapping[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
+
+KEY_DEFAULTS: Mapping[str, Mapping[str, str]] = {"LocalObjectReference": {"name": ""}}
+"""Optional list-map keys that have an empty default."""
+
+
+def is_struct_by_value(type_name: str, field: str, *, required: bool) -> bool:
+    """Is this struct field there even when nobody set it?"""
+    if field in STRUCTS_EVERYWHERE or field in STRUCTS_OF.get(type_name, _EMPTY):
+        return True
+    return required and field not in _LEFT_OUT.get(type_name, _EMPTY)
+
+
+def sent_when_empty(type_name: str, required: Mapping[str, str]) -> dict[str, Any]:
+    """The fields, structs apart, that an empty value of a type has all the same; `required` maps names to types."""
+    left_out = _LEFT_OUT.get(type_name, _EMPTY)
+    found = {name: zero_of(kind) for name, kind in required.items() if name not in left_out}
+    return found | dict(_ALSO_SENT.get(type_name, {}))
+
+
+def zero_of(kind: str) -> Any:
+    """Go's zero value in JSON: empty lists and maps are null."""
+    return _ZEROS.get(kind)

@@ -1,0 +1,308 @@
+"""What creates, updates and plain patches do to metadata.managedFields."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from kubeloop.api.apply.entries import Entry
+from kubeloop.api.apply.fieldset import of
+from kubeloop.api.apply.ownership import track_update
+from kubeloop.api.schema import Node, node_of
+
+CONFIG_MAP = node_of("io.k8s.api.core.v1.ConfigMap")
+DEPLOYMENT = node_of("io.k8s.api.apps.v1.Deployment")
+POD = node_of("io.k8s.api.core.v1.Pod")
+SERVICE = node_of("io.k8s.api.core.v1.Service")
+
+Json = dict[str, Any]
+
+
+def config_map(data: Json, **metadata: Any) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", **metadata}, "data": data}
+
+
+def created(obj: Json, node: Node = CONFIG_MAP, manager: str = "creator") -> list[Entry]:
+    return track_update(None, obj, node, manager, obj["apiVersion"], "", "T1", [])
+
+
+def updated(old: Json, new: Json, entries: list[Entry], manager: str = "editor", **more: Any) -> list[Entry]:
+    given = {"node": CONFIG_MAP, "api_version": "v1", "subresource": "", "now": "T2"} | more
+    return track_update(old, new, manager=manager, entries=entries, **given)
+
+
+def owned(entries: list[Entry], manager: str) -> Json | None:
+    found = [entry["fieldsV1"] for entry in entries if entry["manager"] == manager]
+    return found[0] if found else None
+
+
+def test_a_create_gives_every_field_but_identity_to_the_creator() -> None:
+    made = config_map({"a": "1", "b": "2"}, namespace="n", uid="u", labels={"x": "y"}, creationTimestamp="T0")
+    assert created(made) == [
+        {
+            "manager": "creator",
+            "operation": "Update",
+            "apiVersion": "v1",
+            "time": "T1",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {
+                "f:data": {".": {}, "f:a": {}, "f:b": {}},
+                "f:metadata": {"f:labels": {".": {}, "f:x": {}}},
+            },
+        }
+    ]
+
+
+def test_a_manager_without_a_name_is_unknown() -> None:
+    assert created(config_map({"a": "1"}), manager="")[0]["manager"] == "unknown"
+
+
+def test_an_object_with_nothing_but_identity_has_no_entries() -> None:
+    assert created({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}) == []
+
+
+def test_structs_that_are_always_there_and_required_lists_are_not_owned_themselves() -> None:
+    container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container], "securityContext": {}}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template, "strategy": {"type": "Recreate"}}
+    made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec, "status": {}}
+    assert created(made, DEPLOYMENT)[0]["fieldsV1"] == {
+        "f:spec": {
+            "f:selector": {},
+            "f:strategy": {"f:type": {}},
+            "f:template": {
+                "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+                "f:spec": {
+                    "f:containers": {
+                        'k:{"name":"c"}': {
+                            ".": {},
+                            "f:image": {},
+                            "f:name": {},
+                            "f:resources": {".": {}, "f:limits": {".": {}, "f:cpu": {}}},
+                        }
+                    },
+                    "f:securityContext": {},
+                },
+            },
+        }
+    }
+
+
+def test_lists_are_owned_by_key_by_value_or_as_a_whole() -> None:
+    made = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "finalizers": ["example.org/f"], "ownerReferences": [{"uid": "u", "name": "o"}]},
+        "spec": {"tolerations": [{"key": "k"}], "nodeSelector": {"n": "o"}},
+    }
+    assert created(made, POD)[0]["fieldsV1"] == {
+        "f:metadata": {
+            "f:finalizers": {".": {}, 'v:"example.org/f"': {}},
+            "f:ownerReferences": {".": {}, 'k:{"uid":"u"}': {}},
+        },
+        "f:spec": {"f:nodeSelector": {}, "f:tolerations": {}},
+    }
+
+
+def test_keys_with_a_default_are_part_of_the_element_and_sort_as_numbers() -> None:
+    ports = [{"port": 443, "name": "s"}, {"port": 80, "name": "u", "protocol": "UDP"}]
+    made = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": ports}}
+    listed = created(made, SERVICE)[0]["fieldsV1"]["f:spec"]["f:ports"]
+    assert list(listed) == [".", 'k:{"port":80,"protocol":"UDP"}', 'k:{"port":443,"protocol":"TCP"}']
+
+
+def test_a_change_moves_a_field_to_whoever_changed_it() -> None:
+    old = config_map({"a": "1", "b": "2"})
+    entries = updated(old, config_map({"a": "1", "b": "changed", "c": "new"}), created(old))
+    assert owned(entries, "creator") == {"f:data": {".": {}, "f:a": {}}}
+    assert owned(entries, "editor") == {"f:data": {"f:b": {}, "f:c": {}}}
+    assert [entry["time"] for entry in entries] == ["T1", "T2"]
+
+
+def test_entries_that_lose_nothing_stay_the_same_objects() -> None:
+    old = config_map({"a": "1"})
+    before = created(old)
+    after = updated(old, config_map({"a": "1", "c": "new"}), before)
+    assert after[0] is before[0]
+
+
+def test_a_removed_field_leaves_all_entries_and_an_empty_entry_goes() -> None:
+    old = config_map({"a": "1", "b": "2"})
+    entries = updated(old, config_map({"a": "1", "b": "2", "c": "3"}), created(old))
+    after = updated(config_map({"a": "1", "b": "2", "c": "3"}), config_map({"a": "1"}), entries, "third")
+    assert [entry["manager"] for entry in after] == ["creator"]
+    assert owned(after, "creator") == {"f:data": {".": {}, "f:a": {}}}
+
+
+def test_an_update_that_changes_nothing_keeps_entries_and_times() -> None:
+    old = config_map({"a": "1"}, resourceVersion="1")
+    entries = created(old)
+    assert updated(old, config_map({"a": "1"}, resourceVersion="2"), entries) == entries
+
+
+def test_the_same_manager_collects_its_fields_in_one_entry_with_the_newer_time() -> None:
+    old = config_map({"a": "1"})
+    entries = updated(old, config_map({"a": "1", "b": "2"}), created(old), "creator")
+    assert len(entries) == 1
+    assert (entries[0]["time"], entries[0]["fieldsV1"]) == ("T2", {"f:data": {".": {}, "f:a": {}, "f:b": {}}})
+
+
+def test_a_subresource_has_an_entry_of_its_own() -> None:
+    old = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n"}}
+    new = {**old, "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}]}}
+    entries = updated(old, new, created(old, POD), "creator", node=POD, subresource="status")
+    assert [entry.get("subresource") for entry in entries] == [None, "status"]
+    assert entries[1]["fieldsV1"] == {
+        "f:status": {"f:phase": {}, "f:podIPs": {".": {}, 'k:{"ip":"10.0.0.1"}': {".": {}, "f:ip": {}}}}
+    }
+
+
+def test_fields_that_a_request_cannot_change_are_not_owned_through_it() -> None:
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n"}}
+    made["status"] = {"phase": "Pending"}
+    entries = track_update(None, made, POD, "creator", "v1", "", "T1", [], of(("status",)))
+    assert entries[0]["fieldsV1"] == {"f:spec": {"f:nodeName": {}}}
+
+
+@pytest.mark.parametrize("reset", [[], [{}]])
+def test_a_client_can_make_an_object_forget_its_managers(reset: list[Json]) -> None:
+    old = config_map({"a": "1"})
+    assert updated(old, config_map({"a": "2"}, managedFields=reset), created(old)) == []
+
+
+def test_an_object_without_entries_stays_without_them() -> None:
+    assert updated(config_map({"a": "1"}), config_map({"a": "2"}), []) == []
+
+
+def test_a_client_can_replace_the_entries() -> None:
+    old = config_map({"a": "1", "b": "2"})
+    mine = {
+        "manager": "me",
+        "operation": "Apply",
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {"f:b": {}, "f:a": {}}},
+    }
+    entries = updated(old, config_map({"a": "1", "b": "2"}, managedFields=[mine]), created(old))
+    assert [entry["manager"] for entry in entries] == ["me"]
+    assert list(entries[0]["fieldsV1"]["f:data"]) == ["f:a", "f:b"]
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        [{"manager": "x", "operation": "Steal", "apiVersion": "v1", "fieldsType": "FieldsV1"}],
+        [{"manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV2"}],
+        [{"manager": "x", "operation": "Update", "fieldsType": "FieldsV1"}],
+        [{"manager": "x", "operation": "Update", "apiVersion": "v1"}],
+        [
+            {
+                "manager": "x",
+                "operation": "Update",
+                "apiVersion": "v1",
+                "fieldsType": "FieldsV1",
+                "fieldsV1": {"k:{": {}},
+            }
+        ],
+    ],
+)
+def test_entries_of_a_client_that_make_no_sense_are_ignored(nonsense: list[Json]) -> None:
+    old = config_map({"a": "1"})
+    entries = created(old)
+    assert updated(old, config_map({"a": "1"}, managedFields=nonsense), entries) == entries
+
+
+def test_a_subresource_cannot_replace_the_entries() -> None:
+    old = config_map({"a": "1"})
+    entries = created(old)
+    assert updated(old, config_map({"a": "1"}, managedFields=[]), entries, subresource="status") == entries
+
+
+def test_the_oldest_updaters_are_merged_when_there_are_too_many() -> None:
+    obj = config_map({"k0": "0"})
+    entries = created(obj, manager="m0")
+    for number in range(1, 13):
+        new = config_map({**obj["data"], f"k{number}": "v"})
+        entries = updated(obj, new, entries, f"m{number}", now=f"T{number + 10}")
+        obj = new
+    assert len(entries) == 10
+    assert entries[0]["manager"] == "ancient-changes"
+    assert entries[0]["time"] == "T13"
+    assert owned(entries, "ancient-changes") == {"f:data": {".": {}, "f:k0": {}, "f:k1": {}, "f:k2": {}, "f:k3": {}}}
+
+
+def test_repeated_items_are_owned_as_one() -> None:
+    container = {"name": "c", "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}
+    old = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    entries = created(old, POD)
+    env = entries[0]["fieldsV1"]["f:spec"]["f:containers"]['k:{"name":"c"}']["f:env"]
+    assert env == {".": {}, 'k:{"name":"A"}': {}}
+    new = deepcopy(old)
+    new["spec"]["containers"][0]["env"].pop()
+    after = updated(old, new, entries, node=POD)
+    assert owned(after, "editor") == {
+        "f:spec": {
+            "f:containers": {'k:{"name":"c"}': {"f:env": {'k:{"name":"A"}': {".": {}, "f:name": {}, "f:value": {}}}}}
+        }
+    }
+
+
+def test_an_empty_struct_that_turns_null_is_a_change_of_its_own() -> None:
+    old = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"securityContext": {}}}
+    new = {**old, "spec": {"securityContext": None}}
+    assert owned(updated(old, new, created(old, POD), node=POD), "editor") == {"f:spec": {"f:securityContext": {}}}
+
+
+CUSTOM = Node(
+    {
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": {
+                "type": "object",
+                "required": ["size"],
+                "properties": {
+                    "size": {"type": "integer"},
+                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            },
+        },
+    },
+    {},
+)
+
+
+def test_custom_resources_own_their_structs_and_free_form_values_field_by_field() -> None:
+    made = {"apiVersion": "e.org/v1", "kind": "Thing", "metadata": {"name": "t", "labels": {"a": "b"}}}
+    made["spec"] = {"size": 1, "free": {"deep": {"x": 1, "list": [{"name": "n"}]}}}
+    assert created(made, CUSTOM)[0]["fieldsV1"] == {
+        "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+        "f:spec": {
+            ".": {},
+            "f:free": {".": {}, "f:deep": {".": {}, "f:list": {}, "f:x": {}}},
+            "f:size": {},
+        },
+    }
+
+
+def test_a_free_form_value_may_change_its_type_and_true_is_not_one() -> None:
+    def thing(free: Any) -> Json:
+        return {"apiVersion": "e.org/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"size": 1, "free": free}}
+
+    entries = created(thing({"x": 1, "y": {"z": 1}}), CUSTOM)
+    changed = updated(thing({"x": 1, "y": {"z": 1}}), thing({"x": True, "y": 2}), entries, node=CUSTOM)
+    assert owned(changed, "editor") == {"f:spec": {"f:free": {"f:x": {}, "f:y": {}}}}
+    assert owned(changed, "creator") == {"f:spec": {".": {}, "f:free": {}, "f:size": {}}}
+
+
+def test_inputs_are_never_changed() -> None:
+    old = config_map({"a": "1", "b": "2"}, labels={"x": "y"})
+    new = config_map({"a": "2"}, labels={"x": "z"})
+    entries = created(old)
+    kept = deepcopy((old, new, entries))
+    updated(old, new, entries)
+    assert (old, new, entries) == kept
