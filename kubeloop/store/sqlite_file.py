@@ -129,6 +129,16 @@ def fits_one_statement(rows: Sequence[Row]) -> bool:
     return len(rows) <= _ROWS_A_STATEMENT
 
 
+def check_structure(connection: sqlite3.Connection) -> None:
+    """SQLite's own check, always: a fifth of the time that loading takes, and it sees what loading cannot.
+
+    For example two uses of one page, by which the next write would overwrite something good.
+    """
+    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise StoreCorrupt(" ".join(str(found).split()))
+
+
 def read_meta(connection: sqlite3.Connection) -> LoadedLog:
     """A log without its content, once it is certain that this is a store that we understand."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -159,7 +169,7 @@ def load(connection: sqlite3.Connection) -> tuple[LoadedLog, list[int]]:
     last = EMPTY_REVISION
     for row in _all_rows(connection):
         revision, prior, created, key, value, _ = row
-        if row != _row(revision, prior, created, key, value):
+        if not isinstance(value, bytes | None) or row != _row(revision, prior, created, key, value):
             raise StoreCorrupt(f"revision {revision} does not match its checksum")
         previous = loaded.records.pop(key, None)
         record = None if value is None else Record(key, value, created, revision)

@@ -21,11 +21,23 @@ from kubeloop.clock import Clock, new_uid
 from kubeloop.store import sqlite_file
 from kubeloop.store.base import Event
 from kubeloop.store.checkpoint import Checkpointer
-from kubeloop.store.errors import StoreCorrupt, StoreError
+from kubeloop.store.errors import StoreCorrupt, StoreError, StoreInUse
 from kubeloop.store.filelock import FileLock
 from kubeloop.store.log import Appended, LoadedLog
 
 SLICE_ROWS = 128  # deletes at a time: some milliseconds at worst, when each row is on a page of its own
+
+_UNREACHABLE = frozenset(
+    (
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    )
+)
 
 
 class _Batch:
@@ -89,18 +101,19 @@ class SqliteLog:
             self._lock.acquire(self._path)
             if not os.path.exists(self._path):
                 self._create()
+            if not os.access(self._path, os.W_OK):  # SQLite would open it for reading, and fail at the first write
+                raise StoreError("it is write-protected")
             self._connection = sqlite_file.connect(self._path)
             try:
+                sqlite_file.check_structure(self._connection)
                 loaded, garbage = sqlite_file.load(self._connection)
             except BaseException:
                 self._connection.close()
                 raise
-        except StoreCorrupt as error:
-            raise StoreCorrupt(f"the store {self._path} is damaged: {error}") from error
-        except sqlite3.DatabaseError as error:
+        except StoreInUse:
+            raise
+        except (StoreError, sqlite3.Error, OSError) as error:
             raise _explained(self._path, error) from error
-        except OSError as error:
-            raise StoreError(f"cannot open the store {self._path}: {error.strerror}") from error
         self._garbage.extend(garbage)
         self._checkpointer = Checkpointer(self._path, self._connection)
         return loaded
@@ -118,6 +131,8 @@ class SqliteLog:
             else:
                 self._garbage.extend(job.garbage)
                 self._compact_revision = job.revision
+        if self._compact_revision:
+            self._delete_slice()  # one, so that the compaction is remembered; the rest waits for the next start
         self._checkpointer.close()
         self._connection.close()  # checkpoints what is left and removes the write-ahead log
 
@@ -126,11 +141,16 @@ class SqliteLog:
             try:
                 return self._jobs.get_nowait()
             except Empty:
-                try:
-                    self._transact([], SLICE_ROWS)
-                except sqlite3.Error:
-                    break  # the next batch tries again, and tells if it cannot
+                if not self._delete_slice():
+                    break
         return self._jobs.get()
+
+    def _delete_slice(self) -> bool:
+        try:
+            self._transact([], SLICE_ROWS)
+        except sqlite3.Error:
+            return False  # the next batch tries again, and tells if it cannot
+        return True
 
     def _append(self, batch: _Batch) -> None:
         error: StoreError | None = None
@@ -159,8 +179,14 @@ class SqliteLog:
             self._garbage.popleft()
 
 
-def _explained(path: str, error: sqlite3.DatabaseError) -> StoreError:
-    """SQLite's reason in one sentence, told apart: damaged data, or data that cannot be reached."""
-    if isinstance(error, sqlite3.OperationalError):
-        return StoreError(f"cannot open the store {path}: {error}")
-    return StoreCorrupt(f"the store {path} is damaged: {error}")
+def _explained(path: str, error: StoreError | sqlite3.Error | OSError) -> StoreError:
+    """One sentence that tells damaged data from data that cannot be reached or is not for us."""
+    reason = error.strerror if isinstance(error, OSError) else error
+    if isinstance(error, sqlite3.Error):
+        # Python's own decoding errors carry no code: a key that is not UTF-8 was not written by us.
+        damaged = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _UNREACHABLE
+    else:
+        damaged = isinstance(error, StoreCorrupt)
+    if damaged:
+        return StoreCorrupt(f"the store {path} is damaged: {reason}")
+    return StoreError(f"cannot open the store {path}: {reason}")

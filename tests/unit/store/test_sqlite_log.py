@@ -1,0 +1,338 @@
+"""What the SQLite store promises beside the contract: it lasts, and it tells when it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+import kubeloop
+from kubeloop.store import Compacted, StoreCorrupt, StoreError, StoreInUse, checkpoint
+from kubeloop.store.sqlite import SqliteStore
+
+
+@asynccontextmanager
+async def opened(path: Path, history_bytes: int = 1_000_000) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(str(path), history_bytes=history_bytes)
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def fill(path: Path, compact_at: int = 0) -> None:
+    """Revisions 2 to 41: twenty keys, each written twice."""
+
+    async def main() -> None:
+        async with opened(path) as store:
+            for _ in range(2):
+                await asyncio.gather(*(store.write(f"/k/{n:02}", b"value-%02d" % n * 50) for n in range(20)))
+            store.compact(compact_at)
+
+    asyncio.run(main())
+
+
+def execute(path: Path, sql: str) -> None:
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(sql)
+    connection.close()
+
+
+def rows_in(path: Path) -> list[int]:
+    connection = sqlite3.connect(path)
+    found = [revision for (revision,) in connection.execute("SELECT revision FROM log ORDER BY revision")]
+    connection.close()
+    return found
+
+
+def size_of(path: str) -> int:
+    return os.path.getsize(path)
+
+
+def open_error(path: Path) -> StoreError:
+    async def main() -> None:
+        async with opened(path):
+            pass
+
+    with pytest.raises(StoreError) as caught:
+        asyncio.run(main())
+    assert "\n" not in str(caught.value)
+    assert path.name in str(caught.value)
+    return caught.value
+
+
+def test_reopening_finds_values_history_and_identity(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    async def main() -> None:
+        async with opened(path) as store:
+            await store.write("/a", b"1")
+            await store.write("/b", b"1")
+            await store.write("/a", b"2")
+            await store.write("/b", None)
+            before = (store.revision, store.range(""), store._history.since(1), store.cluster_id)
+        assert len(before[3]) == 36
+        async with opened(path) as store:
+            assert (store.revision, store.range(""), store._history.since(1), store.cluster_id) == before
+            assert [record.value for record in store.range("", revision=3).records] == [b"1", b"1"]
+            assert (await store.write("/b", b"new", 0)).revision == 6
+
+    asyncio.run(main())
+
+
+def test_a_clean_close_leaves_one_file_beside_the_lock(tmp_path: Path) -> None:
+    fill(tmp_path / "store.db")
+    assert sorted(os.listdir(tmp_path)) == ["store.db", "store.db.lock"]
+
+
+def test_compaction_removes_rows_and_is_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    async def main() -> None:
+        async with opened(path) as store:
+            for _ in range(3):
+                await asyncio.gather(*(store.write(f"/k/{n}", b"x") for n in range(100)))
+            await asyncio.gather(*(store.write(f"/k/{n}", None) for n in range(99)))
+            store.compact(store.revision)
+            for _ in range(5):  # each takes a slice along
+                await store.write("/after", b"")
+        assert rows_in(path) == [301, *range(401, 406)]  # what is current, and what came after the compaction
+        async with opened(path) as store:
+            assert (store.compact_revision, store.revision) == (400, 405)
+            assert [record.key for record in store.range("").records] == ["/after", "/k/99"]
+            with pytest.raises(Compacted):
+                store.watch("", 399)
+
+    asyncio.run(main())
+
+
+def test_the_revision_survives_when_compaction_leaves_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    async def main() -> None:
+        async with opened(path) as store:
+            await store.write("/a", b"1")
+            await store.write("/a", None)
+            store.compact(3)
+        assert rows_in(path) == []
+        async with opened(path) as store:
+            assert (await store.write("/a", b"2")).revision == 4
+
+    asyncio.run(main())
+
+
+def test_an_interrupted_compaction_is_finished_at_the_next_start(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    fill(path)
+    execute(path, "UPDATE meta SET value = 41 WHERE name = 'compact_revision'")
+
+    async def main() -> None:
+        async with opened(path) as store:
+            assert len(store.range("").records) == 20
+            assert len(store._history) == 0
+            await store.write("/a", b"")
+
+    asyncio.run(main())
+    assert rows_in(path) == [*range(22, 42), 42]
+
+
+def test_a_full_disk_fails_the_batch_and_the_store_recovers(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    async def main() -> None:
+        async with opened(path) as store:
+            await store.write("/a", b"kept")
+            connection = store._log._connection  # type: ignore[attr-defined]
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            connection.execute(f"PRAGMA max_page_count={pages}").fetchall()
+            with pytest.raises(StoreError, match=r"could not write: database or disk is full"):
+                await asyncio.gather(store.write("/b", b"small"), store.write("/c", bytes(1_000_000)))
+            assert [record.key for record in store.range("").records] == ["/a"]
+            connection.execute("PRAGMA max_page_count=1000000").fetchall()
+            await store.write("/c", bytes(1_000_000))
+        async with opened(path) as store:
+            assert [record.key for record in store.range("").records] == ["/a", "/c"]
+
+    asyncio.run(main())
+
+
+def test_checkpoints_happen_while_writing_and_keep_the_write_ahead_log_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_BYTES", 1_000_000)
+    path = tmp_path / "store.db"
+
+    async def main() -> None:
+        async with opened(path) as store:
+            for number in range(300):
+                await store.write(f"/{number}", bytes(100_000))
+            assert size_of(f"{path}-wal") < 20_000_000 < size_of(str(path))
+            assert len(store.range("").records) == 300
+
+    asyncio.run(main())
+
+
+def test_a_batch_of_more_rows_than_one_statement_holds_is_still_all_or_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with opened(tmp_path / "store.db", history_bytes=100_000_000) as store:
+            await asyncio.gather(*(store.write(f"/{number}", b"") for number in range(6000)))
+        async with opened(tmp_path / "store.db", history_bytes=100_000_000) as store:
+            assert store.revision == 6001
+
+    asyncio.run(main())
+
+
+def test_a_second_instance_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    async def main() -> None:
+        async with opened(path) as store:
+            with pytest.raises(StoreInUse, match=f"in use by another process .pid {os.getpid()}."):
+                await SqliteStore(str(path)).start()
+            await store.write("/a", b"the first one is not disturbed")
+        async with opened(path):
+            pass
+
+    asyncio.run(main())
+
+
+def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    hold = (
+        "import os, sys; from kubeloop.store.filelock import FileLock;"
+        "FileLock(sys.argv[1]).acquire('it'); print('held', flush=True); os.kill(os.getpid(), 9)"
+    )
+    root = str(Path(kubeloop.__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": root}
+    holder = subprocess.run(
+        [sys.executable, "-c", hold, f"{path}.lock"], check=False, env=environment, capture_output=True
+    )
+    assert (holder.stdout, holder.returncode) == (b"held\n", -9)
+    fill(path)
+
+
+def test_a_missing_or_unusable_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    assert "No such file or directory" in str(open_error(tmp_path / "nowhere" / "store.db"))
+    assert "Not a directory" in str(open_error(tmp_path / "file" / "store.db"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the administrator may write everywhere")
+def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    assert "Permission denied" in str(open_error(tmp_path / "store.db"))
+
+
+def test_a_write_protected_file_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path / "store.db")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # permissions do not stop an administrator
+    assert "write-protected" in str(open_error(tmp_path / "store.db"))
+
+
+def test_a_folder_in_the_file_s_place_is_told(tmp_path: Path) -> None:
+    (tmp_path / "store.db").mkdir()
+    assert "cannot open the store" in str(open_error(tmp_path / "store.db"))
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database, " * 100, b"SQLite format 3\0" + bytes(84)])
+def test_a_file_that_is_not_a_database_is_told(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "store.db").write_bytes(content)
+    assert isinstance(open_error(tmp_path / "store.db"), StoreCorrupt)
+    assert (tmp_path / "store.db").read_bytes() == content
+
+
+def test_somebody_else_s_database_is_told_and_left_alone(tmp_path: Path) -> None:
+    execute(tmp_path / "store.db", "CREATE TABLE theirs (x)")
+    assert "not one of this store" in str(open_error(tmp_path / "store.db"))
+
+
+def test_a_newer_schema_is_told(tmp_path: Path) -> None:
+    fill(tmp_path / "store.db")
+    execute(tmp_path / "store.db", "UPDATE meta SET value = 99 WHERE name = 'schema'")
+    assert "version 99" in str(open_error(tmp_path / "store.db"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("UPDATE log SET value = zeroblob(450) WHERE revision = 30", "revision 30 does not match its checksum"),
+        ("UPDATE log SET key = '/k/x' WHERE revision = 30", "revision 30 does not match its checksum"),
+        ("UPDATE log SET value = NULL WHERE revision = 30", "revision 30 does not match its checksum"),
+        ("UPDATE log SET value = CAST(value AS TEXT) WHERE revision = 30", "revision 30"),
+        ("DELETE FROM log WHERE revision = 30", "revisions between 29 and 31 are missing"),
+        ("DELETE FROM log WHERE revision = 2", "missing"),
+        ("DELETE FROM meta WHERE name = 'compact_revision'", "meta table is incomplete"),
+        ("DROP TABLE log", "tables are missing"),
+    ],
+)
+def test_damaged_rows_are_told_not_served(tmp_path: Path, damage: str, told: str) -> None:
+    fill(tmp_path / "store.db")
+    execute(tmp_path / "store.db", damage)
+    error = open_error(tmp_path / "store.db")
+    assert isinstance(error, StoreCorrupt)
+    assert told in str(error)
+
+
+def test_a_lost_value_is_missed_by_the_change_that_follows_it_even_after_compaction(tmp_path: Path) -> None:
+    fill(tmp_path / "store.db", compact_at=21)
+    execute(tmp_path / "store.db", "DELETE FROM log WHERE revision = 10")
+    assert "the state before revision 30 is missing" in str(open_error(tmp_path / "store.db"))
+
+
+@pytest.mark.parametrize("offset", range(100, 32768 * 3, 7777))
+def test_a_flipped_byte_anywhere_is_told_or_harmless(tmp_path: Path, offset: int) -> None:
+    path = tmp_path / "store.db"
+    fill(path)
+    content = bytearray(path.read_bytes())
+    if offset >= len(content):
+        pytest.skip("the file is shorter")
+    content[offset] ^= 0xFF
+    path.write_bytes(content)
+
+    async def main() -> None:
+        async with opened(path) as store:
+            values = [record.value for record in store.range("").records]
+            assert values == [b"value-%02d" % n * 50 for n in range(20)]
+            assert len(store._history) == 40
+
+    with suppress(StoreCorrupt):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("keep", [50, 4096, 32768, 40000])
+def test_a_truncated_file_is_told(tmp_path: Path, keep: int) -> None:
+    path = tmp_path / "store.db"
+    fill(path)
+    os.truncate(path, keep)
+    assert isinstance(open_error(path), StoreCorrupt)
+
+
+def test_a_write_ahead_log_without_its_main_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "store.db-wal").write_bytes(b"x" * 100)
+    assert "main file is gone" in str(open_error(tmp_path / "store.db"))
+
+
+def test_a_half_made_new_file_is_made_again(tmp_path: Path) -> None:
+    (tmp_path / "store.db.new").write_bytes(b"interrupted")
+    fill(tmp_path / "store.db")
+    assert not (tmp_path / "store.db.new").exists()
+
+
+def test_people_can_read_current_values_with_sql(tmp_path: Path) -> None:
+    fill(tmp_path / "store.db")
+    shutil.copy(tmp_path / "store.db", tmp_path / "copy.db")
+    connection = sqlite3.connect(tmp_path / "copy.db")
+    rows = connection.execute("SELECT key, revision, value FROM current ORDER BY key").fetchall()
+    connection.close()
+    assert len(rows) == 20
+    assert rows[3] == ("/k/03", 25, "value-03" * 50)
