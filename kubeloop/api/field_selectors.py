@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from kubeloop.api.selectors import Operator, SelectorError
+from kubeloop.api.selectors.operators import Operator, SelectorError
 
 
 class FieldRequirement(msgspec.Struct, frozen=True):

@@ -1,0 +1,94 @@
+"""LabelSelector objects, as they stand in API objects: what they mean, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid, quote, required
+from kubeloop.api.names import check_label_value, check_qualified_name
+from kubeloop.api.selectors.labels import EVERYTHING, NOTHING, LabelSelector, requirement
+from kubeloop.api.selectors.operators import Operator, SelectorError
+
+
+class Expression(Protocol):
+    """One of a LabelSelector object's match expressions."""
+
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def operator(self) -> str | None: ...
+    @property
+    def values(self) -> Sequence[str] | None: ...
+
+
+class SelectorObject(Protocol):
+    """A LabelSelector as it stands in API objects."""
+
+    @property
+    def match_labels(self) -> Mapping[str, str] | None: ...
+    @property
+    def match_expressions(self) -> Sequence[Expression] | None: ...
+
+
+_OBJECT_OPERATORS: Final = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+}
+
+
+def from_label_selector(selector: SelectorObject | None) -> LabelSelector:
+    """A LabelSelector object's meaning: absent matches nothing, empty matches everything."""
+    if not selector:
+        return NOTHING
+    requirements = [requirement(key, Operator.EQUALS, (value,)) for key, value in (selector.match_labels or {}).items()]
+    for expression in selector.match_expressions or ():
+        operator = _OBJECT_OPERATORS.get(expression.operator or "")
+        if operator is None:
+            raise SelectorError(f"{quote(expression.operator or '')} is not a valid label selector operator")
+        requirements.append(requirement(expression.key or "", operator, expression.values or ()))
+    return LabelSelector(requirements) if requirements else EVERYTHING
+
+
+def validate_labels(labels: Mapping[str, str] | None, path: Path) -> FieldErrors:
+    """What is wrong with a map of labels."""
+    errors: FieldErrors = []
+    for key, value in (labels or {}).items():
+        errors += [invalid(path, key, message) for message in check_qualified_name(key)]
+        errors += [invalid(path, value, message) for message in check_label_value(value)]
+    return errors
+
+
+def validate_label_selector(
+    selector: SelectorObject | None, path: Path, allow_invalid_values: bool = False
+) -> FieldErrors:
+    """What is wrong with a LabelSelector object; old objects may keep values that weren't checked in their day."""
+    if not selector:
+        return []
+    errors = validate_labels(selector.match_labels, path.child("matchLabels"))
+    for index, expression in enumerate(selector.match_expressions or ()):
+        errors += _validate_expression(expression, path.child("matchExpressions").index(index), allow_invalid_values)
+    return errors
+
+
+def _validate_expression(expression: Expression, path: Path, allow_invalid_values: bool) -> FieldErrors:
+    key, operator, values = expression.key or "", expression.operator or "", expression.values or ()
+    errors: FieldErrors = []
+    if operator in ("In", "NotIn"):
+        if not values:
+            detail = "must be specified when `operator` is 'In' or 'NotIn'"
+            errors.append(required(path.child("values"), detail))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            errors.append(forbidden(path.child("values"), detail))
+    else:
+        errors.append(invalid(path.child("operator"), operator, "not a valid selector operator"))
+    errors += [invalid(path.child("key"), key, message) for message in check_qualified_name(key)]
+    if not allow_invalid_values:
+        for index, value in enumerate(values):
+            found = check_label_value(value)
+            errors += [invalid(path.child("values").index(index), value, message) for message in found]
+    return errors

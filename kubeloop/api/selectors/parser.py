@@ -1,0 +1,123 @@
+"""Reads label selectors in their text form, such as `app=web,tier in (a,b),!old`."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from kubeloop.api.fields import invalid
+from kubeloop.api.names import check_qualified_name
+from kubeloop.api.selectors.labels import EVERYTHING, SET_OPERATORS, LabelSelector, Requirement, requirement
+from kubeloop.api.selectors.operators import Operator, SelectorError
+
+_TOKEN: Final = re.compile("[ \t\r\n]*(?:(==|!=|[=!(),<>])|([^ \t\r\n=!(),<>\0]+))\0?")
+_OPERATORS: Final = {
+    "in": Operator.IN,
+    "notin": Operator.NOT_IN,
+    "=": Operator.EQUALS,
+    "==": Operator.DOUBLE_EQUALS,
+    "!=": Operator.NOT_EQUALS,
+    ">": Operator.GREATER_THAN,
+    "<": Operator.LESS_THAN,
+}
+_EXPECTED_OPERATORS: Final = "in, notin, =, ==, !=, gt, lt"
+
+
+class _Parser:
+    """Reads a selector's text, token by token; a token is its text and whether it is a word rather than a symbol."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: list[tuple[str, bool]] = []
+        position = 0
+        while token := _TOKEN.match(text, position):
+            self._tokens.append((token[1] or token[2], token[1] is None))
+            position = token.end()
+        self._tokens.append(("", False))  # the end
+        self._at = 0
+
+    def _peek(self) -> tuple[str, bool]:
+        return self._tokens[self._at]
+
+    def _next(self) -> tuple[str, bool]:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def parse(self) -> list[Requirement]:
+        requirements: list[Requirement] = []
+        text, is_word = self._peek()
+        while is_word or text == "!":
+            try:
+                requirements.append(self._requirement())
+            except SelectorError as error:
+                raise SelectorError(f"unable to parse requirement: {error}") from None
+            text, _ = self._next()
+            if text == "":
+                return requirements
+            if text != ",":
+                raise SelectorError(f"found '{text}', expected: ',' or 'end of string'")
+            text, is_word = self._peek()
+            if not is_word and text != "!":
+                raise SelectorError(f"found '{text}', expected: identifier after ','")
+        if text != "":
+            raise SelectorError(f"found '{text}', expected: !, identifier, or 'end of string'")
+        return requirements
+
+    def _requirement(self) -> Requirement:
+        text, is_word = self._next()
+        negated = text == "!"
+        if negated:
+            text, is_word = self._next()
+        if not is_word:
+            raise SelectorError(f"found '{text}', expected: identifier")
+        if messages := check_qualified_name(text):
+            raise SelectorError(invalid(None, text, "; ".join(messages)).message())
+        if negated:
+            return requirement(text, Operator.DOES_NOT_EXIST)
+        if self._peek()[0] in ("", ","):
+            return requirement(text, Operator.EXISTS)
+        found, _ = self._next()
+        operator = _OPERATORS.get(found)
+        if operator is None:
+            raise SelectorError(f"found '{found}', expected: {_EXPECTED_OPERATORS}")
+        values = self._set() if operator in SET_OPERATORS else {self._value()}
+        return requirement(text, operator, sorted(values))
+
+    def _value(self) -> str:
+        if self._peek()[0] in ("", ","):
+            return ""
+        text, is_word = self._next()
+        if not is_word:
+            raise SelectorError(f"found '{text}', expected: identifier")
+        return text
+
+    def _set(self) -> set[str]:
+        text, _ = self._next()
+        if text != "(":
+            raise SelectorError(f"found '{text}' expected: '('")
+        text, is_word = self._peek()
+        if text != ")" and text != "," and not is_word:
+            raise SelectorError(f"found '{text}', expected: ',', ')' or identifier")
+        values: set[str] = set()
+        # Between two commas, or a comma and a parenthesis, stands the empty value.
+        while True:
+            text, is_word = self._peek()
+            if is_word:
+                values.add(text)
+                self._at += 1
+            elif text in (",", ")"):
+                values.add("")
+            else:
+                raise SelectorError(f"found '{text}', expected: ',', or identifier")
+            text, _ = self._next()
+            if text == ")":
+                return values
+            if text != ",":
+                raise SelectorError(f"found '{text}', expected: ',' or ')'")
+
+
+@lru_cache(maxsize=1024)
+def parse_labels(text: str) -> LabelSelector:
+    """A label selector from its text form; raises SelectorError."""
+    requirements = _Parser(text).parse()
+    return LabelSelector(requirements) if requirements else EVERYTHING
