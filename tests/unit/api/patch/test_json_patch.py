@@ -106,7 +106,7 @@ def test_where_upstream_goes_its_own_way(document: Any, patch: Any, expected: An
     ids=json.dumps,
 )
 def test_an_operation_that_does_not_fit_is_answered_422(operation: Any) -> None:
-    document = {"list": [1, 2], "text": "t", "null": None, "object": {}}
+    document: Any = {"list": [1, 2], "text": "t", "null": None, "object": {}}
     with pytest.raises(PatchRejected) as caught:
         apply_json_patch(document, [operation])
     assert (caught.value.code, caught.value.reason) == (422, "Invalid")
@@ -164,7 +164,7 @@ def test_values_in_operations_are_not_changed_by_later_operations() -> None:
 
 
 def test_what_is_off_the_path_is_shared() -> None:
-    document = {"a": {"b": 1}, "c": {"d": [1, 2]}}
+    document: Any = {"a": {"b": 1}, "c": {"d": [1, 2]}}
     patched = apply_json_patch(document, [op("add", "/a/x", value=1)])
     assert patched["c"] is document["c"]
     assert apply_json_patch(document, []) is document

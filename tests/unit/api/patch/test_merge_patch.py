@@ -65,7 +65,7 @@ def test_a_number_may_become_a_boolean() -> None:
 
 
 def test_what_the_patch_leaves_alone_is_shared() -> None:
-    document = {"a": {"x": 1}, "b": {"y": {"z": 1}, "w": [1]}}
+    document: Any = {"a": {"x": 1}, "b": {"y": {"z": 1}, "w": [1]}}
     patched = apply_merge_patch(document, {"b": {"y": {"z": 2}}})
     assert patched == {"a": {"x": 1}, "b": {"y": {"z": 2}, "w": [1]}}
     assert patched["a"] is document["a"]

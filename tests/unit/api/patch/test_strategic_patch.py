@@ -44,7 +44,7 @@ def test_a_container_is_added_to_a_deployment_beside_the_one_it_has() -> None:
 
 
 def test_tolerations_are_replaced_because_their_list_has_no_merge_key() -> None:
-    spec = {"tolerations": [{"key": "dedicated", "effect": "NoSchedule"}]}
+    spec: Any = {"tolerations": [{"key": "dedicated", "effect": "NoSchedule"}]}
     assert patched(spec, {"tolerations": [{"key": "disk"}]}) == {"tolerations": [{"key": "disk"}]}
 
 
@@ -55,7 +55,7 @@ def test_a_strategy_changes_kind_when_only_its_type_is_retained() -> None:
 
 
 def test_lists_merge_at_every_depth_by_their_own_keys() -> None:
-    spec = {
+    spec: Any = {
         "containers": [
             {
                 "name": "c",
@@ -177,7 +177,7 @@ def test_a_map_is_replaced_or_emptied_by_its_patch_directive() -> None:
 
 
 def test_items_are_deleted_by_key_and_lists_replaced_by_directive() -> None:
-    spec = {"containers": named("a", "b", "a")}
+    spec: Any = {"containers": named("a", "b", "a")}
     assert patched(spec, {"containers": [{"name": "a", "$patch": "delete"}]}) == {"containers": named("b")}
     replace = {"containers": [{"$patch": "replace"}, {"name": "x"}]}
     assert patched(spec, replace) == {"containers": named("x")}
@@ -199,7 +199,7 @@ def test_scalars_are_deleted_from_a_list_of_scalars_even_if_it_is_atomic() -> No
 
 
 def test_retained_keys_drop_what_they_do_not_name() -> None:
-    spec = {"volumes": [{"name": "v", "emptyDir": {}}]}
+    spec: Any = {"volumes": [{"name": "v", "emptyDir": {}}]}
     patch = {"volumes": [{"name": "v", "$retainKeys": ["name", "configMap"], "configMap": {"name": "x"}}]}
     assert patched(spec, patch) == {"volumes": [{"name": "v", "configMap": {"name": "x"}}]}
 
@@ -268,7 +268,7 @@ def test_maps_of_structs_merge_by_key_and_then_by_field() -> None:
     ],
 )
 def test_what_goes_wrong_on_the_way_is_told_as_upstream_tells_it(patch: Any, message: str) -> None:
-    spec = {
+    spec: Any = {
         "containers": [{"name": "c", "tty": True, "env": []}, {"name": "d", "x": None, "n": 1.5}],
         "securityContext": {},
         "nodeSelector": {"a": "b"},
@@ -324,7 +324,7 @@ def test_a_patch_deeper_than_the_stack_is_an_error_not_a_crash() -> None:
 
 
 def test_what_the_patch_leaves_alone_is_shared() -> None:
-    spec = {"containers": [{"name": "a", "env": [{"name": "X"}]}, {"name": "b"}], "volumes": [{"name": "v"}]}
+    spec: Any = {"containers": [{"name": "a", "env": [{"name": "X"}]}, {"name": "b"}], "volumes": [{"name": "v"}]}
     result = patched(spec, {"containers": [{"name": "a", "image": "i"}]})
     assert result["volumes"] is spec["volumes"]
     assert result["containers"][1] is spec["containers"][1]
