@@ -1,0 +1,36 @@
+"""Defaults of role bindings, tokens, pod certificates and priority classes."""
+
+from __future__ import annotations
+
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.generated.authentication_v1 import TokenRequest
+from kubeloop.api.generated.certificates_v1 import PodCertificateRequest
+from kubeloop.api.generated.rbac_v1 import ClusterRoleBinding, RoleBinding
+from kubeloop.api.generated.scheduling_v1 import PriorityClass
+
+_RBAC_GROUP = "rbac.authorization.k8s.io"
+_HOUR_SECONDS = 3600
+_DAY_SECONDS = 86400
+
+
+def default_role_binding(binding: RoleBinding | ClusterRoleBinding) -> None:
+    if not binding.role_ref.api_group:
+        force_setattr(binding.role_ref, "api_group", _RBAC_GROUP)
+    for subject in binding.subjects:
+        if not subject.api_group and subject.kind in ("User", "Group"):
+            force_setattr(subject, "api_group", _RBAC_GROUP)
+
+
+def default_token_request(request: TokenRequest) -> None:
+    if request.spec.expiration_seconds is None:
+        force_setattr(request.spec, "expiration_seconds", _HOUR_SECONDS)
+
+
+def default_pod_certificate_request(request: PodCertificateRequest) -> None:
+    if request.spec.max_expiration_seconds is None:
+        force_setattr(request.spec, "max_expiration_seconds", _DAY_SECONDS)
+
+
+def default_priority_class(priority_class: PriorityClass) -> None:
+    if priority_class.preemption_policy is None:
+        force_setattr(priority_class, "preemption_policy", "PreemptLowerPriority")
