@@ -33,13 +33,17 @@ class Checkpointer:
         self._written += value_bytes + _COMMIT_BYTES
         if self._copied.is_set():
             self._copied.clear()
-            _checkpoint(self._writer)
+            self.start_new_log()
         elif self._written > CHECKPOINT_BYTES:
             self._written = 0
             self._wanted.set()
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="store-checkpoint", daemon=True)
                 self._thread.start()
+
+    def start_new_log(self) -> None:
+        """Copy all that is left, on the writer's thread: its next commit begins the log anew."""
+        _checkpoint(self._writer)
 
     def close(self) -> None:
         if self._thread is not None:

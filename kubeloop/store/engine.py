@@ -153,7 +153,10 @@ class LoggedStore:
 
     def _flush(self) -> None:
         self._in_flight, self._gathering = self._gathering, []
-        self._log.append([event for event, _ in self._in_flight], self._revision, self._flushed)
+        try:
+            self._log.append([event for event, _ in self._in_flight], self._revision, self._flushed)
+        except Exception as error:  # a writer must get an answer, whatever is wrong with the batch
+            self._roll_back(StoreError(f"the store could not take the writes: {error!r}"))
 
     def _flushed(self, error: StoreError | None) -> None:
         if error is not None:

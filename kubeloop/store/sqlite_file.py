@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TypeAlias
 from zlib import crc32
 
@@ -26,7 +26,8 @@ from kubeloop.store.log import LoadedLog
 SCHEMA_VERSION = 1
 PAGE_SIZE = 32768
 _COLUMNS = 6
-_ROWS_A_STATEMENT = 32766 // _COLUMNS  # SQLite's limit of parameters in one statement
+MAX_PARAMETERS = 32766  # in one statement, SQLite's limit
+_ROWS_A_STATEMENT = MAX_PARAMETERS // _COLUMNS
 _ROWS_A_FETCH = 1000
 
 Row: TypeAlias = tuple[int, int, int, str, bytes | None, int]
@@ -47,10 +48,17 @@ CREATE VIEW current AS
 """
 
 
+def uri_of(path: str, mode: str) -> str:
+    """SQLite's address of a file that must exist; `mode` is `ro` or `rw`."""
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return f"file:{quoted}?mode={mode}"
+
+
 def connect(path: str) -> sqlite3.Connection:
     """A connection in autocommit mode to an existing file, set up as every user of it must be."""
-    uri = f"file:{_uri_quoted(path)}?mode=rw"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=512)
+    connection = sqlite3.connect(
+        uri_of(path, "rw"), uri=True, isolation_level=None, check_same_thread=False, cached_statements=512
+    )
     try:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA wal_autocheckpoint=0")
@@ -129,7 +137,7 @@ def fits_one_statement(rows: Sequence[Row]) -> bool:
     return len(rows) <= _ROWS_A_STATEMENT
 
 
-def check_structure(connection: sqlite3.Connection) -> None:
+def _check_structure(connection: sqlite3.Connection) -> None:
     """SQLite's own check, always: a fifth of the time that loading takes, and it sees what loading cannot.
 
     For example two uses of one page, by which the next write would overwrite something good.
@@ -139,7 +147,7 @@ def check_structure(connection: sqlite3.Connection) -> None:
         raise StoreCorrupt(" ".join(str(found).split()))
 
 
-def read_meta(connection: sqlite3.Connection) -> LoadedLog:
+def _read_meta(connection: sqlite3.Connection) -> LoadedLog:
     """A log without its content, once it is certain that this is a store that we understand."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not {"log", "meta"} <= tables:
@@ -161,9 +169,18 @@ def _meta_of(content: LoadedLog) -> dict[str, int | str]:
     }
 
 
-def load(connection: sqlite3.Connection) -> tuple[LoadedLog, list[int]]:
-    """Replay all rows, checking each; also returns what an interrupted compaction left to remove."""
-    loaded = read_meta(connection)
+def load(path: str) -> tuple[LoadedLog, list[int]]:
+    """Check and read everything; also returns what an interrupted compaction left to remove.
+
+    Read-only: to close a connection that may write moves the write-ahead log into the main file,
+    and damaged files should stay as they were found.
+    """
+    with closing(sqlite3.connect(uri_of(path, "ro"), uri=True)) as connection:
+        _check_structure(connection)
+        return _replay(connection, _read_meta(connection))
+
+
+def _replay(connection: sqlite3.Connection, loaded: LoadedLog) -> tuple[LoadedLog, list[int]]:
     compact_revision = loaded.compact_revision
     garbage: list[int] = []
     last = EMPTY_REVISION
@@ -214,10 +231,6 @@ def _row(revision: int, prior: int, created: int, key: str, value: bytes | None)
     if value:
         crc = crc32(value, crc)
     return revision, prior, created, key, value, crc
-
-
-def _uri_quoted(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
 def _remove_if_there(path: str) -> None:

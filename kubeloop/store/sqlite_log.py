@@ -13,6 +13,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeAlias
@@ -24,6 +25,7 @@ from kubeloop.store.checkpoint import Checkpointer
 from kubeloop.store.errors import StoreCorrupt, StoreError, StoreInUse
 from kubeloop.store.filelock import FileLock
 from kubeloop.store.log import Appended, LoadedLog
+from kubeloop.store.wal import refuse_lost_commits
 
 SLICE_ROWS = 128  # deletes at a time: some milliseconds at worst, when each row is on a page of its own
 
@@ -103,13 +105,9 @@ class SqliteLog:
                 self._create()
             if not os.access(self._path, os.W_OK):  # SQLite would open it for reading, and fail at the first write
                 raise StoreError("it is write-protected")
+            refuse_lost_commits(self._path)
+            loaded, garbage = sqlite_file.load(self._path)
             self._connection = sqlite_file.connect(self._path)
-            try:
-                sqlite_file.check_structure(self._connection)
-                loaded, garbage = sqlite_file.load(self._connection)
-            except BaseException:
-                self._connection.close()
-                raise
         except StoreInUse:
             raise
         except (StoreError, sqlite3.Error, OSError) as error:
@@ -156,16 +154,17 @@ class SqliteLog:
         error: StoreError | None = None
         try:
             # More may go than comes, or compaction would never catch up with a busy store.
-            self._transact(batch.rows, max(SLICE_ROWS, 2 * len(batch.rows)))
+            self._transact(batch.rows, min(max(SLICE_ROWS, 2 * len(batch.rows)), sqlite_file.MAX_PARAMETERS))
         except sqlite3.Error as failure:
             error = StoreError(f"the store {self._path} could not write: {failure}")
+            self._checkpointer.start_new_log()  # or what is left of this could be taken for a lost commit
         except Exception as failure:
             error = StoreError(f"the store {self._path} failed: {failure!r}")
         with suppress(RuntimeError):  # the loop was closed without closing the store: nobody is left to be told
             self._loop.call_soon_threadsafe(batch.appended, error)
 
     def _transact(self, rows: list[sqlite_file.Row], slice_rows: int) -> None:
-        garbage = [self._garbage[index] for index in range(min(slice_rows, len(self._garbage)))]
+        garbage = list(islice(self._garbage, slice_rows))
         if not garbage and not self._compact_revision and sqlite_file.fits_one_statement(rows):
             sqlite_file.insert_rows(self._connection, rows)
             return

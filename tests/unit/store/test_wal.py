@@ -1,0 +1,106 @@
+"""Damage to a write-ahead log is told apart from what a crash leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kubeloop.store import StoreCorrupt
+from kubeloop.store.sqlite import SqliteStore
+from kubeloop.store.sqlite_file import PAGE_SIZE
+
+HEADER = 32
+FRAME = 24 + PAGE_SIZE
+WRITES = 10
+
+
+@pytest.fixture
+def crashed(tmp_path: Path) -> Path:
+    """A store as a killed process leaves it: everything is in the write-ahead log."""
+    (tmp_path / "alive").mkdir()
+    alive = tmp_path / "alive" / "store.db"
+
+    async def main() -> None:
+        store = SqliteStore(str(alive))
+        await store.start()
+        for number in range(WRITES):
+            await store.write(f"/k/{number}", bytes(3000))
+        shutil.copytree(tmp_path / "alive", tmp_path / "dead")
+        await store.close()
+
+    asyncio.run(main())
+    return tmp_path / "dead" / "store.db"
+
+
+def keys_after_start(path: Path) -> int:
+    async def main() -> int:
+        store = SqliteStore(str(path))
+        await store.start()
+        found = len(store.range("").records)
+        await store.close()
+        return found
+
+    return asyncio.run(main())
+
+
+def log_of(path: Path) -> Path:
+    return path.with_name("store.db-wal")
+
+
+def flip(path: Path, offset: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 1
+    path.write_bytes(content)
+
+
+def test_an_intact_log_is_replayed(crashed: Path) -> None:
+    assert keys_after_start(crashed) == WRITES
+
+
+@pytest.mark.parametrize("frame", range(WRITES - 1))
+@pytest.mark.parametrize("place", [2, 6, 10, 20, 24, 20_000])
+def test_damage_before_a_later_commit_is_told_and_keeps_being_told(crashed: Path, frame: int, place: int) -> None:
+    flip(log_of(crashed), HEADER + frame * FRAME + place)
+    for _ in range(2):
+        with pytest.raises(StoreCorrupt, match="write-ahead log is unreadable"):
+            keys_after_start(crashed)
+
+
+@pytest.mark.parametrize("offset", [0, 3, 9, 17, 22, 30])
+def test_damage_in_the_log_s_header_is_told(crashed: Path, offset: int) -> None:
+    flip(log_of(crashed), offset)
+    with pytest.raises(StoreCorrupt, match="write-ahead log is unreadable"):
+        keys_after_start(crashed)
+
+
+@pytest.mark.parametrize("cut", [1, 500, PAGE_SIZE + 10])
+def test_a_last_transaction_that_was_cut_off_was_never_acknowledged(crashed: Path, cut: int) -> None:
+    os.truncate(log_of(crashed), log_of(crashed).stat().st_size - cut)
+    assert keys_after_start(crashed) == WRITES - 1
+
+
+def test_an_empty_log_has_nothing_to_lose(crashed: Path) -> None:
+    os.truncate(log_of(crashed), 0)
+    assert keys_after_start(crashed) == 0
+
+
+def test_frames_of_an_older_generation_are_no_loss(tmp_path: Path) -> None:
+    (tmp_path / "alive").mkdir()
+
+    async def main() -> None:
+        store = SqliteStore(str(tmp_path / "alive" / "store.db"))
+        await store.start()
+        for number in range(WRITES):
+            await store.write(f"/k/{number}", bytes(3000))
+        connection = store._log._connection  # type: ignore[attr-defined]
+        connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+        await store.write("/k/0", b"in the first frames of the next generation")
+        shutil.copytree(tmp_path / "alive", tmp_path / "dead")
+        await store.close()
+
+    asyncio.run(main())
+    assert keys_after_start(tmp_path / "dead" / "store.db") == WRITES
