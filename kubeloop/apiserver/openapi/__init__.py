@@ -1,0 +1,153 @@
+"""OpenAPI documents of what the server serves, for kubectl's explain, apply and validation, and for client makers.
+
+    resources ─ paths.py ──┬─ v2.py ─┬─ JSON                    /openapi/v2
+    facts ──── schemas.py ─┤         └─ protobuf.py             /openapi/v2
+                           └─ v3.py ─── JSON, one a version     /openapi/v3, /openapi/v3/…
+
+Documents are made when first asked for and kept encoded; a change of the served resources is a new `OpenAPI`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+import kubeloop
+from kubeloop.api import schema
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.etag import digest_of
+from kubeloop.apiserver.negotiation import clauses
+from kubeloop.apiserver.openapi import protobuf, v2, v3
+from kubeloop.apiserver.openapi.paths import Path, definitions_named_in, discovery_paths, paths_of
+from kubeloop.apiserver.openapi.schemas import EXTRA_DEFINITIONS, Schema, reached_from
+
+JSON = "application/json"
+PROTOBUF_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+# No descriptions anywhere: what kinds are for is told by Kubernetes' own documentation.
+_INFO = {"title": "kubeloop", "version": kubeloop.__version__}
+_V3_DEPTHS = {"api": 2, "apis": 3}
+_PROTOBUF_V2_ASKED = (PROTOBUF_V2, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+
+
+def v2_media_type(accept: str) -> str | None:
+    """The media type to answer `/openapi/v2` with, or None where nothing that is asked for can be given."""
+    for media, _ in clauses(accept or "*/*"):
+        if media in _PROTOBUF_V2_ASKED:
+            return PROTOBUF_V2
+        if media in (JSON, "application/*", "*/*"):
+            return JSON
+    return None
+
+
+def v3_media_type(accept: str) -> str | None:
+    """The same for `/openapi/v3/…`, which is given in JSON alone."""
+    accepted = (media for media, _ in clauses(accept or "*/*"))
+    return JSON if any(media in (JSON, "application/*", "*/*") for media in accepted) else None
+
+
+class _Document(NamedTuple):
+    body: bytes
+    digest: str
+
+
+class OpenAPI:
+    """The OpenAPI documents of a set of resources.
+
+    `definitions` gives the facts about their types, in the words of version 2, when a document is first made.
+    """
+
+    def __init__(
+        self,
+        resources: Sequence[Resource],
+        definitions: Callable[[], Mapping[str, Schema]] = schema.definitions,
+    ) -> None:
+        self._resources = resources
+        self._definitions = definitions
+        self._documents: dict[str, _Document] = {}
+
+    def v2_json(self) -> bytes:
+        return self._v2(JSON, msgspec.json.encode).body
+
+    def v2_json_etag(self) -> str:
+        return f'"{self._v2(JSON, msgspec.json.encode).digest}"'
+
+    def v2_protobuf(self) -> bytes:
+        return self._v2(PROTOBUF_V2, protobuf.encode).body
+
+    def v2_protobuf_etag(self) -> str:
+        return f'"{self._v2(PROTOBUF_V2, protobuf.encode).digest}"'
+
+    def v3_index(self) -> bytes:
+        return self._v3_index().body
+
+    def v3_index_etag(self) -> str:
+        return f'"{self._v3_index().digest}"'
+
+    def v3_document(self, name: str) -> bytes | None:
+        """What `/openapi/v3/<name>` answers, as in `api/v1` or `apis/apps/v1`; None where there is nothing."""
+        return self._v3(name).body if name in self._v3_names else None
+
+    def v3_digest(self, name: str) -> str | None:
+        """The fingerprint that links carry as `hash`, and ETags in quotes."""
+        return self._v3(name).digest if name in self._v3_names else None
+
+    def _v2(self, media_type: str, encode: Callable[[dict[str, Any]], bytes]) -> _Document:
+        def make() -> bytes:
+            paths, facts = self._paths(), self._facts()
+            return encode(v2.document(paths, reached_from({*facts, *definitions_named_in(paths)}, facts), _INFO))
+
+        return self._kept(media_type, make)
+
+    def _v3(self, name: str) -> _Document:
+        return self._kept("v3/" + name, lambda: self._make_v3(self._v3_paths()[name]))
+
+    def _v3_index(self) -> _Document:
+        def make() -> bytes:
+            documents = {
+                name: self._kept("v3/" + name, partial(self._make_v3, paths))
+                for name, paths in self._v3_paths().items()
+            }
+            return msgspec.json.encode(v3.index({name: document.digest for name, document in documents.items()}))
+
+        return self._kept("v3", make)
+
+    def _make_v3(self, paths: Sequence[Path]) -> bytes:
+        needed = reached_from(definitions_named_in(paths), self._facts())
+        return msgspec.json.encode(v3.document(paths, needed, _INFO))
+
+    @cached_property
+    def _v3_names(self) -> frozenset[str]:
+        return frozenset(self._v3_paths())
+
+    def _v3_paths(self) -> dict[str, list[Path]]:
+        """The paths of each version 3 document."""
+        documents: dict[str, list[Path]] = {}
+        for path in self._paths():
+            documents.setdefault(_v3_name(path), []).append(path)
+        return documents
+
+    def _paths(self) -> list[Path]:
+        groups: dict[str, dict[str, None]] = {}
+        for resource in self._resources:
+            groups.setdefault(resource.group, {})[resource.version] = None
+        of_resources = (path for resource in self._resources for path in paths_of(resource))
+        return sorted([*discovery_paths(groups), *of_resources])
+
+    def _facts(self) -> Mapping[str, Schema]:
+        return {**self._definitions(), **EXTRA_DEFINITIONS}
+
+    def _kept(self, name: str, make: Callable[[], bytes]) -> _Document:
+        document = self._documents.get(name)
+        if document is None:
+            body = make()
+            document = self._documents[name] = _Document(body, digest_of(body))
+        return document
+
+
+def _v3_name(path: Path) -> str:
+    """The document that a path is told in: one a group and version, and one for each step above these."""
+    parts = path.path.strip("/").split("/")
+    return "/".join(parts[: _V3_DEPTHS.get(parts[0])])
