@@ -79,10 +79,13 @@ _TITLES: Final = {
 }
 
 
-class _Omitted(Enum):
+class Omitted(Enum):
     """Stands for a value that is deliberately not shown (None is a value: it shows as null)."""
 
     OMITTED = 0
+
+
+OMITTED: Final = Omitted.OMITTED
 
 
 class FieldError(msgspec.Struct, frozen=True):
@@ -90,7 +93,7 @@ class FieldError(msgspec.Struct, frozen=True):
 
     type: ErrorType
     path: Path | None
-    value: Any = _Omitted.OMITTED
+    value: Any = OMITTED
     detail: str = ""
 
     @property
@@ -101,7 +104,7 @@ class FieldError(msgspec.Struct, frozen=True):
     def body(self) -> str:
         """What is wrong, without where: the message of a Status cause."""
         text = _TITLES[self.type]
-        if self.value is not _Omitted.OMITTED:
+        if self.value is not OMITTED:
             text = f"{text}: {shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
@@ -167,7 +170,7 @@ def too_short(path: Path | None, min_characters: int) -> FieldError:
 def too_many(path: Path | None, actual: int, maximum: int) -> FieldError:
     """Too many items; a negative actual count is left out, a negative maximum says so without a number."""
     detail = f"must have at most {_counted(maximum, 'item')}" if maximum >= 0 else "has too many items"
-    return FieldError(ErrorType.TOO_MANY, path, actual if actual >= 0 else _Omitted.OMITTED, detail)
+    return FieldError(ErrorType.TOO_MANY, path, actual if actual >= 0 else OMITTED, detail)
 
 
 def too_few(path: Path | None, actual: int, minimum: int) -> FieldError:

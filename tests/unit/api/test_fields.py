@@ -43,6 +43,7 @@ class Inner(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
         (fields.invalid(SPEC, True, "no"), "spec: Invalid value: true: no"),
         (fields.invalid(SPEC, 1.5, "no"), "spec: Invalid value: 1.5: no"),
         (fields.invalid(SPEC, 2.0, "no"), "spec: Invalid value: 2: no"),
+        (fields.invalid(SPEC, fields.OMITTED, "no"), "spec: Invalid value: no"),
         (fields.invalid(SPEC, None, "no"), "spec: Invalid value: null: no"),
         (fields.invalid(SPEC, {"b": "<", "a": [1, "é"]}, "no"), 'spec: Invalid value: {"a":[1,"é"],"b":"\\u003c"}: no'),
         (
