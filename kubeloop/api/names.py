@@ -121,6 +121,10 @@ _CONFIG_KEY: Final = _Form(
 _PATH: Final = _Form("Invalid path", _HTTP_PATH)
 
 
+# Keys are checked on every write and mostly short and right: one look tells.
+_fits_qualified_name: Final = re.compile(f"(?:{_SUBDOMAIN}/)?{_NAME_PART}").fullmatch
+
+
 def max_length_message(limit: int) -> str:
     return f"must be no more than {limit} characters"
 
@@ -168,6 +172,8 @@ def for_prefix(check: Check, prefix: str) -> list[str]:
 
 def check_qualified_name(value: str) -> list[str]:
     """A label or annotation key, a resource or finalizer name: a name part, after an optional DNS prefix and slash."""
+    if len(value) <= LABEL_VALUE_MAX and _fits_qualified_name(value):
+        return []
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         return [
