@@ -1,0 +1,67 @@
+"""What is wrong with an object: upstream's rules, as field errors in upstream's words.
+
+    complete struct ─▶ validate_create / validate_update ─▶ metadata rules (objectmeta) + the kind's own Rules ─▶ errors
+
+Every kind gets the metadata rules, with the name rule of `kind_names`. What a kind adds is found in the literal table
+below, whose modules are imported when the first object of a kind arrives. A valid object costs little: paths are built
+where something is wrong, or where a section is present at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from kubeloop.api.fields import FieldError, FieldErrors
+from kubeloop.api.validation.kind_names import NameRule, name_rule_of
+from kubeloop.api.validation.objectmeta import validate_meta, validate_meta_update
+from kubeloop.api.validation.rules import METADATA_ONLY, Rules
+
+# Struct class, by the module that generates it, to its rules. Kinds that are missing get the metadata rules alone.
+RULES: dict[str, str] = {
+    "core_v1.ConfigMap": "config:CONFIG_MAP",
+    "core_v1.Namespace": "namespaces:NAMESPACE",
+    "core_v1.Secret": "config:SECRET",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    names: NameRule
+    rules: Rules
+
+
+_resolved: dict[type, _Kind] = {}
+
+
+def validate_create(obj: Any) -> list[FieldError]:
+    """What keeps a complete new object from being stored."""
+    kind = _resolved.get(type(obj)) or _resolve(type(obj))
+    errors = validate_meta(obj.metadata, kind.names)
+    errors += kind.rules.create(obj)
+    return _unique(errors) if errors else errors
+
+
+def validate_update(new: Any, old: Any, subresource: str = "") -> list[FieldError]:
+    """What keeps a complete object from taking the place of the old one, through a subresource or directly."""
+    kind = _resolved.get(type(new)) or _resolve(type(new))
+    errors = validate_meta_update(new.metadata, old.metadata, kind.names)
+    errors += kind.rules.update_rule(subresource)(new, old)
+    return _unique(errors) if errors else errors
+
+
+def _unique(errors: Iterable[FieldError]) -> FieldErrors:
+    """Rules overlap; a client is told each error once."""
+    return list({(error.type, error.field, error.body()): error for error in errors}.values())
+
+
+def _resolve(kind: type) -> _Kind:
+    key = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
+    rules = METADATA_ONLY
+    if target := RULES.get(key):
+        module, _, name = target.partition(":")
+        rules = getattr(import_module(f"{__name__}.{module}"), name)
+    found = _resolved[kind] = _Kind(name_rule_of(key), rules)
+    return found
