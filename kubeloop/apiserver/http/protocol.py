@@ -213,12 +213,11 @@ class Connection(asyncio.Protocol):
                 self._answer_rejection(following)
         if waiting:
             self._outbox.wants_room = True
-        elif self._request is None and not self._ending:
-            if self._continue_due:
-                self._expects()
-            if self._held_back:
-                self._held_back = False
-                self._transport.resume_reading()
+        elif self._held_back:
+            self._held_back = False
+            self._transport.resume_reading()
+        if self._continue_due and self._request is None and not self._ending:
+            self._expects()
         self._outbox.flush()
 
     def _has_room(self) -> None:

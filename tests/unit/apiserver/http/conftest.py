@@ -31,6 +31,12 @@ def run(request: pytest.FixtureRequest) -> RunOnLoop:
     return start
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something has happened."""
+    while not condition():  # noqa: ASYNC110  # what is waited for offers no event, and must not for a test's sake
+        await asyncio.sleep(0)
+
+
 async def echo(request: Request) -> Response:
     """Answer with what was asked."""
     return Response(200, f"{request.method} {request.path}?{request.query} ".encode() + request.body, "text/plain")
@@ -117,6 +123,11 @@ class Site:
         )
         self.clients.append(client)
         return client
+
+
+@pytest.fixture(name="until")
+def until_fixture() -> Callable[[Callable[[], bool]], Coroutine[Any, Any, None]]:
+    return until
 
 
 @pytest.fixture

@@ -1,0 +1,217 @@
+"""Every bound, seen from a socket: the offender is answered or dropped, the server goes on."""
+
+import asyncio
+import socket
+
+import pytest
+
+from kubeloop.apiserver.http import Hooks, Limits, Request, Response
+
+HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n"
+
+
+def small(**bounds: float) -> Limits:
+    return Limits(**({"head_bytes": 4096, "body_bytes": 1000, "linger_timeout": 0.1} | bounds))  # type: ignore[arg-type]
+
+
+async def refusal(s, wire: bytes) -> tuple[int, bytes]:
+    """What the server answers before it hangs up; then another client is still served."""
+    client = await s.connect()
+    client.send(wire)
+    answer = await client.answer()
+    assert answer.headers["connection"] == "close"
+    assert await client.rest() == b""
+    other = await s.connect()
+    other.get("/")
+    assert (await other.answer()).status == 200
+    return answer.status, answer.body
+
+
+@pytest.mark.parametrize(
+    ("wire", "status"),
+    [
+        (HEAD + b"X: " + b"x" * 5000 + b"\r\n\r\n", 431),
+        (HEAD + b"X: " + b"x" * 300_000, 431),
+        (b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 431),
+        (HEAD + b"A: b\r\n" * 1000 + b"\r\n", 431),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\nExpect: 100-continue\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" + b"x" * 1001, 413),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n" + b"x" * 2_000_000, 413),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: gifts\r\n\r\n", 417),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (HEAD + b"Host: b\r\n\r\n", 400),
+        (b"nonsense\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        (HEAD + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        (HEAD + b"Content-Length: -1\r\n\r\n", 400),
+        (HEAD + b"Connection: Upgrade\r\nUpgrade: a\r\nContent-Length: 4\r\n\r\nbody", 400),
+    ],
+)
+def test_what_is_malformed_or_too_large_is_refused(run, site, wire, status):
+    async def check() -> None:
+        async with site(limits=small()) as s:
+            assert (await refusal(s, wire))[0] == status
+
+    run(check())
+
+
+def test_the_owner_words_refusals(run, site):
+    async def check() -> None:
+        hooks = Hooks(reject=lambda status, message: Response(status, f'{{"message":"{message}"}}'.encode()))
+        async with site(limits=Limits(), hooks=hooks) as s:
+            wire = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999\r\n\r\n"
+            assert await refusal(s, wire) == (413, b'{"message":"Request entity too large: limit is 3145728"}')
+
+    run(check())
+
+
+def test_chunk_extensions_and_trailers_without_end_are_refused(run, site):
+    async def check() -> None:
+        start = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+        async with site(limits=small()) as s:
+            for endless in (b"1;" + b"e" * 600_000, b"0\r\nT: " + b"t" * 600_000):
+                client = await s.connect()
+                client.send(start)
+                client.send(endless)
+                assert (await client.answer()).status == 413
+
+    run(check())
+
+
+@pytest.mark.parametrize("partial", [HEAD, b"G", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nslow"])
+def test_a_request_that_does_not_arrive_in_time_is_answered_408(run, site, partial):
+    async def check() -> None:
+        async with site(limits=small(head_timeout=0.04, body_timeout=0.04)) as s:
+            client = await s.connect()
+            client.send(partial)
+            assert (await client.answer()).status == 408
+            assert await client.rest() == b""
+
+    run(check())
+
+
+def test_dripping_bytes_does_not_buy_time(run, site):
+    async def check() -> None:
+        async with site(limits=small(head_timeout=0.05)) as s:
+            client = await s.connect()
+            client.send(HEAD)
+
+            async def drip() -> None:
+                while True:
+                    client.send(b"X: y\r\n")
+                    await asyncio.sleep(0.005)
+
+            dripping = asyncio.create_task(drip())
+            assert (await client.answer()).status == 408
+            dripping.cancel()
+
+    run(check())
+
+
+@pytest.mark.parametrize("served_before", [False, True])
+def test_an_idle_connection_is_closed_without_a_word(run, site, served_before):
+    async def check() -> None:
+        async with site(limits=small(idle_timeout=0.04)) as s:
+            client = await s.connect()
+            if served_before:
+                client.get("/")
+                await client.answer()
+            assert await client.rest() == b""
+
+    run(check())
+
+
+def test_a_slow_handler_is_not_an_idle_connection(run, site):
+    async def handler(_: Request) -> Response:
+        await asyncio.sleep(0.1)
+        return Response(200, b"done")
+
+    async def check() -> None:
+        async with site(handler, small(idle_timeout=0.02, head_timeout=0.02)) as s:
+            client = await s.connect()
+            client.get("/")
+            assert (await client.answer()).body == b"done"
+
+    run(check())
+
+
+def test_one_connection_too_many_is_told_so(run, site):
+    async def check() -> None:
+        async with site(limits=small(connections=2)) as s:
+            clients = [await s.connect() for _ in range(2)]
+            for client in clients:
+                client.get("/")
+                assert (await client.answer()).status == 200
+            third = await s.connect()
+            assert (await third.answer()).status == 503
+            assert await third.rest() == b""
+            clients[0].get("/again")
+            assert (await clients[0].answer()).status == 200
+
+    run(check())
+
+
+def test_too_many_pipelined_requests_end_the_connection_after_those_accepted(run, site):
+    async def handler(request: Request) -> Response:
+        await asyncio.sleep(0)
+        return Response(200, request.path.encode())
+
+    async def check() -> None:
+        async with site(handler, small(pipelined=5)) as s:
+            client = await s.connect()
+            client.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n" % number for number in range(20)))
+            answers = [await client.answer() for _ in range(7)]
+            assert [answer.body for answer in answers[:6]] == [b"/%d" % number for number in range(6)]
+            assert answers[6].status == 429
+            assert await client.rest() == b""
+
+    run(check())
+
+
+def test_a_refusal_comes_after_the_answers_to_what_was_right(run, site):
+    async def handler(request: Request) -> Response:
+        await asyncio.sleep(0)
+        return Response(200, request.path.encode())
+
+    async def check() -> None:
+        async with site(handler, small()) as s:
+            client = await s.connect()
+            client.send(b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\nrubbish\r\n\r\n")
+            assert [(await client.answer()).status for _ in range(3)] == [200, 200, 400]
+
+    run(check())
+
+
+def test_a_peer_that_reads_nothing_of_a_large_answer_is_dropped(run, site, until):
+    async def handler(_: Request) -> Response:
+        return Response(200, [b"x" * 100_000] * 300)
+
+    async def check() -> None:
+        async with site(handler, small(stall_timeout=0.05)) as s:
+            deaf = socket.create_connection(("127.0.0.1", s.server.port))
+            deaf.sendall(HEAD + b"\r\n")
+            await until(lambda: s.server.connections == 1)
+            await until(lambda: s.server.connections == 0)
+            deaf.close()
+
+    run(check())
+
+
+def test_pipelining_large_answers_without_reading_does_not_pile_them_up(run, site):
+    started: list[str] = []
+
+    async def handler(request: Request) -> Response:
+        started.append(request.path)
+        return Response(200, b"x" * 8_000_000)
+
+    async def check() -> None:
+        async with site(handler) as s:
+            client = await s.connect()
+            for number in range(50):
+                client.get(f"/{number}")
+            await client.head()
+            assert len(started) < 10
+
+    run(check())

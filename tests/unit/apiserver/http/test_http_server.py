@@ -1,0 +1,175 @@
+"""Listening, TLS with client certificates, and an end that cuts nobody short."""
+
+import asyncio
+import datetime
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from kubeloop.apiserver.http import Limits, Request, Response, Stream, StreamResponse, serve
+from kubeloop.clock import SystemClock
+
+
+def make_certificate(folder: Path, name: str) -> Path:
+    """A self-signed certificate and its key, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    day = datetime.timedelta(days=1)
+    certificate = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), 1, now - day, now + day)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / f"{name}.pem"
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    path.write_bytes(certificate.public_bytes(pem) + private)
+    return path
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("certificates")
+    return make_certificate(folder, "server"), make_certificate(folder, "client")
+
+
+def server_context(certificates: tuple[Path, Path]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates[0])
+    context.load_verify_locations(certificates[1])
+    context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def test_a_verified_client_certificate_comes_with_each_request(run, site, certificates):
+    async def handler(request: Request) -> Response:
+        return Response(200, request.peer_certificate or b"none")
+
+    async def check() -> None:
+        known = ssl.create_default_context(cafile=certificates[0])
+        known.load_cert_chain(certificates[1])
+        anonymous = ssl.create_default_context(cafile=certificates[0])
+        der = x509.load_pem_x509_certificate(certificates[1].read_bytes()).public_bytes(serialization.Encoding.DER)
+        async with site(handler, tls=server_context(certificates)) as s:
+            for context, expected in ((known, der), (anonymous, b"none")):
+                client = await s.connect(context)
+                for _ in range(2):
+                    client.get("/")
+                    assert (await client.answer()).body == expected
+
+    run(check())
+
+
+def test_a_large_answer_and_a_stream_over_tls(run, site, certificates):
+    class Counting(StreamResponse):
+        async def run(self, stream: Stream) -> None:
+            for number in range(3):
+                stream.write(b"1\r\n%d\r\n" % number)
+
+    async def handler(request: Request) -> Response:
+        return Counting() if request.path == "/stream" else Response(200, [b"x" * 5000] * 2000)
+
+    async def check() -> None:
+        context = ssl.create_default_context(cafile=certificates[0])
+        async with site(handler, tls=server_context(certificates)) as s:
+            client = await s.connect(context)
+            client.get("/list")
+            client.get("/stream")
+            assert (await client.answer()).body == b"x" * 10_000_000
+            assert (await client.answer()).body == b"012"
+            client.get("/list", "Connection: close")
+            assert (await client.answer()).body == b"x" * 10_000_000
+            assert await client.rest() == b""
+
+    run(check())
+
+
+def test_a_client_that_never_shakes_hands_is_dropped(run, site, certificates):
+    async def check() -> None:
+        async with site(limits=Limits(handshake_timeout=0.05), tls=server_context(certificates)) as s:
+            silent = await s.connect()
+            assert await silent.rest() == b""
+            plain = await s.connect()
+            plain.get("/")
+            await plain.rest()
+            good = await s.connect(ssl.create_default_context(cafile=certificates[0]))
+            good.get("/")
+            assert (await good.answer()).status == 200
+
+    run(check())
+
+
+def test_a_used_port_is_an_oserror_that_names_it(run, site):
+    async def check() -> None:
+        async with site() as s:
+            with pytest.raises(OSError, match=str(s.server.port)):
+                await serve(s.handler, "127.0.0.1", s.server.port, None, Limits(), SystemClock())
+
+    run(check())
+
+
+def test_closing_ends_streams_and_idle_connections_and_waits_for_requests(run, site):
+    class Silent(StreamResponse):
+        def run(self, stream: Stream) -> None:
+            return None
+
+    async def check() -> None:
+        entered, go_on = asyncio.Event(), asyncio.Event()
+
+        async def handler(request: Request) -> Response:
+            if request.path == "/watch":
+                return Silent()
+            if request.path == "/work":
+                entered.set()
+                await go_on.wait()
+            return Response(200, b"done")
+
+        async with site(handler) as s:
+            idle, watching, working = [await s.connect() for _ in range(3)]
+            idle.get("/")
+            assert (await idle.answer()).body == b"done"
+            watching.get("/watch")
+            await watching.head()
+            working.get("/work")
+            await entered.wait()
+            closing = asyncio.create_task(s.server.close(grace=5))
+            assert await idle.rest() == b""
+            assert await watching.rest() == b"0\r\n\r\n"
+            with pytest.raises(OSError):
+                await s.connect()
+            assert not closing.done()
+            go_on.set()
+            answer = await working.answer()
+            assert (answer.body, answer.headers["connection"]) == (b"done", "close")
+            await closing
+
+    run(check())
+
+
+def test_what_does_not_end_within_the_grace_is_cut(run, site):
+    async def check() -> None:
+        entered, cancelled = asyncio.Event(), asyncio.Event()
+
+        async def handler(_: Request) -> Response:
+            entered.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+            return Response()
+
+        async with site(handler) as s:
+            client = await s.connect()
+            client.get("/", method="POST")
+            await entered.wait()
+            await s.server.close(grace=0.01)
+            assert cancelled.is_set()
+            assert await client.rest() == b""
+
+    run(check())

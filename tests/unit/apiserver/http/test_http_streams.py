@@ -1,0 +1,262 @@
+"""Streams: shared frames, one write a turn, and slow readers that hold nobody up."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+from kubeloop.apiserver.http import Hooks, Limits, Request, Response, Stream, StreamResponse, frame
+from kubeloop.apiserver.http.outbox import Cork, Outbox
+
+
+class Opened(StreamResponse):
+    """A stream given to a function."""
+
+    __slots__ = ("_runner",)
+
+    def __init__(self, runner: Callable[[Stream], Awaitable[None] | None]) -> None:
+        super().__init__()
+        self._runner = runner
+
+    def run(self, stream: Stream) -> Awaitable[None] | None:
+        return self._runner(stream)
+
+
+def opener(streams: list[Stream]):
+    async def handler(request: Request) -> Response:
+        return Opened(streams.append) if request.path == "/watch" else Response(200, b"plain")
+
+    return handler
+
+
+async def watch(s, streams: list[Stream], path: str = "/watch"):
+    client = await s.connect()
+    client.get(path)
+    assert (await client.head()).headers["transfer-encoding"] == "chunked"
+    return client, streams[-1]
+
+
+def test_a_frame_is_one_chunk():
+    assert frame(b"x" * 17) == b"11\r\n" + b"x" * 17 + b"\r\n"
+
+
+def test_one_frame_reaches_every_watcher_and_the_connection_serves_on(run, site):
+    async def check() -> None:
+        streams: list[Stream] = []
+        async with site(opener(streams)) as s:
+            watchers = [await watch(s, streams) for _ in range(5)]
+            event = frame(b"event")
+            for stream in streams:
+                stream.write(event)
+                stream.write(event)
+            for client, _ in watchers:
+                assert await client.chunk() == b"event"
+                assert await client.chunk() == b"event"
+            client, stream = watchers[0]
+            stream.close()
+            assert await client.chunk() == b""
+            client.get("/plain")
+            assert (await client.answer()).body == b"plain"
+
+    run(check())
+
+
+def test_a_stream_ends_with_the_coroutine_that_writes_it(run, site):
+    async def lines(stream: Stream) -> None:
+        for number in range(3):
+            stream.write(frame(b"%d" % number))
+            await asyncio.sleep(0)
+
+    async def handler(_: Request) -> Response:
+        return Opened(lines)
+
+    async def check() -> None:
+        async with site(handler) as s:
+            client = await s.connect()
+            for _ in range(2):
+                client.get("/")
+                assert (await client.answer()).body == b"012"
+
+    run(check())
+
+
+def test_a_stream_that_fails_is_cut_so_that_its_end_cannot_be_taken_for_a_good_one(run, site):
+    errors: list[BaseException] = []
+
+    async def fail(_: Stream) -> None:
+        raise ValueError("gone wrong")
+
+    async def handler(_: Request) -> Response:
+        return Opened(fail)
+
+    def on_error(_: Request, error: BaseException) -> Response:
+        errors.append(error)
+        return Response(500)
+
+    async def check() -> None:
+        async with site(handler, hooks=Hooks(on_error=on_error)) as s:
+            client = await s.connect()
+            client.get("/")
+            await client.head()
+            assert await client.rest() == b""
+        assert [str(error) for error in errors] == ["gone wrong"]
+
+    run(check())
+
+
+def test_whoever_writes_learns_that_the_client_left(run, site):
+    async def check() -> None:
+        streams: list[Stream] = []
+        async with site(opener(streams)) as s:
+            client, stream = await watch(s, streams)
+            left = asyncio.Event()
+            stream.on_close(left.set)
+            await client.close()
+            await left.wait()
+            assert stream.closed
+            stream.write(b"into the void")
+            late = asyncio.Event()
+            stream.on_close(late.set)
+            assert late.is_set()
+
+    run(check())
+
+
+def test_a_coroutine_behind_a_stream_is_cancelled_when_the_client_leaves(run, site):
+    async def check() -> None:
+        running, cancelled = asyncio.Event(), asyncio.Event()
+
+        async def forever(_: Stream) -> None:
+            running.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+
+        async def handler(_: Request) -> Response:
+            return Opened(forever)
+
+        async with site(handler) as s:
+            client = await s.connect()
+            client.get("/")
+            await running.wait()
+            await client.close()
+            await cancelled.wait()
+
+    run(check())
+
+
+def test_a_slow_reader_is_cut_while_the_others_go_on(run, site, until):
+    async def check() -> None:
+        streams: list[Stream] = []
+        cut: list[str] = []
+        hooks = Hooks(on_overflow=lambda request: cut.append(request.query))
+        async with site(opener(streams), Limits(stream_bytes=1 << 20), hooks) as s:
+            client, good = await watch(s, streams, "/watch?good")
+            deaf = socket.create_connection(("127.0.0.1", s.server.port))
+            deaf.sendall(b"GET /watch?deaf HTTP/1.1\r\nHost: a\r\n\r\n")
+            await until(lambda: len(streams) == 2)
+            slow = streams[1]
+            event = frame(b"x" * 100_000)
+            for _ in range(1000):
+                for stream in streams:
+                    stream.write(event)
+                assert await client.chunk() == b"x" * 100_000
+                assert slow.closed or slow.buffered <= (1 << 20) + (1 << 20)
+                if slow.closed:
+                    break
+            assert cut == ["deaf"]
+            assert not good.closed
+            deaf.close()
+
+    run(check())
+
+
+def test_a_patient_writer_waits_for_room_and_is_never_cut(run, site):
+    async def flood(stream: Stream) -> None:
+        piece = frame(b"x" * 65_536)
+        for _ in range(300):
+            stream.write(piece)
+            await stream.drained()
+
+    async def handler(_: Request) -> Response:
+        return Opened(flood)
+
+    async def check() -> None:
+        async with site(handler, Limits(stream_bytes=1 << 20)) as s:
+            client = await s.connect()
+            client.get("/")
+            assert len((await client.answer()).body) == 300 * 65_536
+
+    run(check())
+
+
+def test_a_stream_behind_another_request_notices_that_its_client_left(run, site, until):
+    async def check() -> None:
+        streams: list[Stream] = []
+
+        async def handler(request: Request) -> Response:
+            await asyncio.sleep(0)
+            return Opened(streams.append) if request.path == "/watch" else Response()
+
+        async with site(handler) as s:
+            client = await s.connect()
+            client.get("/first")
+            client.get("/watch")
+            await until(lambda: len(streams) == 1)
+            await client.close()
+            await until(lambda: streams[0].closed)
+
+    run(check())
+
+
+def test_a_stream_needs_http_1_1(run, site):
+    async def check() -> None:
+        async with site(opener([])) as s:
+            client = await s.connect()
+            client.send(b"GET /watch HTTP/1.0\r\n\r\n")
+            assert (await client.answer()).status == 505
+
+    run(check())
+
+
+class Recorder:
+    """A transport that counts its writes."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.writes.append(bytes(data))
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+def test_writes_of_one_turn_become_one_write_and_large_ones_are_cut(run, until):
+    async def check() -> None:
+        transport = Recorder()
+        outbox = Outbox(transport, Cork(asyncio.get_running_loop()), lambda: None)  # type: ignore[arg-type]
+        for number in range(10):
+            outbox.put_corked(b"%d" % number)
+        assert transport.writes == []
+        await asyncio.sleep(0)
+        assert transport.writes == [b"0123456789"]
+        outbox.put_corked(b"x" * 1_000_000)
+        await until(lambda: outbox.pending == 0)
+        assert [len(write) for write in transport.writes[1:]] == [262_144, 262_144, 262_144, 213_568]
+
+    run(check())
+
+
+def test_a_paused_outbox_holds_its_bytes_until_the_peer_reads(run):
+    async def check() -> None:
+        transport = Recorder()
+        outbox = Outbox(transport, Cork(asyncio.get_running_loop()), lambda: None)  # type: ignore[arg-type]
+        outbox.pause()
+        outbox.put_corked(b"held")
+        await asyncio.sleep(0)
+        assert (transport.writes, outbox.buffered, outbox.congested) == ([], 4, True)
+        outbox.resume()
+        assert (transport.writes, outbox.buffered, outbox.congested) == ([b"held"], 0, False)
+
+    run(check())
