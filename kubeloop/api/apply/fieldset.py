@@ -48,8 +48,10 @@ def in_order(tree: FieldTree) -> FieldTree:
     if len(tree) < 2:
         return tree
     keys = list(tree)
-    # A level holds elements of one kind, and field names sort as they are; "." comes before them either way.
-    ordered = sorted(keys) if keys[-1][0] == "f" else sorted(keys, key=order)
+    ordered = sorted(keys)
+    if ordered[-1][0] > "f":
+        # Field names sort as they are, and after "."; other elements sort by what they hold.
+        ordered = sorted(keys, key=order)
     return tree if ordered == keys else {key: tree[key] for key in ordered}
 
 

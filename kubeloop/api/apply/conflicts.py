@@ -1,0 +1,52 @@
+"""Fields that an apply would take from other managers, and how the client is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kubeloop.api.apply.entries import Entry, identifier
+from kubeloop.api.apply.fieldset import FieldTree, Path, intersection, paths, show
+from kubeloop.api.errors import Cause, Conflict, apply_conflict
+
+
+class FieldConflict(NamedTuple):
+    owner: Entry
+    path: Path
+
+
+def conflicts_with(entries: Iterable[Entry], changed: FieldTree) -> list[FieldConflict]:
+    """The changed fields that these managers own, manager by manager."""
+    return [
+        FieldConflict(entry, path)
+        for entry in sorted(entries, key=identifier)
+        for path in paths(intersection(entry["fieldsV1"], changed))
+    ]
+
+
+def refusal(conflicts: list[FieldConflict]) -> Conflict:
+    """The error that tells all conflicts."""
+    causes = [Cause("FieldManagerConflict", f"conflict with {_named(owner)}", show(path)) for owner, path in conflicts]
+    return apply_conflict(_message(conflicts), causes)
+
+
+def _message(conflicts: list[FieldConflict]) -> str:
+    if len(conflicts) == 1:
+        owner, path = conflicts[0]
+        return f"Apply failed with 1 conflict: conflict with {_named(owner)}: {show(path)}"
+    lines: list[str] = []
+    previous: Entry | None = None
+    for owner, path in conflicts:
+        if owner is not previous:
+            lines.append(f"conflicts with {_named(owner)}:")
+            previous = owner
+        lines.append(f"- {show(path)}")
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
+
+
+def _named(owner: Entry) -> str:
+    name = json.dumps(owner["manager"], ensure_ascii=False)
+    if owner.get("subresource"):
+        name += f" with subresource {json.dumps(owner['subresource'])}"
+    return f"{name} using {owner['apiVersion']}" if owner["operation"] == "Update" else name

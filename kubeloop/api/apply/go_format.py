@@ -1,0 +1,61 @@
+"""JSON values as Go prints them: some of upstream's messages show a client its own values this way."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+
+def type_name(value: Any) -> str:
+    """`%T`"""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, dict):
+        return "map[string]interface {}"
+    if isinstance(value, list):
+        return "[]interface {}"
+    return "float64"
+
+
+def plain(value: Any) -> str:
+    """`%v`"""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{plain(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(map(plain, value)) + "]"
+    return value if isinstance(value, str) else _scalar(value)
+
+
+def syntax(value: Any) -> str:
+    """`%#v`"""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{json.dumps(key, ensure_ascii=False)}:{syntax(value[key])}" for key in sorted(value))
+        return f"{type_name(value)}{{{inner}}}"
+    if isinstance(value, list):
+        return f"{type_name(value)}{{{', '.join(map(syntax, value))}}}"
+    if value is None:
+        return "interface {}(nil)"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _number(float(value))
+
+
+def _number(value: float) -> str:
+    """The shortest digits; with an exponent from a million on, and for what is tiny."""
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    scale = len(digits) + exponent - 1
+    if -4 <= scale < 6:
+        return f"{value:.0f}" if value.is_integer() else repr(value)
+    mantissa = "".join(map(str, digits))
+    point = f".{mantissa[1:]}" if len(mantissa) > 1 else ""
+    return f"{'-' if sign else ''}{mantissa[0]}{point}e{'-' if scale < 0 else '+'}{abs(scale):02d}"

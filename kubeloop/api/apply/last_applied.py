@@ -1,0 +1,67 @@
+"""Handing objects over from kubectl's client-side apply, which remembers its configuration in an annotation.
+
+Only the manager called `kubectl` takes part, so that anybody can opt out by another name.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kubeloop.api.apply.compare import compare
+from kubeloop.api.apply.conflicts import FieldConflict
+from kubeloop.api.apply.fieldset import FieldTree, difference, has, union
+from kubeloop.api.apply.merge import applied_fields
+from kubeloop.api.apply.shape import Shape
+from kubeloop.api.apply.validate import problems
+
+MANAGER = "kubectl"
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+_MAX_ANNOTATIONS = 256 * 1024
+
+
+def not_allowed(
+    conflicts: list[FieldConflict], live: dict[str, Any], shape: Shape, api_version: str
+) -> list[FieldConflict]:
+    """The conflicts that remain: fields which client-side apply set, and nobody changed since, are kubectl's own."""
+    allowed = _still_as_applied(live, shape, api_version)
+    return [conflict for conflict in conflicts if not has(allowed, conflict.path)]
+
+
+def _still_as_applied(live: dict[str, Any], shape: Shape, api_version: str) -> FieldTree:
+    try:
+        config = json.loads(_annotations(live).get(ANNOTATION) or "null")
+    except ValueError:
+        return {}
+    if not isinstance(config, dict) or config.get("apiVersion") != api_version or any(problems(config, shape)):
+        return {}
+    comparison = compare(config, live, shape)
+    return difference(applied_fields(config, shape), union(comparison.changed, comparison.removed))
+
+
+def with_annotation(obj: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+    """The object with its annotation, if it has one, brought up to date with what was applied now."""
+    if not _annotations(obj).get(ANNOTATION):
+        return obj
+    annotations = {**_annotations(obj), ANNOTATION: _encoded(config)}
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MAX_ANNOTATIONS:
+        del annotations[ANNOTATION]
+    return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
+
+
+def _encoded(config: dict[str, Any]) -> str:
+    """As upstream encodes objects: keys sorted, HTML characters escaped, a newline at the end."""
+    plain = dict(config)
+    metadata = config.get("metadata") or {}
+    if ANNOTATION in _annotations(config):
+        kept = {key: value for key, value in metadata["annotations"].items() if key != ANNOTATION}
+        plain["metadata"] = {**metadata, "annotations": kept}
+        if not kept:
+            del plain["metadata"]["annotations"]
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026") + "\n"
+
+
+def _annotations(obj: dict[str, Any]) -> dict[str, Any]:
+    found = (obj.get("metadata") or {}).get("annotations")
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,177 @@
+"""Joining an applied configuration with the stored object, and taking fields out of an object again.
+
+Results share what did not change with their inputs, which are never changed themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.api.apply.compare import same
+from kubeloop.api.apply.elements import MEMBER, field
+from kubeloop.api.apply.fieldset import LEAF as LEAF_TREE
+from kubeloop.api.apply.fieldset import FieldTree, in_order, is_member
+from kubeloop.api.apply.shape import KEYED, LEAF, RECORD, SET, BadItem, Shape
+
+
+def merged(live: Any, config: Any, shape: Shape) -> Any:
+    """The stored value with everything that the configuration says."""
+    if shape.kind == LEAF or not (live or config):
+        return live if same(live, config) else config
+    if shape.kind == RECORD:
+        if not _is_record(config):
+            return live if same(live, config) else config
+        return _merged_records(live if isinstance(live, dict) else {}, config or {}, shape)
+    return _merged_lists(live or [], config or [], shape)
+
+
+def _is_record(value: Any) -> bool:
+    return value is None or isinstance(value, dict)
+
+
+def _merged_records(live: dict[str, Any], config: dict[str, Any], shape: Shape) -> dict[str, Any]:
+    out = dict(live)
+    for name, value in config.items():
+        known = shape.fields.get(name)
+        inner = shape.other if known is None else known.shape
+        out[name] = merged(live[name], value, inner) if name in live else value
+    unchanged = len(out) == len(live) and all(out[name] is live[name] for name in config)
+    return live if unchanged else out
+
+
+def _merged_lists(live: list[Any], config: list[Any], shape: Shape) -> list[Any]:
+    """Keeps the stored order, except that shared items follow the configuration's order.
+
+    Stored items that are repeated cannot be told apart: they make room for the configured one.
+    """
+    mine = _elements(live, shape)
+    stored: dict[str, Any] = {}
+    for element, item in zip(mine, live, strict=True):
+        stored[element] = None if element in stored else item
+    wanted = dict(zip(_elements(config, shape), config, strict=True))
+
+    def joined(element: str) -> Any:
+        item = stored.get(element)
+        return wanted[element] if item is None else merged(item, wanted[element], shape.other)
+
+    out = [live[place] if element is None else joined(element) for place, element in _order(mine, list(wanted), stored)]
+    unchanged = len(out) == len(live) and all(map(_is, out, live))
+    return live if unchanged else out
+
+
+def _is(left: Any, right: Any) -> bool:
+    return left is right
+
+
+def _order(mine: list[str], wanted: list[str], stored: dict[str, Any]) -> list[tuple[int, str | None]]:
+    """Where each item of the merged list comes from: a position in the stored list, or an element of the new one."""
+    asked = set(wanted)
+    shared = [element for element in wanted if element in stored]
+    out: list[tuple[int, str | None]] = []
+    done: set[str] = set()
+    left = right = turn = 0
+    while left < len(mine) or right < len(wanted):
+        if left < len(mine):
+            element = mine[left]
+            if element not in asked:
+                out.append((left, None))
+                left += 1
+                continue
+            out_of_turn = right < len(wanted) and turn < len(shared) and shared[turn] != element
+            if element in done or out_of_turn:
+                left += 1
+                continue
+        if right < len(wanted):
+            element = wanted[right]
+            out.append((right, element))
+            done.add(element)
+            right += 1
+            turn += turn < len(shared) and shared[turn] == element
+    return out
+
+
+def _elements(items: list[Any], shape: Shape) -> list[str]:
+    """The items' elements; one that cannot be named gets a name that no other has."""
+    found: list[str] = []
+    for position, item in enumerate(items):
+        try:
+            found.append(shape.element_of(item))
+        except BadItem:
+            found.append(f"i:{position}")
+    return found
+
+
+def applied_fields(config: dict[str, Any], shape: Shape) -> FieldTree:
+    """The fields that a configuration lays claim to: its leaves, its list items and the keys of its maps."""
+    return _claimed(config, shape) or {}
+
+
+def _claimed(value: Any, shape: Shape) -> FieldTree | None:
+    """The claims at and below a place; an empty tree claims the place itself."""
+    if shape.kind == LEAF:
+        return LEAF_TREE
+    if value is None:
+        return None
+    if shape.kind in (SET, KEYED):
+        return _claimed_items(value, shape)
+    if not isinstance(value, dict):
+        return LEAF_TREE
+    tree: FieldTree = {}
+    for name, inner_value in value.items():
+        known = shape.fields.get(name)
+        below = _claimed(inner_value, shape.other if known is None else known.shape)
+        if known is None or inner_value is None or inner_value == {}:
+            tree[field(name)] = _as_member(below)
+        elif below is not None:
+            tree[field(name)] = below
+    return in_order(tree) or None
+
+
+def _claimed_items(items: list[Any], shape: Shape) -> FieldTree | None:
+    tree: FieldTree = {}
+    for element, item in zip(_elements(items, shape), items, strict=True):
+        tree[element] = LEAF_TREE if element in tree else _as_member(_claimed(item, shape.other))
+    return in_order(tree) or None
+
+
+def _as_member(below: FieldTree | None) -> FieldTree:
+    return {MEMBER: LEAF_TREE, **below} if below else LEAF_TREE
+
+
+def with_structs(tree: FieldTree, shape: Shape) -> FieldTree:
+    """The set with every struct field on the way to a member as a member too, so that empty structs can go."""
+    full: FieldTree = {}
+    for key, child in tree.items():
+        known = shape.fields.get(key[2:]) if key[0] == "f" else None
+        if not child or key == MEMBER:
+            full[key] = child
+            continue
+        below = with_structs(child, shape.other if known is None else known.shape)
+        full[key] = below if known is None or MEMBER in below else {MEMBER: LEAF_TREE, **below}
+    return full
+
+
+def without(value: Any, fields: FieldTree, shape: Shape) -> Any:
+    """The value without the given fields; a container that loses everything turns null."""
+    if shape.kind == RECORD and isinstance(value, dict):
+        return _record_without(value, fields, shape)
+    if shape.kind in (SET, KEYED) and isinstance(value, list):
+        kept = []
+        for element, item in zip(_elements(value, shape), value, strict=True):
+            child = fields.get(element)
+            if child is None or not is_member(child):
+                kept.append(item if child is None else without(item, child, shape.other))
+        return kept or None
+    return None if isinstance(value, dict | list) else value
+
+
+def _record_without(value: dict[str, Any], fields: FieldTree, shape: Shape) -> dict[str, Any] | None:
+    kept: dict[str, Any] = {}
+    for name, inner_value in value.items():
+        child = fields.get(field(name))
+        if child is None:
+            kept[name] = inner_value
+        elif not is_member(child):
+            known = shape.fields.get(name)
+            kept[name] = without(inner_value, child, shape.other if known is None else known.shape)
+    return kept or None

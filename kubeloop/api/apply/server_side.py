@@ -1,0 +1,135 @@
+"""Server-side apply: a manager states the fields it wants; what it no longer states goes, unless another wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kubeloop.api.apply import last_applied
+from kubeloop.api.apply.compare import compare, same
+from kubeloop.api.apply.conflicts import conflicts_with, refusal
+from kubeloop.api.apply.entries import Entry, Manager, find, in_order, manager_named, new_entry
+from kubeloop.api.apply.fieldset import FieldTree, difference, intersection, recursive_difference, union
+from kubeloop.api.apply.merge import applied_fields, merged, with_structs, without
+from kubeloop.api.apply.ownership import NEVER_OWNED, live_or_zero, take_away, update_entries, without_reset
+from kubeloop.api.apply.shape import Shape, shape_of
+from kubeloop.api.apply.validate import problems, told
+from kubeloop.api.errors import ApiError, bad_request
+from kubeloop.api.schema import Node
+
+_BEFORE_FIRST_APPLY = "before-first-apply"
+"""Owns what an untracked object held when it was first applied to."""
+
+
+class Applied(NamedTuple):
+    """The outcome. `obj` is the stored object itself when nothing changed; it is not defaulted yet, and null stands
+    for absent in it, as in any request."""
+
+    obj: dict[str, Any]
+    entries: list[Entry]
+
+
+def apply(
+    live: dict[str, Any] | None,
+    config: dict[str, Any],
+    node: Node,
+    kind: str,
+    manager: str,
+    api_version: str,
+    subresource: str,
+    force: bool,
+    now: str,
+    entries: Sequence[Entry],
+    reset: FieldTree | None = None,
+) -> Applied:
+    """Applies a configuration to the stored object (None: there is none), or raises the ApiError a client gets.
+
+    `kind` and `api_version` are those of the resource; `entries` are the stored managedFields; fields in `reset` are
+    not this request's to change.
+    """
+    _check_type(config, kind, api_version)
+    shape = shape_of(node)
+    who = manager_named(manager, "Apply", api_version, subresource)
+    stored = live_or_zero(live, shape)
+    current = list(entries)
+    if not current:
+        first = manager_named(_BEFORE_FIRST_APPLY, "Update", api_version, subresource)
+        current = update_entries(live_or_zero(None, shape), stored, shape, first, now, current, reset)
+    _check_config(config, shape)
+    outcome = _applied(stored, config, shape, who, force, now, current, reset)
+    if manager == last_applied.MANAGER:
+        return Applied(last_applied.with_annotation(outcome.obj, config), outcome.entries)
+    return outcome
+
+
+def _check_type(config: dict[str, Any], kind: str, api_version: str) -> None:
+    if config.get("apiVersion") != api_version or config.get("kind") != kind:
+        raise bad_request(f"invalid object type: {_group_version_kind(config)}")
+
+
+def _check_config(config: dict[str, Any], shape: Shape) -> None:
+    metadata = config.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    if metadata.get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")
+    found = list(problems(config, shape))
+    if found:
+        place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {_group_version_kind(config)}"
+        raise ApiError(f"failed to create typed patch object ({place}): {told(found)}")
+
+
+def _group_version_kind(config: dict[str, Any]) -> str:
+    version, kind = config.get("apiVersion") or "", config.get("kind") or ""
+    return f"{version if '/' in version else '/' + version}, Kind={kind}"
+
+
+def _applied(
+    live: dict[str, Any],
+    config: dict[str, Any],
+    shape: Shape,
+    manager: Manager,
+    force: bool,
+    now: str,
+    entries: list[Entry],
+    reset: FieldTree | None,
+) -> Applied:
+    previous = find(entries, manager)
+    others = [entry for entry in entries if entry is not previous]
+    claimed = recursive_difference(applied_fields(config, shape), reset or {})
+    obj = merged(live, config, shape)
+    if previous is not None:
+        obj = _without_given_up(obj, shape, previous["fieldsV1"], [claimed, *(entry["fieldsV1"] for entry in others)])
+    changes = without_reset(compare(live, obj, shape), reset)
+    conflicts = [] if force else conflicts_with(others, changes.changed)
+    if conflicts and manager.name == last_applied.MANAGER:
+        conflicts = last_applied.not_allowed(conflicts, live, shape, manager.api_version)
+    if conflicts:
+        raise refusal(conflicts)
+    unchanged = same(live, obj)
+    time = (previous or {}).get("time") if unchanged else now
+    kept = take_away(others, union(changes.changed, changes.removed))
+    mine = difference(claimed, NEVER_OWNED)
+    if mine:
+        kept.append(new_entry(manager, mine, time))
+    return Applied(live if unchanged else obj, in_order(kept))
+
+
+def _without_given_up(obj: dict[str, Any], shape: Shape, before: FieldTree, owned: list[FieldTree]) -> dict[str, Any]:
+    """Removes what the applier owned before and nobody owns now.
+
+    In steps, so that what others own survives, and so does what nobody owned inside of what was given up.
+    """
+    before = with_structs(before, shape)
+    whole = with_structs(applied_fields(obj, shape), shape)
+    wanted: FieldTree = {}
+    for fields in owned:
+        wanted = union(wanted, with_structs(fields, shape))
+    remaining = _fields_left(without(obj, before, shape), shape)
+    pruned = without(obj, difference(whole, union(remaining, wanted)), shape)
+    gone = intersection(difference(whole, _fields_left(pruned, shape)), before)
+    left: dict[str, Any] = without(obj, gone, shape) or {} if gone else obj
+    return left
+
+
+def _fields_left(obj: dict[str, Any] | None, shape: Shape) -> FieldTree:
+    return with_structs(applied_fields(obj or {}, shape), shape)

@@ -1,0 +1,85 @@
+"""Does an applied configuration fit its schema? Strict, because nothing that one applies may be silently dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kubeloop.api.apply import go_format
+from kubeloop.api.apply.elements import display
+from kubeloop.api.apply.shape import KEYED, SET, BadItem, Shape
+
+
+class Problem(NamedTuple):
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def problems(value: Any, shape: Shape, path: str = "") -> Iterator[Problem]:
+    """Everything that is wrong with a value."""
+    if value is None or shape.free_form:
+        return
+    wrong = _mismatch(value, shape)
+    if wrong:
+        yield Problem(path, wrong)
+    elif isinstance(value, dict):
+        yield from _in_fields(value, shape, path)
+    elif isinstance(value, list):
+        yield from _in_items(value, shape, path)
+
+
+def told(found: list[Problem]) -> str:
+    """One problem as it is, several as a list."""
+    if len(found) == 1:
+        return str(found[0])
+    return "\n".join(["errors:", *(f"  {problem}" for problem in found)])
+
+
+def _mismatch(value: Any, shape: Shape) -> str:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    match shape.accepts:
+        case "map" if not isinstance(value, dict):
+            return f"expected map, got &{{{go_format.plain(value)}}}"
+        case "list" if not isinstance(value, list):
+            return f"expected list, got &{{{go_format.plain(value)}}}"
+        case "string" if not isinstance(value, str):
+            return f"expected string, got &value.valueUnstructured{{Value:{go_format.syntax(value)}}}"
+        case "numeric" if not number:
+            return f"expected numeric (int or float), got {go_format.type_name(value)}"
+        case "boolean" if not isinstance(value, bool):
+            return f"expected boolean, got &{{{go_format.plain(value)}}}"
+        case "untyped" if isinstance(value, dict | list):
+            return f"expected any scalar, got &{{{go_format.plain(value)}}}"
+    return ""
+
+
+def _in_fields(value: dict[str, Any], shape: Shape, path: str) -> Iterator[Problem]:
+    for name in sorted(value):
+        known = shape.fields.get(name)
+        inner = shape.item if known is None else known.shape
+        if inner is None:
+            # Upstream looks no further at a struct that has a field it doesn't know.
+            yield Problem(f"{path}.{name}", "field not declared in schema")
+            return
+        yield from problems(value[name], inner, f"{path}.{name}")
+
+
+def _in_items(items: list[Any], shape: Shape, path: str) -> Iterator[Problem]:
+    associative = shape.kind in (SET, KEYED)
+    seen: set[str] = set()
+    for position, item in enumerate(items):
+        place = f"[{position}]"
+        if associative:
+            try:
+                element = shape.element_of(item)
+            except BadItem as wrong:
+                yield Problem(path, f"element {position}: {wrong}")
+                return
+            place = display(element)
+            if element in seen:
+                yield Problem(path, f"duplicate entries for key {place}")
+            seen.add(element)
+        yield from problems(item, shape.other, path + place)
