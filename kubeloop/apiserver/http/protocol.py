@@ -6,72 +6,26 @@ import asyncio
 from asyncio import CancelledError
 from collections import deque
 from collections.abc import Awaitable, Coroutine
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from typing import Any, cast
 
 from kubeloop.apiserver.http.compression import GZIP_HEADERS, accepts_gzip, gzip
-from kubeloop.apiserver.http.head import CONTINUE, NO_BODY_STATUSES, HeadWriter, connection_field
-from kubeloop.apiserver.http.limits import Hooks, Limits
+from kubeloop.apiserver.http.head import CONTINUE, NO_BODY_STATUSES, connection_field
 from kubeloop.apiserver.http.messages import (
     READ_ONLY_METHODS,
-    Handler,
     HijackResponse,
     Request,
     Response,
     StreamResponse,
 )
-from kubeloop.apiserver.http.outbox import SLICE, Cork, Outbox
+from kubeloop.apiserver.http.outbox import SLICE, Outbox
 from kubeloop.apiserver.http.reading import Rejection, RequestReader, Stage
+from kubeloop.apiserver.http.service import Service
 from kubeloop.apiserver.http.stepping import resume
 from kubeloop.apiserver.http.stream import Stream
-from kubeloop.clock import Clock
 
 _JOIN_BELOW = 64 << 10  # copying a body behind its head is cheaper than a second write up to about here
 _HELD_AFTER_UPGRADE = 64 << 10
-
-
-class Service:
-    """What all connections of one server share."""
-
-    __slots__ = (
-        "changed",
-        "closing",
-        "connections",
-        "cork",
-        "handler",
-        "heads",
-        "hijacked",
-        "hooks",
-        "limits",
-        "loop",
-        "tasks",
-    )
-
-    def __init__(
-        self, handler: Handler, limits: Limits, hooks: Hooks, clock: Clock, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self.handler = handler
-        self.limits = limits
-        self.hooks = hooks
-        self.loop = loop
-        self.heads = HeadWriter(clock, loop)
-        self.cork = Cork(loop)
-        self.connections: set[Connection] = set()
-        self.hijacked: set[asyncio.Transport] = set()
-        self.tasks: set[asyncio.Task[None]] = set()
-        self.closing = False
-        self.changed = asyncio.Event()  # set whenever a connection or a task has ended
-
-    def spawn(self, work: Coroutine[Any, Any, None], context: Context | None) -> asyncio.Task[None]:
-        """A task that outlives its connection if it has to, but never the server."""
-        task = self.loop.create_task(work, context=context)
-        self.tasks.add(task)
-        task.add_done_callback(self._task_ended)
-        return task
-
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
-        self.tasks.discard(task)
-        self.changed.set()
 
 
 class Connection(asyncio.Protocol):
@@ -178,8 +132,8 @@ class Connection(asyncio.Protocol):
         """Step the handler; most reads end here, and cost no task."""
         self._request = request
         context = copy_context()
-        coroutine = self._service.handler(request)
         try:
+            coroutine = self._service.handler(request)
             waiting_for = context.run(coroutine.send, None)
         except StopIteration as done:
             self._respond(request, done.value)

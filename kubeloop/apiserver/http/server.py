@@ -9,7 +9,8 @@ import ssl
 
 from kubeloop.apiserver.http.limits import Hooks, Limits
 from kubeloop.apiserver.http.messages import Handler
-from kubeloop.apiserver.http.protocol import Connection, Service
+from kubeloop.apiserver.http.protocol import Connection
+from kubeloop.apiserver.http.service import Service
 from kubeloop.clock import Clock
 
 _BACKLOG = 1024
@@ -33,11 +34,11 @@ class Server:
 
     def _sweep(self) -> None:
         service = self._service
+        self._timer = service.loop.call_later(self._interval, self._sweep)  # first, so that no failure stops the sweep
         now = service.loop.time()
         for connection in tuple(service.connections):
             connection.check(now)
         service.hijacked = {transport for transport in service.hijacked if not transport.is_closing()}
-        self._timer = service.loop.call_later(self._interval, self._sweep)
 
     async def close(self, grace: float = 10.0) -> None:
         """Stop accepting, end streams, let requests finish for `grace` seconds, then cut what is left."""

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.apiserver.http import Hooks, Limits, Request, Response
-from kubeloop.apiserver.http.protocol import Connection, Service
+from kubeloop.apiserver.http.protocol import Connection
+from kubeloop.apiserver.http.service import Service
 from kubeloop.clock import SystemClock
 
 
