@@ -132,7 +132,6 @@ class SqliteLog:
         if self._compact_revision:
             self._delete_slice()  # one, so that the compaction is remembered; the rest waits for the next start
         self._checkpointer.close()
-        self._connection.close()  # checkpoints what is left and removes the write-ahead log
 
     def _next_job(self) -> _Job:
         while self._garbage or self._compact_revision:

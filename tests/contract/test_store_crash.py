@@ -21,10 +21,13 @@ SOURCE_ROOT = str(Path(kubeloop.__file__).parent.parent)
 # Concurrent writers that put, change and delete; what is acknowledged goes to stdout at once.
 WRITER = """
 import asyncio, os, sys, zlib
+from kubeloop.store import checkpoint
 from kubeloop.store.sqlite import SqliteStore
 
+checkpoint.CHECKPOINT_BYTES = 1_000_000  # small, so that some die in the midst of one
+
 async def main(path, round):
-    store = SqliteStore(path, history_bytes=200_000)  # small, so that compaction is at work too
+    store = SqliteStore(path, history_bytes=200_000)  # and compaction is at work too
     await store.start()
 
     async def work(worker):

@@ -95,6 +95,17 @@ def test_a_clean_close_leaves_one_file_beside_the_lock(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["store.db", "store.db.lock"]
 
 
+def test_every_commit_is_flushed_and_checkpoints_are_ours(tmp_path: Path) -> None:
+    async def main() -> list[object]:
+        async with opened(tmp_path / "store.db") as store:
+            connection = store._log._connection  # type: ignore[attr-defined]
+            names = ("synchronous", "journal_mode", "wal_autocheckpoint", "page_size")
+            return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+
+    full = 2
+    assert asyncio.run(main()) == [full, "wal", 0, 32768]
+
+
 def test_compaction_removes_rows_and_is_remembered(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
 
