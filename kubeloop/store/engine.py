@@ -20,6 +20,7 @@ from kubeloop.store.subscribers import Subscriber, Subscribers
 from kubeloop.store.watch import BufferedWatch
 
 DEFAULT_HISTORY_BYTES = 256 * 1024 * 1024
+SWEEP_EVENTS = 2000  # some two milliseconds
 
 Pending: TypeAlias = tuple[Event, "asyncio.Future[Event]"]
 
@@ -74,7 +75,7 @@ class LoggedStore:
 
         frozen = LoadedLog(
             {record.key: record for record in self.range("", revision=self.compact_revision).records},
-            self._history.since(0),
+            self._history.since(self.compact_revision),
             self._revision,
             self.compact_revision,
             self.cluster_id,
@@ -116,7 +117,14 @@ class LoggedStore:
         if revision > self._revision:
             raise FutureRevision(revision, self._revision)
         if revision > self._history.compact_revision:
-            self._log.compact(revision, self._history.forget(revision))
+            self._history.compact_revision = revision
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Drop what is compacted, a slice in each turn of the loop so that nobody else has to wait."""
+        self._log.compact(self._history.compact_revision, self._history.sweep(SWEEP_EVENTS))
+        if self._history.sweepable and self._accepting:
+            self._loop.call_soon(self._sweep)
 
     def _trim_history(self) -> None:
         if excess := self._history.excess_revision():

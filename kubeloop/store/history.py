@@ -8,11 +8,14 @@ from collections.abc import Iterable, Sequence
 from kubeloop.store.base import Event, Record
 
 EVENT_OVERHEAD_BYTES = 200  # an event, its record and their slot, beside key and value
-TRIM_TO = 7 / 8  # trim in steps, so that a full history does not compact at every single batch
+TRIM_BYTES = 1024 * 1024  # at a time, so that a full history does not compact at every single batch
 
 
 class History:
-    """Invariant: holds every event after `compact_revision`, in revision order, and no other."""
+    """Invariant: holds every event after `compact_revision`, in revision order.
+
+    Before them may be some that are compacted and not swept yet; nobody may ask for those.
+    """
 
     def __init__(self, compact_revision: int, limit_bytes: int) -> None:
         self.compact_revision = compact_revision
@@ -46,25 +49,31 @@ class History:
         """Where to compact to get well below the byte limit; 0 when there is room."""
         if self._bytes <= self._limit_bytes:
             return 0
-        excess = self._bytes - self._limit_bytes * TRIM_TO
+        excess = self._bytes - self._limit_bytes + min(TRIM_BYTES, self._limit_bytes // 8)
         for event in self._events:
             excess -= _footprint(event)
             if excess <= 0:
                 return event.revision
         return self._events[-1].revision
 
-    def forget(self, revision: int) -> list[int]:
-        """Drop events up to a revision; returns the log's revisions that nobody needs any more.
+    @property
+    def sweepable(self) -> bool:
+        """Whether there are compacted events left to drop."""
+        return bool(self._events) and self._events[0].revision <= self.compact_revision
+
+    def sweep(self, at_most: int) -> list[int]:
+        """Drop some compacted events; returns the log's revisions that nobody needs any more.
 
         In the order of the events, so that a value is never forgotten after its own deletion: a
         log that is cut off half-way through removing them would bring the value back.
         """
         garbage: list[int] = []
-        while self._events and self._events[0].revision <= revision:
+        for _ in range(at_most):
+            if not self.sweepable:
+                break
             event = self._events.popleft()
             self._bytes -= _footprint(event)
             garbage.extend(superseded_by(event))
-        self.compact_revision = max(revision, self.compact_revision)
         return garbage
 
 
