@@ -15,6 +15,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=str)  # quantities and times are string
 
 encode = _ENCODER.encode
 force_setattr = msgspec.structs.force_setattr
+decode_hook = wire.decode_hook
 
 
 @cache

@@ -1,0 +1,77 @@
+"""Server-side apply on served objects: from an applied configuration to the object it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.api.apply.server_side import apply
+from kubeloop.api.schema import node_of
+from kubeloop.api.times import format_time
+from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.decoding import decode_document, parse_yaml
+from kubeloop.apiserver.managers import reset_tree, set_entries
+from kubeloop.apiserver.storage import Storage
+from kubeloop.store import Record
+
+
+def apply_config(ctx: Context, storage: Storage) -> Callable[[Record | None], Any]:
+    """What turns the newest record into the applied object, its managedFields included."""
+    config = _read(ctx)
+    resource = ctx.resource
+    reset = reset_tree(storage.strategy, ctx.target.subresource)
+
+    def produce(record: Record | None) -> Any:
+        live, entries = None, []
+        if record is not None:
+            live = msgspec.json.decode(storage.view.object(record.value, record.mod_revision))
+            entries = live["metadata"].pop("managedFields", [])
+        applied = apply(
+            live,
+            config,
+            node_of(resource.definition),
+            resource.kind,
+            ctx.query.text("fieldManager"),
+            resource.group_version,
+            ctx.target.subresource,
+            ctx.query.flag("force"),
+            format_time(ctx.now),
+            entries,
+            reset,
+        )
+        _check(ctx, applied.obj, record is None)
+        obj = decode_document(applied.obj, resource, "Ignore").obj
+        set_entries(obj, applied.entries)
+        return obj
+
+    return produce
+
+
+def _read(ctx: Context) -> dict[str, Any]:
+    try:
+        document, warnings = parse_yaml(ctx.request.body)
+    except ValueError as error:
+        raise errors.bad_request(f"error encoding patch: {error}") from None
+    if not isinstance(document, dict):
+        raise errors.bad_request("error decoding YAML: the patch must be an object")
+    for warning in warnings:
+        ctx.warn(warning)
+    return document
+
+
+def _check(ctx: Context, document: dict[str, Any], creating: bool) -> None:
+    meta = document.get("metadata") or {}
+    name = meta.get("name", "")
+    target = ctx.target
+    if not name:
+        raise errors.bad_request(
+            f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != target.name:
+        raise errors.bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+    if creating and meta.get("uid"):
+        why = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
+        raise errors.conflict(ctx.resource.group, ctx.resource.plural, name, why)

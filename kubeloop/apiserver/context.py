@@ -1,0 +1,48 @@
+"""What is known of one request while it is answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.http import Request
+from kubeloop.apiserver.negotiation import Format
+from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.routing import Target
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+
+@dataclass(slots=True)
+class Context:
+    """A request for a resource, its target found, its user known, its answer's form agreed."""
+
+    request: Request
+    target: Target
+    query: Query
+    user: User
+    form: Format
+    now: datetime
+    warnings: list[str] = field(default_factory=list)
+    dry_run: bool = False
+
+    @property
+    def resource(self) -> Resource:
+        return self.target.resource
+
+    def warn(self, message: str) -> None:
+        """Shown to the client in a Warning header; each text once."""
+        if message not in self.warnings:
+            self.warnings.append(message)

@@ -1,0 +1,241 @@
+"""delete and deletecollection: preconditions, grace periods, finalizers, propagation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import codec, errors, fields, metadata
+from kubeloop.api.fields import FieldError, Path
+from kubeloop.api.generated.meta_v1 import DeleteOptions
+from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.http import Response
+from kubeloop.apiserver.list_options import parse_options
+from kubeloop.apiserver.listing import Page, list_page
+from kubeloop.apiserver.mutation import Mutations, Written
+from kubeloop.apiserver.rendering import many_objects, one_object, respond
+from kubeloop.apiserver.storage import Storage
+from kubeloop.store import Conflict, Record
+
+_POLICIES = ("Foreground", "Background", "Orphan")
+_ATTEMPTS = 5
+# Resources whose deletion answers with the object instead of a Status.
+_ANSWER_WITH_OBJECT = {
+    "csidrivers.storage.k8s.io",
+    "csinodes.storage.k8s.io",
+    "deviceclasses.resource.k8s.io",
+    "namespaces",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "pods",
+    "podtemplates",
+    "resourceclaims.resource.k8s.io",
+    "resourceclaimtemplates.resource.k8s.io",
+    "resourcequotas",
+    "resourceslices.resource.k8s.io",
+    "serviceaccounts",
+    "services",
+    "storageclasses.storage.k8s.io",
+    "volumeattachments.storage.k8s.io",
+    "volumeattributesclasses.storage.k8s.io",
+}
+
+
+async def delete_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+    """DELETE one object."""
+    options = read_options(ctx)
+    _note_dry_run(ctx, options)
+    record = storage.peek(ctx.target.namespace, ctx.target.name)
+    if record is None:
+        raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
+    mutations.admit_delete(ctx, storage.view.decode_record(record))
+    removed, written = await delete_record(ctx, storage, mutations, record, options)
+    if removed and storage.resource.qualified not in _ANSWER_WITH_OBJECT:
+        uid = storage.view.decode(written.value, written.revision).metadata.uid
+        return respond(ctx, _success(ctx, uid))
+    code = 202 if not removed and options.orphan_dependents is False else 200
+    return one_object(ctx, storage, written.value, written.revision, code)
+
+
+async def delete_collection(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+    """DELETE everything that a list would show; answers with that list."""
+    options = read_options(ctx)
+    _note_dry_run(ctx, options)
+    selected = parse_options(ctx.query, storage.memory, watch=False)
+    page = list_page(storage.store, storage.prefix(ctx.target.namespace), selected)
+    for record in page.records:
+        newest = storage.store.peek(record.key)
+        if newest is None:
+            continue
+        try:
+            mutations.admit_delete(ctx, storage.view.decode_record(newest))
+            await delete_record(ctx, storage, mutations, newest, msgspec.structs.replace(options))
+        except errors.NotFound:
+            continue
+    return many_objects(ctx, storage, Page(page.records, storage.store.revision))
+
+
+async def delete_record(
+    ctx: Context, storage: Storage, mutations: Mutations, record: Record, options: DeleteOptions
+) -> tuple[bool, Written]:
+    """(whether it is gone, what was left or last seen); follows an object that changes meanwhile."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return await _delete_once(ctx, storage, mutations, record, options)
+        except Conflict as conflict:
+            if conflict.current is None:
+                raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name) from None
+            record = conflict.current
+    raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name)
+
+
+async def _delete_once(
+    ctx: Context, storage: Storage, mutations: Mutations, record: Record, options: DeleteOptions
+) -> tuple[bool, Written]:
+    obj = storage.view.decode_stored(record.value, record.mod_revision)
+    _check_preconditions(storage, obj.metadata, options)
+    changed = _set_grace(ctx, storage, obj, options.grace_period_seconds)
+    if changed is None:
+        return False, Written(record.value, record.mod_revision)
+    orphan, foreground = _dependents(storage, obj.metadata, options)
+    changed |= _set_finalizers(ctx, storage, obj, orphan, foreground)
+    graceful = storage.strategy.grace_period is not None
+    waits = (
+        bool(obj.metadata.finalizers)
+        or metadata.held_by_spec(obj)
+        or (graceful and bool(obj.metadata.deletion_grace_period_seconds))
+    )
+    if not changed:
+        if waits:
+            return False, Written(record.value, record.mod_revision)
+        return True, await mutations.remove_record(ctx, storage, record)
+    written = await mutations.put_record(ctx, storage, record, obj)
+    if waits or ctx.dry_run:
+        return not waits, written
+    marked = Record(record.key, written.value, record.create_revision, written.revision)
+    return True, await mutations.remove_record(ctx, storage, marked)
+
+
+def _set_grace(ctx: Context, storage: Storage, obj: Any, asked: int | None) -> bool | None:
+    """Mark an object that ends gracefully; None when an earlier deletion is quick enough already."""
+    meta, grace_period = obj.metadata, storage.strategy.grace_period
+    if grace_period is None:
+        return False
+    if meta.deletion_timestamp is None:
+        metadata.mark_deleting(meta, ctx.now, grace_period(obj, asked))
+        return True
+    if meta.deletion_grace_period_seconds is None:
+        return False
+    if asked is None or asked >= meta.deletion_grace_period_seconds:
+        return None if meta.deletion_grace_period_seconds or meta.finalizers else False
+    metadata.shorten_grace(meta, max(asked, 0))
+    return True
+
+
+def _set_finalizers(ctx: Context, storage: Storage, obj: Any, orphan: bool, foreground: bool) -> bool:
+    """Say in the finalizers what becomes of dependents, and mark an object that has to wait for any finalizer."""
+    meta, changed = obj.metadata, False
+    finalizers = metadata.finalizers_for_policy(meta.finalizers, orphan, foreground)
+    if finalizers != meta.finalizers:
+        codec.force_setattr(meta, "finalizers", finalizers)
+        changed = True
+    if (finalizers or metadata.held_by_spec(obj)) and meta.deletion_timestamp is None:
+        metadata.mark_deleting(meta, ctx.now, 0)
+        if storage.resource.plural == "namespaces":
+            codec.force_setattr(obj.status, "phase", "Terminating")
+        changed = True
+    return changed
+
+
+def _dependents(storage: Storage, meta: Any, options: DeleteOptions) -> tuple[bool, bool]:
+    """(orphan them, delete them first): what the options say, else what the object already says."""
+    if storage.strategy.garbage_collection == "Unsupported":
+        return False, False
+    if options.orphan_dependents is not None:
+        return options.orphan_dependents, False
+    if options.propagation_policy is not None:
+        return options.propagation_policy == "Orphan", options.propagation_policy == "Foreground"
+    return metadata.ORPHAN in meta.finalizers, metadata.FOREGROUND in meta.finalizers
+
+
+def _check_preconditions(storage: Storage, meta: Any, options: DeleteOptions) -> None:
+    wanted = options.preconditions
+    if wanted is None:
+        return
+    kind = storage.resource
+    if wanted.uid is not None and wanted.uid != meta.uid:
+        raise errors.conflict(
+            kind.group,
+            kind.kind,
+            meta.name,
+            f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({meta.uid}). "
+            "The object might have been deleted and then recreated",
+        )
+    if wanted.resource_version is not None and wanted.resource_version != meta.resource_version:
+        raise errors.conflict(
+            kind.group,
+            kind.kind,
+            meta.name,
+            f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the ResourceVersion "
+            f"in record ({meta.resource_version}). The object might have been modified",
+        )
+
+
+def read_options(ctx: Context) -> DeleteOptions:
+    """Delete options come in the body, or in the query; the query is read only without a body."""
+    if ctx.request.body:
+        options = _from_body(ctx)
+    else:
+        options = _from_query(ctx)
+    found = _check(options)
+    if found:
+        raise errors.invalid("meta.k8s.io", "DeleteOptions", "", found)
+    return options
+
+
+def _from_body(ctx: Context) -> DeleteOptions:
+    try:
+        return codec.decode(ctx.request.body, DeleteOptions)
+    except msgspec.MsgspecError as error:
+        raise errors.bad_request(str(error)) from None
+
+
+def _from_query(ctx: Context) -> DeleteOptions:
+    query = ctx.query
+    if not query:
+        return DeleteOptions()
+    return DeleteOptions(
+        grace_period_seconds=query.integer("gracePeriodSeconds"),
+        orphan_dependents=query.optional_flag("orphanDependents"),
+        propagation_policy=query.text("propagationPolicy") or None,
+        dry_run=query.every("dryRun"),
+    )
+
+
+def _check(options: DeleteOptions) -> list[FieldError]:
+    found: list[FieldError] = []
+    policy = options.propagation_policy
+    if options.orphan_dependents is not None and policy is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        found.append(fields.invalid(Path("propagationPolicy"), policy, detail))
+    if policy is not None and policy not in _POLICIES:
+        found.append(fields.not_supported(Path("propagationPolicy"), policy, (*_POLICIES, "nil")))
+    if any(value != "All" for value in options.dry_run):
+        found.append(fields.not_supported(Path("dryRun"), list(options.dry_run), ("All",)))
+    return found
+
+
+def _note_dry_run(ctx: Context, options: DeleteOptions) -> None:
+    if options.dry_run:
+        ctx.dry_run = True
+
+
+def _success(ctx: Context, uid: str) -> bytes:
+    details: dict[str, str] = {"name": ctx.target.name}
+    if ctx.resource.group:
+        details["group"] = ctx.resource.group
+    details |= {"kind": ctx.resource.plural, "uid": uid}
+    return msgspec.json.encode(
+        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    )

@@ -1,0 +1,129 @@
+"""get, list and watch."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.http import Response, Stream, StreamResponse, frame
+from kubeloop.apiserver.list_options import ListOptions, parse_options, parse_revision
+from kubeloop.apiserver.listing import list_page
+from kubeloop.apiserver.rendering import (
+    MetadataPresenter,
+    ObjectPresenter,
+    TablePresenter,
+    many_objects,
+    one_object,
+    warning_headers,
+)
+from kubeloop.apiserver.storage import Storage
+from kubeloop.apiserver.watching import Change, Presenter, Timers, Watcher
+from kubeloop.clock import Clock
+from kubeloop.store import Compacted, Event
+
+# Upstream ends watches that give no timeout at a random moment between this and twice this.
+MIN_WATCH_SECONDS = 1800
+_BOOKMARK_SECONDS = 60.0
+
+
+def get_object(ctx: Context, storage: Storage) -> Response:
+    """One object, as it is now."""
+    target = ctx.target
+    if "resourceVersion" in ctx.query:
+        try:
+            asked = parse_revision(ctx.query.text("resourceVersion"))
+        except ValueError as error:
+            raise errors.ApiError(str(error)) from None
+        if asked > storage.store.revision:
+            raise errors.too_large_resource_version(asked, storage.store.revision, 1)
+    if "export" in ctx.query:
+        raise errors.bad_request("the export parameter, deprecated since v1.14, is no longer supported")
+    record = storage.get(target.namespace, target.name)
+    if record is None:
+        raise errors.not_found(target.resource.group, target.resource.plural, target.name)
+    return one_object(ctx, storage, record.value, record.mod_revision)
+
+
+def list_objects(ctx: Context, storage: Storage) -> Response:
+    """A page of a collection."""
+    options = parse_options(ctx.query, storage.memory, watch=False)
+    prefix = storage.prefix(_scope(ctx, options))
+    return many_objects(ctx, storage, list_page(storage.store, prefix, options))
+
+
+def _scope(ctx: Context, options: ListOptions) -> str:
+    """The namespace to look in: the path's, or the one that the field selector pins."""
+    if ctx.target.namespace or not ctx.resource.namespaced:
+        return ctx.target.namespace
+    return options.selection.namespace or ""
+
+
+def watch_objects(ctx: Context, storage: Storage, clock: Clock) -> Response:
+    """Every change of a collection, or of one object by name, until the watch times out."""
+    options = parse_options(ctx.query, storage.memory, watch=True)
+    try:
+        asked = options.revision()
+    except ValueError as error:
+        raise errors.ApiError(str(error)) from None
+    if ctx.form.convert == "PartialObjectMetadataList":
+        raise errors.not_acceptable(("application/json", "application/yaml"))
+    timeout = options.timeout_seconds or 0
+    if timeout <= 0:
+        timeout = int(MIN_WATCH_SECONDS * (1 + clock.random().random()))
+    return WatchResponse(ctx, storage, options, asked, timeout)
+
+
+class WatchResponse(StreamResponse):
+    """A running watch: what happened before it, then what happens, then its end."""
+
+    __slots__ = ("_ctx", "_options", "_revision", "_storage", "_timeout")
+
+    def __init__(self, ctx: Context, storage: Storage, options: ListOptions, revision: int, timeout: int) -> None:
+        super().__init__(200, headers=warning_headers(ctx.warnings))
+        self._ctx = ctx
+        self._storage = storage
+        self._options = options
+        self._revision = revision
+        self._timeout = timeout
+
+    def run(self, stream: Stream) -> None:
+        storage, options = self._storage, self._options
+        watcher = Watcher(
+            stream, _scope(self._ctx, options), options.selection, self._presenter(), storage.store.revision
+        )
+        try:
+            self._catch_up(watcher)
+        except Compacted as error:
+            gone = errors.too_old_resource_version(self._revision, error.compact_revision)
+            stream.write(frame(b'{"type":"ERROR","object":%b}\n' % msgspec.json.encode(gone.status())))
+            stream.close()
+            return
+        storage.hub.add(watcher)
+        timers = Timers()
+        stream.on_close(timers.cancel)
+        stream.on_close(lambda: storage.hub.remove(watcher))
+        timers.after(self._timeout, stream.close)
+        if options.bookmarks:
+            timers.every(_BOOKMARK_SECONDS, lambda: watcher.bookmark(storage.store.revision))
+
+    def _presenter(self) -> Presenter:
+        form = self._ctx.form
+        if form.convert == "PartialObjectMetadata":
+            return MetadataPresenter(self._storage, form)
+        if form.convert == "Table":
+            return TablePresenter(self._ctx, self._storage)
+        return ObjectPresenter(self._storage)
+
+    def _catch_up(self, watcher: Watcher) -> None:
+        """The past: the present state for version 0 or none, the history since any other."""
+        options, store = self._options, self._storage.store
+        wants_state = options.initial_events if options.initial_events is not None else not self._revision
+        if wants_state:
+            prefix = self._storage.prefix(watcher.namespace)
+            events = [Event(one.mod_revision, one.key, one, None) for one in store.range(prefix).records]
+            watcher.offer([Change(event, watcher.namespace) for event in events])
+            if options.initial_events and options.bookmarks:
+                watcher.bookmark(store.revision, initial_events_end=True)
+        elif self._revision and self._revision < store.revision:
+            watcher.offer(self._storage.hub.replay(self._revision))

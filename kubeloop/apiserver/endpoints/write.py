@@ -1,0 +1,138 @@
+"""create, update and patch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import codec, errors, fields
+from kubeloop.api.fields import Path
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.applying import apply_config
+from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.decoding import decode_document, decode_object
+from kubeloop.apiserver.http import Response
+from kubeloop.apiserver.mutation import Mutations, Written, ensure_namespace
+from kubeloop.apiserver.options import check_patch_options, check_write_options, field_validation
+from kubeloop.apiserver.patching import apply_patch, patch_of, refuse_produced
+from kubeloop.apiserver.rendering import one_object
+from kubeloop.apiserver.storage import Storage
+from kubeloop.store import Record
+
+APPLY = "application/apply-patch+yaml"
+PATCH_TYPES = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    APPLY,
+    "application/apply-patch+cbor",
+)
+
+
+async def create_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+    """POST to a collection."""
+    check_write_options(ctx.query, "CreateOptions")
+    obj = read_body(ctx, ctx.resource)
+    written = await mutations.create(ctx, obj)
+    return answer(ctx, storage, written)
+
+
+def read_body(ctx: Context, resource: Resource) -> Any:
+    """The object in a request's body, with its warnings noted."""
+    request = ctx.request
+    decoded = decode_object(
+        request.body, request.headers.get("content-type", ""), resource, field_validation(ctx.query)
+    )
+    for warning in decoded.warnings:
+        ctx.warn(warning)
+    return decoded.obj
+
+
+def answer(ctx: Context, storage: Storage, written: Written) -> Response:
+    return one_object(ctx, storage, written.value, written.revision, 201 if written.created else 200)
+
+
+async def replace_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+    """PUT an object, or one of its subresources that shows the whole object."""
+    check_write_options(ctx.query, "UpdateOptions")
+    obj = read_body(ctx, ctx.resource)
+    ensure_namespace(obj.metadata, ctx.target.namespace)
+    check_name(ctx, obj.metadata.name)
+    uid = obj.metadata.uid
+
+    def produce(record: Record | None) -> Any:
+        if record is not None and uid:
+            _check_uid(ctx, uid, storage.view.decode_record(record).metadata.uid)
+        return obj
+
+    subresource = ctx.target.subresource
+    may_create = storage.strategy.allow_create_on_update and not subresource
+    written = await mutations.update(ctx, produce, subresource=subresource, may_create=may_create)
+    return answer(ctx, storage, written)
+
+
+def check_name(ctx: Context, name: str) -> None:
+    """A body may not speak of another object than its path."""
+    if not name:
+        raise errors.bad_request(
+            f"the name of the object ({ctx.target.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != ctx.target.name:
+        raise errors.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({ctx.target.name})"
+        )
+
+
+def _check_uid(ctx: Context, asked: str, actual: str) -> None:
+    if asked != actual:
+        why = f"Precondition failed: UID in precondition: {asked}, UID in object meta: {actual}"
+        raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name, why)
+
+
+async def patch_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+    """PATCH with any of the four patch types."""
+    media = ctx.request.headers.get("content-type", "").partition(";")[0].strip()
+    if media not in PATCH_TYPES[:4]:
+        raise errors.unsupported_media_type(PATCH_TYPES)
+    check_patch_options(ctx.query, media == APPLY)
+    if media == APPLY:
+        return await _apply(ctx, storage, mutations)
+    patch = patch_of(ctx.request.body, media)
+    mode = field_validation(ctx.query)
+
+    def produce(record: Record | None) -> Any:
+        assert record is not None  # a plain patch creates nothing
+        live = msgspec.json.decode(storage.view.object(record.value, record.mod_revision))
+        patched = apply_patch(media, live, patch, ctx.resource)
+        with refuse_produced(media, patch, patched):
+            decoded = decode_document(patched, ctx.resource, mode)
+        for warning in decoded.warnings:
+            ctx.warn(warning)
+        check_name(ctx, decoded.obj.metadata.name)
+        _keep_uid(ctx.resource, decoded.obj.metadata, live["metadata"]["uid"])
+        return decoded.obj
+
+    written = await mutations.update(ctx, produce, subresource=ctx.target.subresource, retry=True)
+    return answer(ctx, storage, written)
+
+
+def _keep_uid(resource: Resource, meta: Any, uid: str) -> None:
+    if not meta.uid:
+        codec.force_setattr(meta, "uid", uid)
+    elif meta.uid != uid:
+        changed = fields.invalid(Path("metadata").child("uid"), meta.uid, "field is immutable")
+        raise errors.invalid(resource.group, resource.kind, meta.name, [changed])
+
+
+async def _apply(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+    produce = apply_config(ctx, storage)
+    written = await mutations.update(
+        ctx,
+        produce,
+        subresource=ctx.target.subresource,
+        may_create=not ctx.target.subresource,
+        tracked=False,
+        retry=True,
+    )
+    return answer(ctx, storage, written)

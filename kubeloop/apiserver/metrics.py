@@ -1,0 +1,156 @@
+"""What the server measures of itself, under upstream's names, in Prometheus' text format."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+from kubeloop import KUBERNETES_VERSION
+from kubeloop.apiserver.inflight import InFlight
+from kubeloop.apiserver.routing import Target
+from kubeloop.apiserver.storage import Registry
+
+_BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
+Labels = tuple[tuple[str, str], ...]
+
+
+class Histogram:
+    """Counts by bucket, with their sum."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_BUCKETS) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(_BUCKETS, seconds)] += 1
+        self.total += seconds
+
+
+class Metrics:
+    """Counters that requests touch, and gauges that are read when somebody asks."""
+
+    def __init__(self, registry: Registry, writes: InFlight) -> None:
+        self._registry = registry
+        self._writes = writes
+        self._requests: dict[tuple[str, Target | None, int], int] = {}
+        self._by_kind: dict[tuple[str, str, str, str, str, str, int], int] = {}
+        self._durations: dict[tuple[str, str, str, str, str, str], Histogram] = {}
+        self.cut_watchers = 0
+
+    def observe(self, verb: str, target: Target | None, code: int, seconds: float) -> None:
+        """One answered request."""
+        if target is None:
+            kind = (verb.upper(), "", "", "", "", "")
+        else:
+            resource = target.resource
+            kind = (
+                _VERBS.get(verb, verb.upper()),
+                resource.group,
+                resource.version,
+                resource.plural,
+                target.subresource,
+                _scope(target),
+            )
+        counted = (*kind, code)
+        self._by_kind[counted] = self._by_kind.get(counted, 0) + 1
+        found = self._durations.get(kind)
+        if found is None:
+            found = self._durations[kind] = Histogram()
+        found.observe(seconds)
+
+    def render(self) -> bytes:
+        """All metrics as text."""
+        return ("\n".join(self._lines()) + "\n").encode()
+
+    def _lines(self) -> Iterator[str]:
+        yield from _family("apiserver_request_total", "counter", self._request_samples())
+        yield from _family("apiserver_request_duration_seconds", "histogram", self._duration_samples())
+        yield from _family(
+            "apiserver_current_inflight_requests",
+            "gauge",
+            [((("request_kind", "mutating"),), self._writes.executing), ((("request_kind", "readOnly"),), 0)],
+        )
+        yield from _family(
+            "apiserver_current_inqueue_requests", "gauge", [((("request_kind", "mutating"),), self._writes.waiting)]
+        )
+        yield from _family("apiserver_longrunning_requests", "gauge", self._watch_samples())
+        yield from _family("apiserver_storage_objects", "gauge", self._object_samples())
+        yield from _family("apiserver_terminated_watchers_total", "counter", [((), self.cut_watchers)])
+        yield from _family("kubernetes_build_info", "gauge", [(_BUILD, 1)])
+        yield from _process()
+
+    def _request_samples(self) -> Iterator[tuple[Labels, float]]:
+        for (*kind, code), count in self._by_kind.items():
+            yield (("code", str(code)), ("dry_run", ""), *_labels(tuple(kind))), count
+
+    def _duration_samples(self) -> Iterator[tuple[Labels, Histogram]]:
+        for kind, histogram in self._durations.items():
+            yield (("dry_run", ""), *_labels(kind)), histogram
+
+    def _watch_samples(self) -> Iterator[tuple[Labels, float]]:
+        for storage in self._registry.storages():
+            if storage.hub.watchers and storage.resource.stored_as is None:
+                resource = storage.resource
+                labels = ("WATCH", resource.group, resource.version, resource.plural, "", "")
+                yield _labels(labels), storage.hub.watchers
+
+    def _object_samples(self) -> Iterator[tuple[Labels, float]]:
+        for storage in self._registry.storages():
+            if storage.resource.stored_as is None:
+                found = self._registry.store.range(storage.resource.key_prefix, limit=1)
+                yield (("resource", storage.resource.qualified),), len(found.records) + found.remaining
+
+
+_VERBS = {"list": "LIST", "watch": "WATCH", "get": "GET", "create": "POST", "update": "PUT", "patch": "PATCH"}
+_BUILD: Labels = (("git_version", f"v{KUBERNETES_VERSION}"), ("major", "1"), ("minor", KUBERNETES_VERSION.split(".")[1]))
+
+
+def _scope(target: Target) -> str:
+    if target.name:
+        return "resource"
+    return "namespace" if target.namespace else "cluster"
+
+
+def _labels(kind: tuple[str, ...]) -> Labels:
+    verb, group, version, resource, subresource, scope = kind
+    return (
+        ("component", "apiserver"),
+        ("group", group),
+        ("resource", resource),
+        ("scope", scope),
+        ("subresource", subresource),
+        ("verb", verb),
+        ("version", version),
+    )
+
+
+def _family(name: str, kind: str, samples: Iterable[tuple[Labels, float | Histogram]]) -> Iterator[str]:
+    yield f"# TYPE {name} {kind}"
+    for labels, value in samples:
+        if isinstance(value, Histogram):
+            yield from _histogram(name, labels, value)
+        else:
+            yield f"{name}{_text(labels)} {value}"
+
+
+def _histogram(name: str, labels: Labels, value: Histogram) -> Iterator[str]:
+    running = 0
+    for bound, count in zip((*_BUCKETS, "+Inf"), value.counts, strict=True):
+        running += count
+        yield f"{name}_bucket{_text((*labels, ('le', str(bound))))} {running}"
+    yield f"{name}_sum{_text(labels)} {value.total}"
+    yield f"{name}_count{_text(labels)} {running}"
+
+
+def _text(labels: Labels) -> str:
+    return "{" + ",".join(f'{key}="{value}"' for key, value in labels) + "}" if labels else ""
+
+
+def _process() -> Iterator[str]:
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    yield from _family("process_cpu_seconds_total", "counter", [((), used.ru_utime + used.ru_stime)])
+    yield from _family("process_resident_memory_bytes", "gauge", [((), used.ru_maxrss * 1024)])

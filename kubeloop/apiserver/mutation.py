@@ -1,0 +1,279 @@
+"""Creates, updates and deletes: from a decoded object to a durable revision, in upstream's order of steps.
+
+create: system metadata ─ ownership ─ admit ─ prepare ─ validate ─ check ─ compare-and-swap
+update: the same on top of the newest record, again if somebody was faster
+delete: preconditions ─ grace period ─ finalizers ─ mark, or remove
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kubeloop.api import errors, fields, metadata
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.conversion import to_served, to_stored
+from kubeloop.api.fields import Path
+from kubeloop.api.kinds import Resource
+from kubeloop.api.strategy import Strategy
+from kubeloop.api.times import format_time
+from kubeloop.api.validation import validate_create, validate_update
+from kubeloop.apiserver.admission import Attempt, Chain, Operation
+from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.managers import reset_tree, track
+from kubeloop.apiserver.storage import Registry, Storage
+from kubeloop.apiserver.view import stored_bytes
+from kubeloop.clock import Clock, name_suffix, new_uid
+from kubeloop.store import Conflict, Record
+
+_NAME_ATTEMPTS = 8
+_UPDATE_ATTEMPTS = 5
+# Given the newest record (None when there is none), the object that a client wants instead of it.
+Produce = Callable[[Record | None], Any]
+
+
+class Written(NamedTuple):
+    """What a write left behind: stored bytes and their revision (0 when a dry run made an object up)."""
+
+    value: bytes
+    revision: int
+    created: bool = False
+
+
+class Mutations:
+    """All writes of one server."""
+
+    def __init__(self, registry: Registry, admission: Chain, clock: Clock) -> None:
+        self._registry = registry
+        self._admission = admission
+        self._clock = clock
+
+    # -- create -----------------------------------------------------------------------------------------------------
+
+    async def create(self, ctx: Context, obj: Any, tracked: bool = True) -> Written:
+        """Store a new object; a generated name that is taken is drawn again."""
+        resource, namespace = ctx.resource, ctx.target.namespace
+        storage = self._registry.of(resource)
+        meta = obj.metadata
+        ensure_namespace(meta, namespace)
+        generated = bool(meta.generate_name) and not meta.name
+        metadata.fill_for_create(meta, namespace, new_uid(self._clock), ctx.now)
+        if metadata.drop_duplicate_owners(meta):
+            ctx.warn(_DUPLICATE_OWNERS)
+        if tracked:
+            track(obj, None, resource, ctx, "", reset_tree(storage.strategy, ""))
+        if generated:
+            self._draw_name(meta)
+        attempt = self._attempt("CREATE", ctx, "", obj, None)
+        self._admission.admit(attempt)
+        stored = to_stored(obj, resource)
+        storage.strategy.prepare_create(stored)
+        if storage.strategy.stamp is not None:
+            storage.strategy.stamp(stored, None, format_time(ctx.now))
+        self._refuse_invalid(resource, meta.name, validate_create(stored))
+        self._admission.check(attempt)
+        if meta.resource_version:
+            raise errors.ApiError("resourceVersion should not be set on objects to be created")
+        value = stored_bytes(stored)
+        for remaining in range(_NAME_ATTEMPTS - 1, -1, -1):
+            key = storage.key(namespace, meta.name)
+            if ctx.dry_run:
+                if storage.store.peek(key) is None:
+                    return Written(value, 0, True)
+            else:
+                try:
+                    future = storage.store.write(key, value, 0)
+                except Conflict:
+                    pass
+                else:
+                    event = await future
+                    return Written(value, event.revision, True)
+            if not generated or not remaining:
+                break
+            self._draw_name(stored.metadata)
+            value = stored_bytes(stored)
+        raise self._already_exists(storage, namespace, stored.metadata, generated)
+
+    def _draw_name(self, meta: Any) -> None:
+        force_setattr(meta, "name", metadata.generated_name(meta.generate_name, name_suffix(self._clock)))
+
+    def _already_exists(self, storage: Storage, namespace: str, meta: Any, generated: bool) -> errors.ApiError:
+        resource = storage.resource
+        if generated:
+            return errors.generate_name_conflict(resource.group, resource.plural, meta.name)
+        error = errors.already_exists(resource.group, resource.plural, meta.name)
+        record = storage.peek(namespace, meta.name)
+        if record is not None and storage.view.decode_record(record).metadata.deletion_timestamp is not None:
+            error.message = f"object is being deleted: {error.message}"
+        return error
+
+    # -- update -----------------------------------------------------------------------------------------------------
+
+    async def update(
+        self,
+        ctx: Context,
+        produce: Produce,
+        *,
+        subresource: str = "",
+        may_create: bool = False,
+        tracked: bool = True,
+        retry: bool = False,
+    ) -> Written:
+        """Replace an object by what `produce` makes of its newest record."""
+        storage = self._registry.of(ctx.resource)
+        key = storage.key(ctx.target.namespace, ctx.target.name)
+        for _ in range(_UPDATE_ATTEMPTS):
+            record = storage.store.peek(key)
+            if record is None:
+                if not may_create:
+                    raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
+                return await self._create_by_update(ctx, produce(None), tracked)
+            try:
+                return await self._replace(ctx, storage, record, produce(record), subresource, tracked)
+            except Conflict:
+                if not retry:
+                    break
+        raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name)
+
+    async def _create_by_update(self, ctx: Context, obj: Any, tracked: bool) -> Written:
+        if obj.metadata.uid:
+            raise errors.conflict(
+                ctx.resource.group,
+                ctx.resource.plural,
+                ctx.target.name,
+                f"Precondition failed: UID in precondition: {obj.metadata.uid}, UID in object meta: ",
+            )
+        force_setattr(obj.metadata, "resource_version", "")
+        force_setattr(obj.metadata, "generation", 0)
+        return await self.create(ctx, obj, tracked)
+
+    async def _replace(
+        self, ctx: Context, storage: Storage, record: Record, obj: Any, subresource: str, tracked: bool
+    ) -> Written:
+        resource, strategy = storage.resource, storage.strategy
+        self._check_version(resource, ctx.target.name, obj.metadata, record, strategy.allow_unconditional_update)
+        if metadata.drop_duplicate_owners(obj.metadata):
+            ctx.warn(_DUPLICATE_OWNERS)
+        old = storage.view.decode_stored(record.value, record.mod_revision)
+        if tracked:
+            old_plain = msgspec.json.decode(storage.view.object(record.value, record.mod_revision))
+            track(obj, old_plain, resource, ctx, subresource, reset_tree(strategy, subresource))
+        attempt = self._attempt("UPDATE", ctx, subresource, obj, to_served(old, resource))
+        self._admission.admit(attempt)
+        new = to_stored(obj, resource)
+        self._prepare_update(ctx, strategy, new, old, subresource)
+        self._refuse_invalid(resource, ctx.target.name, validate_update(new, old, subresource))
+        self._admission.check(attempt)
+        value = stored_bytes(new)
+        if metadata.done_deleting(new.metadata, old.metadata) and not metadata.held_by_spec(new):
+            return await self._remove(ctx, storage, record, value)
+        if value == record.value or _differs_only_in_times(new, old, value, record.value):
+            return Written(record.value, record.mod_revision)
+        if ctx.dry_run:
+            return Written(value, record.mod_revision)
+        event = await storage.store.write(record.key, value, record.mod_revision)
+        return Written(value, event.revision)
+
+    def _check_version(self, resource: Resource, name: str, meta: Any, record: Record, unconditional: bool) -> None:
+        asked = meta.resource_version
+        if asked and asked != str(record.mod_revision):
+            raise errors.conflict(resource.group, resource.plural, name)
+        if not asked and not unconditional:
+            missing = fields.invalid(_RESOURCE_VERSION, 0, "must be specified for an update")
+            raise errors.invalid(resource.group, resource.plural, name, [missing])
+        force_setattr(meta, "resource_version", str(record.mod_revision))
+
+    def _prepare_update(self, ctx: Context, strategy: Strategy, new: Any, old: Any, subresource: str) -> None:
+        ensure_namespace(new.metadata, ctx.target.namespace)
+        force_setattr(new.metadata, "generation", old.metadata.generation)
+        if not subresource:
+            strategy.prepare_update(new, old)
+        elif subresource in strategy.other_updates:
+            strategy.other_updates[subresource](new, old)
+        else:
+            strategy.prepare_status_update(new, old)
+        if strategy.stamp is not None:
+            strategy.stamp(new, old, format_time(ctx.now))
+        metadata.carry_over(new.metadata, old.metadata)
+
+    # -- delete -----------------------------------------------------------------------------------------------------
+
+    async def remove_record(self, ctx: Context, storage: Storage, record: Record) -> Written:
+        """Take an object out of the store, whatever it says."""
+        return await self._remove(ctx, storage, record, record.value)
+
+    async def put_record(self, ctx: Context, storage: Storage, record: Record, obj: Any) -> Written:
+        """Write an object that the server itself changed, as deletion does."""
+        value = stored_bytes(obj)
+        if ctx.dry_run:
+            return Written(value, record.mod_revision)
+        event = await storage.store.write(record.key, value, record.mod_revision)
+        return Written(value, event.revision)
+
+    async def _remove(self, ctx: Context, storage: Storage, record: Record, last: bytes) -> Written:
+        if ctx.dry_run:
+            return Written(last, record.mod_revision)
+        event = await storage.store.write(record.key, None, record.mod_revision)
+        return Written(last, event.revision)
+
+    def admit_delete(self, ctx: Context, old: Any) -> None:
+        attempt = self._attempt("DELETE", ctx, "", None, old)
+        self._admission.admit(attempt)
+        self._admission.check(attempt)
+
+    # -- shared -----------------------------------------------------------------------------------------------------
+
+    def _attempt(self, operation: Operation, ctx: Context, subresource: str, obj: Any, old: Any) -> Attempt:
+        target = ctx.target
+        name = target.name or (obj.metadata.name if obj is not None else "")
+        return Attempt(
+            operation,
+            target.resource,
+            subresource,
+            target.namespace,
+            name,
+            obj,
+            old,
+            ctx.user,
+            ctx.dry_run,
+            ctx.now,
+            ctx.warnings,
+        )
+
+    def _refuse_invalid(self, resource: Resource, name: str, found: list[fields.FieldError]) -> None:
+        if found:
+            raise errors.invalid(resource.group, resource.kind, name, found)
+
+
+_RESOURCE_VERSION = Path("metadata").child("resourceVersion")
+_DUPLICATE_OWNERS = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
+    "and may reject such requests as early as 1.24; please fix your requests"
+)
+
+
+def ensure_namespace(meta: Any, namespace: str) -> None:
+    """An object may leave its namespace to the path, but not contradict it."""
+    if meta.namespace and meta.namespace != namespace:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    force_setattr(meta, "namespace", namespace)
+
+
+def _differs_only_in_times(new: Any, old: Any, value: bytes, stored: bytes) -> bool:
+    """Whether nothing but the times of managedFields would change: such a write is none."""
+    if len(value) != len(stored) or new.metadata.managed_fields == old.metadata.managed_fields:
+        return False
+    mine, theirs = new.metadata.managed_fields, old.metadata.managed_fields
+    if len(mine) != len(theirs):
+        return False
+    force_setattr(new.metadata, "managed_fields", theirs)
+    same = stored_bytes(new) == stored
+    force_setattr(new.metadata, "managed_fields", mine)
+    return same and all(
+        msgspec.structs.replace(a, time=None) == msgspec.structs.replace(b, time=None)
+        for a, b in zip(mine, theirs, strict=True)
+    )

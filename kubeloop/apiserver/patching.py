@@ -1,0 +1,71 @@
+"""Patches on served objects: reading the patch, applying it, and wording what went wrong as upstream does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import errors, fields
+from kubeloop.api.fields import Path
+from kubeloop.api.kinds import Resource
+from kubeloop.api.patch import (
+    PatchError,
+    PatchRejected,
+    apply_json_patch,
+    apply_merge_patch,
+    apply_strategic_merge_patch,
+)
+from kubeloop.api.patch.gotext import go_text
+from kubeloop.api.schema import node_of
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+
+
+def patch_of(body: bytes, media: str) -> Any:
+    """The parsed patch."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise errors.bad_request("invalid JSON patch") from None
+
+
+def apply_patch(media: str, live: dict[str, Any], patch: Any, resource: Resource) -> dict[str, Any]:
+    """The document that a patch makes of a live one."""
+    try:
+        if media == JSON_PATCH:
+            patched = apply_json_patch(live, patch)
+        elif media == MERGE_PATCH:
+            patched = apply_merge_patch(live, patch)
+        else:
+            patched = apply_strategic_merge_patch(live, patch, node_of(resource.definition))
+    except PatchRejected:
+        raise errors.generic(422) from None
+    except PatchError as error:
+        raise _worded(error) from None
+    if not isinstance(patched, dict):
+        raise errors.generic(422)
+    return patched
+
+
+def _worded(error: PatchError) -> errors.ApiError:
+    if error.code == 400:
+        return errors.bad_request(error.message)
+    if error.code == 413:
+        return errors.RequestEntityTooLarge(error.message)
+    return errors.ApiError(error.message)
+
+
+@contextmanager
+def refuse_produced(media: str, patch: Any, patched: dict[str, Any]) -> Iterator[None]:
+    """A patch that makes an object of it that can't be decoded is invalid itself."""
+    try:
+        yield
+    except errors.BadRequest as error:
+        strategic = media not in (JSON_PATCH, MERGE_PATCH)
+        shown = go_text(patch) if strategic else msgspec.json.encode(patched).decode()
+        _, _, why = error.message.partition(": ")
+        raise errors.invalid("", "", "", [fields.invalid(Path("patch"), shown, why)]) from None

@@ -1,0 +1,181 @@
+"""Everything that isn't a resource: health, version, metrics, discovery and OpenAPI documents."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from email.utils import format_datetime
+from datetime import timedelta
+
+import msgspec
+
+from kubeloop import KUBERNETES_VERSION, __version__
+from kubeloop.api import errors
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.discovery import AGGREGATED_MEDIA_TYPE, Discovery, wants_aggregated
+from kubeloop.apiserver.etag import is_known
+from kubeloop.apiserver.health import Health
+from kubeloop.apiserver.http import Request, Response
+from kubeloop.apiserver.metrics import Metrics
+from kubeloop.apiserver.negotiation import negotiate
+from kubeloop.apiserver.openapi import OpenAPI, v2_media_type, v3_media_type
+from kubeloop.apiserver.openapi.v3 import link_to
+from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.routing import PageNotFound
+from kubeloop.clock import Clock
+
+TEXT = "text/plain; charset=utf-8"
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Paths:
+    """Answers requests for paths that name no resource."""
+
+    def __init__(
+        self,
+        resources: Sequence[Resource],
+        health: Health,
+        metrics: Metrics,
+        server_address: Callable[[], str],
+        clock: Clock,
+    ) -> None:
+        self._health = health
+        self._metrics = metrics
+        self._clock = clock
+        self._discovery = Discovery(resources, server_address)
+        self._openapi = OpenAPI(resources)
+
+    def answer(self, request: Request) -> Response:
+        path = request.path.rstrip("/") or "/"
+        first = path.split("/", 2)[1]
+        if first in ("healthz", "livez", "readyz"):
+            return self._health.answer(path, Query(request.query))
+        if request.method not in ("GET", "HEAD"):
+            return self._only_read(path)
+        if first == "version" and path == "/version":
+            return Response(200, _version())
+        if path == "/metrics":
+            return Response(200, self._metrics.render(), METRICS_TYPE)
+        if path == "/":
+            return Response(200, self._root())
+        if first in ("api", "apis"):
+            return self._discover(path, request)
+        if first == "openapi":
+            return self._describe(request.path, request)
+        raise PageNotFound
+
+    def _only_read(self, path: str) -> Response:
+        if path in ("/version", "/metrics", "/api", "/apis") or path.startswith(("/api/", "/apis/", "/openapi/")):
+            raise errors.generic(405)
+        raise PageNotFound
+
+    def _discover(self, path: str, request: Request) -> Response:
+        accept = request.headers.get("accept", "")
+        parts = path.split("/")[1:]
+        if len(parts) == 1 and wants_aggregated(accept):
+            return self._aggregated(parts[0], request)
+        form = negotiate(accept, convertible=False)
+        body = self._document(parts)
+        if body is None:
+            if parts[0] == "apis" and not (len(parts) > 1 and self._discovery.has_group(parts[1])):
+                raise PageNotFound
+            raise errors.generic(404)
+        if form.yaml:
+            return Response(200, _yaml(body), "application/yaml")
+        return Response(200, body)
+
+    def _document(self, parts: list[str]) -> bytes | None:
+        if parts[0] == "api":
+            return self._discovery.core_versions() if len(parts) == 1 else self._discovery.resources("", parts[1])
+        if len(parts) == 1:
+            return self._discovery.groups()
+        return self._discovery.group(parts[1]) if len(parts) == 2 else self._discovery.resources(parts[1], parts[2])
+
+    def _aggregated(self, which: str, request: Request) -> Response:
+        found = self._discovery
+        body = found.aggregated_core() if which == "api" else found.aggregated_groups()
+        etag = found.aggregated_core_etag() if which == "api" else found.aggregated_groups_etag()
+        headers = (("ETag", etag), ("Vary", "Accept"), ("Cache-Control", "public"))
+        if is_known(etag, request.headers.get("if-none-match", "")):
+            return Response(304, b"", AGGREGATED_MEDIA_TYPE, headers)
+        return Response(200, body, AGGREGATED_MEDIA_TYPE, headers)
+
+    def _describe(self, path: str, request: Request) -> Response:
+        accept = request.headers.get("accept", "")
+        if path.rstrip("/") == "/openapi/v2":
+            media = v2_media_type(accept)
+            if media is None:
+                return Response(406, b"", TEXT)
+            json = media == "application/json"
+            etag = self._openapi.v2_json_etag() if json else self._openapi.v2_protobuf_etag()
+            return self._cached(request, etag, media, self._openapi.v2_json if json else self._openapi.v2_protobuf)
+        if not path.startswith("/openapi/v3"):
+            raise PageNotFound
+        media = v3_media_type(accept)
+        if media is None:
+            return Response(406, b"", TEXT)
+        name = path.removeprefix("/openapi/v3").strip("/")
+        if not name:
+            return self._cached(request, self._openapi.v3_index_etag(), media, self._openapi.v3_index)
+        return self._versioned(request, name, media)
+
+    def _cached(self, request: Request, etag: str, media: str, body: Callable[[], bytes]) -> Response:
+        headers = (("ETag", etag), ("Vary", "Accept"))
+        if is_known(etag, request.headers.get("if-none-match", "")):
+            return Response(304, b"", media, headers)
+        return Response(200, body(), media, headers)
+
+    def _versioned(self, request: Request, name: str, media: str) -> Response:
+        """A v3 document; asked for by its digest it may be kept for ever."""
+        digest = self._openapi.v3_digest(name)
+        body = self._openapi.v3_document(name)
+        if digest is None or body is None:
+            return Response(404, b"", TEXT)
+        etag = f'"{digest}"'
+        asked = Query(request.query).text("hash")
+        if asked and asked != digest:
+            return Response(301, b"", TEXT, (("Location", link_to(name, digest)),))
+        headers: tuple[tuple[str, str], ...] = (("ETag", etag), ("Vary", "Accept"))
+        if asked:
+            expires = format_datetime(self._clock.now() + timedelta(days=365), usegmt=True)
+            headers = (*headers, ("Cache-Control", "public, immutable"), ("Expires", expires))
+        if is_known(etag, request.headers.get("if-none-match", "")):
+            return Response(304, b"", media, headers)
+        return Response(200, body, media, headers)
+
+    def _root(self) -> bytes:
+        paths = ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+        return msgspec.json.encode({"paths": paths})
+
+
+def _yaml(body: bytes) -> bytes:
+    import yaml
+
+    text: str = yaml.safe_dump(msgspec.json.decode(body), default_flow_style=False)
+    return text.encode()
+
+
+def _version() -> bytes:
+    major, minor, _ = KUBERNETES_VERSION.split(".")
+    return msgspec.json.encode(
+        {
+            "major": major,
+            "minor": minor,
+            "emulationMajor": major,
+            "emulationMinor": minor,
+            "minCompatibilityMajor": major,
+            "minCompatibilityMinor": str(int(minor) - 1),
+            "gitVersion": f"v{KUBERNETES_VERSION}+kubeloop.{__version__}",
+            "gitCommit": "",
+            "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": f"python{platform.python_version()}",
+            "compiler": platform.python_implementation().lower(),
+            "platform": f"{platform.system().lower()}/{_architecture()}",
+        }
+    )
+
+
+def _architecture() -> str:
+    machine = platform.machine().lower()
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)

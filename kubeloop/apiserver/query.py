@@ -1,0 +1,49 @@
+"""Query strings as upstream reads them: the first value counts, and almost any text is a true boolean."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+from kubeloop.api import errors
+
+
+class Query:
+    """The options of one request."""
+
+    __slots__ = ("_pairs", "_values")
+
+    def __init__(self, text: str) -> None:
+        self._pairs = parse_qsl(text, keep_blank_values=True) if text else ()
+        self._values = dict(reversed(self._pairs))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def text(self, key: str) -> str:
+        return self._values.get(key, "")
+
+    def every(self, key: str) -> tuple[str, ...]:
+        """All values of an option that may be repeated."""
+        return tuple(value for name, value in self._pairs if name == key and value)
+
+    def flag(self, key: str) -> bool:
+        """`false` and `0` are false; anything else that is there, even nothing, is true."""
+        return key in self._values and self._values[key].lower() not in ("false", "0")
+
+    def optional_flag(self, key: str) -> bool | None:
+        return self.flag(key) if key in self._values else None
+
+    def integer(self, key: str) -> int | None:
+        value = self._values.get(key, "")
+        if not value:
+            return None
+        digits = value.removeprefix("-").removeprefix("+")
+        if not (digits.isascii() and digits.isdigit()):
+            raise errors.bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
+        number = int(value)
+        if not -(2**63) <= number < 2**63:
+            raise errors.bad_request(f'strconv.ParseInt: parsing "{value}": value out of range')
+        return number

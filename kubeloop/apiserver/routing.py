@@ -1,0 +1,108 @@
+"""Paths to targets: which resource, object and subresource a request is about, and with which verb."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from kubeloop.api import errors
+from kubeloop.api.kinds import Resource
+
+_OBJECT_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_SUBRESOURCE_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "POST": "create", "DELETE": "delete"}
+
+
+class Target(NamedTuple):
+    """What a resource request is about; `verb` is empty where the method means nothing there."""
+
+    resource: Resource
+    verb: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: str = ""  # what follows a proxy path
+    watch_path: bool = False  # the old /watch/ form
+
+
+class PageNotFound(Exception):
+    """No API lives under this path: answered in plain text, as upstream does."""
+
+
+class Router:
+    """Finds targets among the served resources."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._tables: dict[tuple[str, str], dict[str, Resource]] = {}
+        for resource in resources:
+            self._tables.setdefault((resource.group, resource.version), {})[resource.plural] = resource
+        self._groups = {group for group, _ in self._tables}
+
+    def find(self, method: str, path: str) -> Target:
+        """The target of `/api/…` or `/apis/…`; raises an API error, or `PageNotFound` for an unknown group."""
+        parts = path.split("/")
+        if parts[1] == "api":
+            table, rest = self._tables.get(("", parts[2])), parts[3:]
+        else:
+            group = parts[2]
+            if group not in self._groups or not group:
+                raise PageNotFound
+            table, rest = self._tables.get((group, parts[3])), parts[4:]
+        if rest and not rest[-1]:
+            rest.pop()
+        if table is None or not rest:
+            raise errors.generic(404)
+        watch_path = rest[0] == "watch" and len(rest) > 1
+        if watch_path:
+            rest = rest[1:]
+        return _target(table, method, [unquote(part) for part in rest], watch_path)
+
+
+def _target(table: dict[str, Resource], method: str, parts: list[str], watch_path: bool) -> Target:
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 2 and not _is_namespace_subresource(table, parts):
+        namespace, parts = parts[1], parts[2:]
+    resource = table.get(parts[0])
+    if resource is None or (namespace and not resource.namespaced):
+        raise errors.generic(404)
+    if len(parts) == 1:
+        return Target(resource, _collection_verb(resource, method, namespace), namespace, watch_path=watch_path)
+    if resource.namespaced and not namespace:
+        raise errors.generic(404)
+    name = parts[1]
+    if name in (".", "..") or "/" in name or "%" in name:
+        raise errors.bad_request(f'Name parameter invalid: "{name}": {_why_bad(name)}')
+    if len(parts) == 2:
+        verb = _OBJECT_VERBS.get(method, "")
+        if not resource.is_stored and not (verb == "get" and "get" in resource.verbs):
+            raise errors.generic(404 if "create" in resource.verbs and "get" not in resource.verbs else 405)
+        return Target(resource, _allowed(verb, resource.verbs), namespace, name, watch_path=watch_path)
+    subresource = resource.by_name.get(parts[2])
+    if subresource is None or (len(parts) > 3 and subresource.name != "proxy"):
+        raise errors.generic(404)
+    verb = _allowed(_SUBRESOURCE_VERBS.get(method, ""), subresource.verbs)
+    return Target(resource, verb, namespace, name, subresource.name, "/".join(parts[3:]))
+
+
+def _is_namespace_subresource(table: dict[str, Resource], parts: list[str]) -> bool:
+    namespaces = table.get("namespaces")
+    return len(parts) == 3 and namespaces is not None and parts[2] in namespaces.by_name
+
+
+def _collection_verb(resource: Resource, method: str, namespace: str) -> str:
+    verb = _allowed(_COLLECTION_VERBS.get(method, ""), resource.verbs)
+    # Across all namespaces objects can only be read.
+    if resource.namespaced and not namespace and verb != "list":
+        return ""
+    return verb
+
+
+def _allowed(verb: str, verbs: tuple[str, ...]) -> str:
+    return verb if verb in verbs else ""
+
+
+def _why_bad(name: str) -> str:
+    if name in (".", ".."):
+        return f"may not be '{name}'"
+    return f"may not contain '{'/' if '/' in name else '%'}'"

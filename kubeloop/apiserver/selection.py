@@ -1,0 +1,201 @@
+"""Which objects a list or watch is about: label and field selectors over stored bytes.
+
+Only what a selector looks at is decoded, and remembered per object until the object changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.api.kinds import Resource
+from kubeloop.api.field_selectors import FieldSelector, parse_fields
+from kubeloop.api.selectors import LabelSelector, SelectorError, parse_labels
+from kubeloop.store import Record
+
+_NAMES = ("metadata.name", "metadata.namespace")
+_REGARDING = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+# Fields that a kind can be selected by besides its name and namespace.
+_FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("", "pods"): (
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+        "status.nominatedNodeName",
+    ),
+    ("", "nodes"): ("spec.unschedulable",),
+    ("", "replicationcontrollers"): ("status.replicas",),
+    ("", "namespaces"): ("status.phase",),
+    ("", "secrets"): ("type",),
+    ("", "services"): ("spec.clusterIP", "spec.type"),
+    ("", "events"): (
+        *(f"involvedObject.{field}" for field in _REGARDING),
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ),
+    ("events.k8s.io", "events"): (
+        *(f"regarding.{field}" for field in _REGARDING),
+        "reason",
+        "reportingController",
+        "type",
+    ),
+    ("batch", "jobs"): ("status.successful",),
+    ("certificates.k8s.io", "certificatesigningrequests"): ("spec.signerName",),
+    ("certificates.k8s.io", "clustertrustbundles"): ("spec.signerName",),
+    ("certificates.k8s.io", "podcertificaterequests"): ("spec.signerName", "spec.podName", "spec.nodeName"),
+    ("resource.k8s.io", "resourceslices"): ("spec.nodeName", "spec.driver", "spec.pool.name"),
+}
+# Where the stored field is called otherwise.
+_STORED_NAMES = {
+    "spec.host": "spec.nodeName",
+    "status.successful": "status.succeeded",
+    "reportingController": "reportingComponent",
+    **{f"regarding.{field}": f"involvedObject.{field}" for field in _REGARDING},
+}
+# What an absent field reads as, where that isn't the empty string.
+_ZERO = {
+    "spec.hostNetwork": "false",
+    "spec.unschedulable": "false",
+    "status.replicas": "0",
+    "status.succeeded": "0",
+}
+
+
+class _Labelled(msgspec.Struct):
+    labels: dict[str, str] = {}
+
+
+class _OnlyLabels(msgspec.Struct):
+    metadata: _Labelled
+
+
+_LABELS = msgspec.json.Decoder(_OnlyLabels)
+_ANY = msgspec.json.Decoder()
+
+
+class Selection:
+    """A parsed label and field selector of one request; `exact_name` when it can match one object only."""
+
+    __slots__ = ("_memory", "exact_name", "fields", "labels", "namespace")
+
+    def __init__(self, labels: LabelSelector | None, fields: FieldSelector | None, memory: Memory) -> None:
+        self.labels = labels
+        self.fields = fields
+        self._memory = memory
+        self.exact_name = fields.requires_exact_match("metadata.name") if fields else None
+        self.namespace = fields.requires_exact_match("metadata.namespace") if fields else None
+
+    @property
+    def everything(self) -> bool:
+        return self.labels is None and self.fields is None
+
+    def matches(self, record: Record) -> bool:
+        if self.labels is not None and not self.labels.matches(self._memory.labels(record)):
+            return False
+        return self.fields is None or self.fields.matches(self._memory.fields(record).__getitem__)
+
+
+class Memory:
+    """Labels and selectable fields of one resource's objects, decoded at most once a change."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+        self._labels: dict[str, tuple[int, Mapping[str, str]]] = {}
+        self._fields: dict[str, tuple[int, Mapping[str, str]]] = {}
+        own = _FIELDS.get((resource.group, resource.plural), ())
+        self._supported = {name: _STORED_NAMES.get(name, name) for name in (*_names_of(resource), *own)}
+        self._has_own = bool(own)
+
+    def selection(self, label_text: str, field_text: str) -> Selection:
+        """Parse both selectors; raises BadRequest in upstream's words."""
+        try:
+            labels = parse_labels(label_text) if label_text else None
+            fields = parse_fields(field_text) if field_text else None
+        except SelectorError as error:
+            raise errors.bad_request(str(error)) from None
+        if fields is not None:
+            for requirement in fields.requirements:
+                self._check(requirement.field)
+        return Selection(
+            labels if labels is not None and not labels.empty else None,
+            fields if fields is not None and fields.requirements else None,
+            self,
+        )
+
+    def _check(self, field: str) -> None:
+        if field in self._supported:
+            return
+        if self._resource.plural == "jobs":
+            raise errors.bad_request(f'field label "{field}" not supported for Job')
+        if self._resource.plural == "resourceslices":
+            kind = f"{self._resource.group_version}, Kind={self._resource.kind}"
+            raise errors.bad_request(f"field label not supported for {kind}: {field}")
+        if self._has_own:
+            raise errors.bad_request(f"field label not supported: {field}")
+        raise errors.bad_request(
+            f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+        )
+
+    def labels(self, record: Record) -> Mapping[str, str]:
+        return self._remember(self._labels, record, _labels_of)
+
+    def fields(self, record: Record) -> Mapping[str, str]:
+        return self._remember(self._fields, record, self._fields_of)
+
+    def _remember(
+        self,
+        known: dict[str, tuple[int, Mapping[str, str]]],
+        record: Record,
+        read: Callable[[Record], Mapping[str, str]],
+    ) -> Mapping[str, str]:
+        found = known.get(record.key)
+        if found is not None and found[0] == record.mod_revision:
+            return found[1]
+        value = read(record)
+        known[record.key] = (record.mod_revision, value)
+        return value
+
+    def forget(self, key: str) -> None:
+        """The object is gone."""
+        self._labels.pop(key, None)
+        self._fields.pop(key, None)
+
+    def _fields_of(self, record: Record) -> Mapping[str, str]:
+        document = _ANY.decode(record.value)
+        return {name: _text(document, stored) for name, stored in self._supported.items()}
+
+
+def _names_of(resource: Resource) -> tuple[str, ...]:
+    # Kinds with fields of their own that are cluster scoped don't take metadata.namespace.
+    if not resource.namespaced and (resource.group, resource.plural) in _FIELDS:
+        return _NAMES[:1]
+    return (*_NAMES, "spec.host") if resource.plural == "pods" else _NAMES
+
+
+def _labels_of(record: Record) -> Mapping[str, str]:
+    return _LABELS.decode(record.value).metadata.labels
+
+
+def _text(document: Mapping[str, Any], path: str) -> str:
+    if path == "source":
+        component: str = document.get("source", {}).get("component", "")
+        return component or str(document.get("reportingComponent", ""))
+    value: Any = document
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None:
+        return _ZERO.get(path, "")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value) if isinstance(value, int) else ""

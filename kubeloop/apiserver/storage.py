@@ -1,0 +1,84 @@
+"""Where each kind's objects lie, and everything that is kept beside them for reading and watching."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kubeloop.api.kinds import Resource
+from kubeloop.api.strategy import Strategy, strategy_of
+from kubeloop.apiserver.selection import Memory
+from kubeloop.apiserver.view import View
+from kubeloop.apiserver.watching import Hub
+from kubeloop.store import Record, Store
+
+
+class Storage:
+    """One kind's part of the store; versions that share their objects share the hub."""
+
+    def __init__(self, store: Store, resource: Resource, hub: Hub | None = None) -> None:
+        self.store = store
+        self.resource = resource
+        self.view = View(resource)
+        self.memory = Memory(resource)
+        self.hub = hub or Hub(store, resource.key_prefix, resource.namespaced, self.memory)
+        self._strategy: Strategy | None = None
+
+    @property
+    def strategy(self) -> Strategy:
+        """Looked up when first needed: it imports the kind's types."""
+        if self._strategy is None:
+            self._strategy = strategy_of(self.resource)
+        return self._strategy
+
+    def prefix(self, namespace: str) -> str:
+        """What all keys of a namespace, or of all, begin with."""
+        return f"{self.resource.key_prefix}{namespace}/" if namespace else self.resource.key_prefix
+
+    def key(self, namespace: str, name: str) -> str:
+        return self.resource.key(namespace, name)
+
+    def get(self, namespace: str, name: str) -> Record | None:
+        return self.store.get(self.key(namespace, name))
+
+    def peek(self, namespace: str, name: str) -> Record | None:
+        return self.store.peek(self.key(namespace, name))
+
+
+class Registry:
+    """All storages, by (group, version, plural)."""
+
+    def __init__(self, store: Store, resources: Iterable[Resource]) -> None:
+        self.store = store
+        self._storages: dict[tuple[str, str, str], Storage] = {}
+        hubs: dict[str, Hub] = {}
+        for resource in resources:
+            if resource.is_stored:
+                storage = Storage(store, resource, hubs.get(resource.key_prefix))
+                hubs.setdefault(resource.key_prefix, storage.hub)
+                self._storages[resource.group, resource.version, resource.plural] = storage
+
+    def of(self, resource: Resource) -> Storage:
+        return self._storages[resource.group, resource.version, resource.plural]
+
+    def named(self, group: str, version: str, plural: str) -> Storage:
+        return self._storages[group, version, plural]
+
+    def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
+        """A committed object as a struct, for admission and other steps that look things up."""
+        storage = self._storages[group, version, plural]
+        record = storage.get(namespace, name)
+        return None if record is None else storage.view.decode_record(record)
+
+    def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> list[Any]:
+        """All committed objects of a kind, in one namespace or in all."""
+        storage = self._storages[group, version, plural]
+        records = storage.store.range(storage.prefix(namespace)).records
+        return [storage.view.decode_record(record) for record in records]
+
+    def storages(self) -> Iterable[Storage]:
+        return self._storages.values()
+
+    def close_watches(self) -> None:
+        for storage in self._storages.values():
+            storage.hub.close()

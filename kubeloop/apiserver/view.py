@@ -1,0 +1,109 @@
+"""How stored objects look on the wire.
+
+The store keeps an object's JSON without a resource version, which is known only once it is written. Stored bytes begin
+`{"kind":K,"apiVersion":V,"metadata":{`, so that serving one is a splice of its revision behind that, never a decode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.conversion import converter
+from kubeloop.api.kinds import Resource
+from kubeloop.store import Record
+
+
+class _OnlyMetadata(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
+_METADATA = msgspec.json.Decoder(_OnlyMetadata)
+
+
+def partial_head(version: str) -> bytes:
+    return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/%b","metadata":' % version.encode()
+
+
+class View:
+    """One served resource's objects, from stored bytes to what clients read."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        kind = b'"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.group_version.encode())
+        stored = "/".join(part for part in resource.stored_version if part)
+        self._skip = len(b'{"kind":"%b","apiVersion":"%b","metadata":{' % (resource.kind.encode(), stored.encode()))
+        self._object_head = b"{" + kind + b'"metadata":{"resourceVersion":"'
+        self._item_head = b'{"metadata":{"resourceVersion":"'
+        self._list_head = b'{"kind":"%b","apiVersion":"%b","metadata":' % (
+            resource.list_kind.encode(),
+            resource.group_version.encode(),
+        )
+        self._convert: Callable[[Any], Any] | None = None
+        self._stored_type: Any = None
+        if resource.stored_as is not None:
+            self._convert = converter(resource.stored_as, (resource.group, resource.version), resource.kind)
+
+    def object(self, value: bytes, revision: int) -> bytes:
+        """A whole object."""
+        if self._convert is not None:
+            return codec.encode(self.decode(value, revision))
+        return b"%b%d\",%b" % (self._object_head, revision, memoryview(value)[self._skip :])
+
+    def item(self, value: bytes, revision: int) -> bytes:
+        """The same as an item of a list, which says its kind once for all."""
+        if self._convert is not None:
+            return b"{" + self.object(value, revision)[len(self._object_head) - len(self._item_head) + 1 :]
+        return b"%b%d\",%b" % (self._item_head, revision, memoryview(value)[self._skip :])
+
+    def list(self, metadata: bytes, items: list[bytes]) -> list[bytes]:
+        """A list document, in parts: it is written in slices, never joined."""
+        return [self._list_head, metadata, b',"items":[', *_separated(items), b"]}\n"]
+
+    def partial(self, value: bytes, revision: int, version: str = "v1") -> bytes:
+        """Only the object's metadata, as PartialObjectMetadata."""
+        return partial_head(version) + self.metadata(value, revision) + b"}"
+
+    def metadata(self, value: bytes, revision: int) -> bytes:
+        raw = memoryview(_METADATA.decode(value).metadata)
+        return b'{"resourceVersion":"%d",%b' % (revision, raw[1:])
+
+    def decode(self, value: bytes, revision: int) -> Any:
+        """The object as a struct of the served version."""
+        obj = self.decode_stored(value, revision)
+        return self._convert(obj) if self._convert is not None else obj
+
+    def decode_stored(self, value: bytes, revision: int) -> Any:
+        """The object as a struct of the stored version."""
+        obj = codec.decode(value, stored_type_of(self.resource))
+        codec.force_setattr(obj.metadata, "resource_version", str(revision))
+        return obj
+
+    def decode_record(self, record: Record) -> Any:
+        return self.decode(record.value, record.mod_revision)
+
+
+@cache
+def stored_type_of(resource: Resource) -> Any:
+    from kubeloop.api.kinds import definition_of, type_of
+
+    group, version = resource.stored_version
+    return type_of(definition_of(f"{group}/{version}" if group else version, resource.kind))
+
+
+def _separated(items: list[bytes]) -> list[bytes]:
+    if not items:
+        return items
+    parts = [b","] * (2 * len(items) - 1)
+    parts[0::2] = items
+    return parts
+
+
+def stored_bytes(obj: Any) -> bytes:
+    """What the store keeps of an object: everything but its resource version."""
+    codec.force_setattr(obj.metadata, "resource_version", "")
+    return codec.encode(obj)
