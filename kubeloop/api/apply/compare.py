@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from kubeloop.api.apply import shape as shapes
 from kubeloop.api.apply.elements import MEMBER, field
-from kubeloop.api.apply.fieldset import LEAF, FieldTree, in_order, union
-from kubeloop.api.apply.shape import RECORD, BadItem, Plan, Shape
+from kubeloop.api.apply.fieldset import LEAF, FieldTree, in_order
+from kubeloop.api.apply.shape import RECORD, Shape
+from kubeloop.api.apply.whole import Repeated, indexed, tree_of, tree_of_item
 
 
 class Comparison(NamedTuple):
@@ -23,79 +24,6 @@ def compare(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> Compariso
     """The difference between two whole objects of one kind."""
     changed, removed = _records(old, new, shape)
     return Comparison(changed or {}, removed or {})
-
-
-def tree_of(value: Any, shape: Shape) -> FieldTree:
-    """Everything a value holds when it appears or goes as a whole: all leaves, and every container on the way."""
-    kind = shape.kind
-    if not value or kind == shapes.LEAF:
-        return LEAF
-    if kind != RECORD:
-        return _tree_of_list(value, shape)
-    return _tree_of_record(value, shape) if type(value) is dict else LEAF
-
-
-def _tree_of_record(value: dict[str, Any], shape: Shape) -> FieldTree:
-    plan = shape.plans.get(names := tuple(value))
-    if plan is None:
-        plan = _planned(names, shape)
-    outline, containers = plan
-    if not containers:
-        return outline
-    tree = dict(outline)
-    for name, element, inner in containers:
-        if value[name]:
-            tree[element] = tree_of(value[name], inner)
-    return tree
-
-
-def _planned(names: tuple[str, ...], shape: Shape) -> Plan:
-    """Works out what records with these field names have in common, and remembers it: writers repeat themselves."""
-    outline: FieldTree = {MEMBER: LEAF}
-    containers: list[tuple[str, str, Shape]] = []
-    for name in sorted(names):
-        known = shape.fields.get(name)
-        inner = shape.other if known is None else known.shape
-        outline[field(name)] = LEAF
-        if inner.kind != shapes.LEAF:
-            containers.append((name, field(name), inner))
-    if len(shape.plans) >= _MAX_PLANS:
-        shape.plans.clear()
-    plan = shape.plans[names] = (outline, tuple(containers))
-    return plan
-
-
-_MAX_PLANS = 64
-
-
-def _tree_of_list(items: Any, shape: Shape) -> FieldTree:
-    if type(items) is not list:
-        return LEAF
-    inner = shape.other
-    tree: FieldTree = {MEMBER: LEAF}
-    for element, value in _indexed(items, shape).items():
-        # Repeated items are owned as one: they cannot be told apart.
-        tree[element] = _tree_of_item(value, inner)
-    return in_order(tree)
-
-
-class _Repeated(list[Any]):
-    """Items of one list that have the same element."""
-
-
-def _indexed(items: Any, shape: Shape) -> dict[str, Any]:
-    """The items by their element. Items that cannot be named own nothing."""
-    found: dict[str, Any] = {}
-    for item in items if type(items) is list else ():
-        try:
-            element = shape.element_of(item)
-        except BadItem:
-            continue
-        if element in found:
-            before = found[element]
-            item = _Repeated([*before, item] if type(before) is _Repeated else [before, item])
-        found[element] = item
-    return found
 
 
 _Pair = tuple[FieldTree | None, FieldTree | None]
@@ -173,37 +101,35 @@ def _note_gone(old: dict[str, Any], new: dict[str, Any], shape: Shape, changed: 
 
 def _lists(old: Any, new: Any, shape: Shape) -> _Pair:
     inner = shape.other
-    before, after = _indexed(old, shape), _indexed(new, shape)
+    before, after = indexed(old, shape), indexed(new, shape)
     changed: FieldTree = {}
     removed: FieldTree = {}
     for element, value in after.items():
         was = before.get(element, _ABSENT)
         if was is _ABSENT:
-            changed[element] = _tree_of_item(value, inner)
+            changed[element] = tree_of_item(value, inner)
         elif was is not value and was != value:
             _note(element, _items(was, value, inner), changed, removed)
     for element, value in before.items():
         if element not in after:
-            removed[element] = _tree_of_item(value, inner)
+            removed[element] = tree_of_item(value, inner)
     return in_order(changed) or None, in_order(removed) or None
-
-
-def _tree_of_item(value: Any, inner: Shape) -> FieldTree:
-    return LEAF if type(value) is _Repeated else tree_of(value, inner)
 
 
 def _items(was: Any, value: Any, inner: Shape) -> _Pair:
     """What one element names before and after: one item each, unless a list holds repeated ones."""
-    repeated = type(was) is _Repeated, type(value) is _Repeated
+    repeated = type(was) is Repeated, type(value) is Repeated
     if not any(repeated):
         return _places(was, value, inner)
     if all(repeated):
         return LEAF, None
-    return _tree_of_item(value, inner), _tree_of_item(was, inner)
+    return tree_of_item(value, inner), tree_of_item(was, inner)
 
 
 def same(left: Any, right: Any) -> bool:
     """JSON equality: unlike Python's, true is not 1."""
+    if left is right:
+        return True
     if type(left) is not type(right):
         return left == right and not isinstance(left, bool) and not isinstance(right, bool)
     if type(left) is dict:
@@ -211,8 +137,3 @@ def same(left: Any, right: Any) -> bool:
     if type(left) is list:
         return len(left) == len(right) and all(map(same, left, right))
     return bool(left == right)
-
-
-def everything(comparison: Comparison) -> FieldTree:
-    """All fields that differ, whichever way."""
-    return union(comparison.changed, comparison.removed)

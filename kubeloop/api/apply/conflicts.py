@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kubeloop.api.apply.change import Change
 from kubeloop.api.apply.entries import Entry, identifier
-from kubeloop.api.apply.fieldset import FieldTree, Path, intersection, paths, show
+from kubeloop.api.apply.fieldset import Path, intersection, paths, show
 from kubeloop.api.errors import Cause, Conflict, apply_conflict
 
 
@@ -16,13 +17,14 @@ class FieldConflict(NamedTuple):
     path: Path
 
 
-def conflicts_with(entries: Iterable[Entry], changed: FieldTree) -> list[FieldConflict]:
+def conflicts_with(entries: Iterable[Entry], change: Change) -> list[FieldConflict]:
     """The changed fields that these managers own, manager by manager."""
-    return [
-        FieldConflict(entry, path)
-        for entry in sorted(entries, key=identifier)
-        for path in paths(intersection(entry["fieldsV1"], changed))
-    ]
+    found: list[FieldConflict] = []
+    for entry in sorted(entries, key=identifier):
+        seen = change.at(entry["apiVersion"])
+        if seen is not None:
+            found += [FieldConflict(entry, path) for path in paths(intersection(entry["fieldsV1"], seen.changed))]
+    return found
 
 
 def refusal(conflicts: list[FieldConflict]) -> Conflict:

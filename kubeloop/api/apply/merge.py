@@ -32,9 +32,7 @@ def _is_record(value: Any) -> bool:
 def _merged_records(live: dict[str, Any], config: dict[str, Any], shape: Shape) -> dict[str, Any]:
     out = dict(live)
     for name, value in config.items():
-        known = shape.fields.get(name)
-        inner = shape.other if known is None else known.shape
-        out[name] = merged(live[name], value, inner) if name in live else value
+        out[name] = merged(live[name], value, shape.at(name)) if name in live else value
     unchanged = len(out) == len(live) and all(out[name] is live[name] for name in config)
     return live if unchanged else out
 
@@ -172,6 +170,5 @@ def _record_without(value: dict[str, Any], fields: FieldTree, shape: Shape) -> d
         if child is None:
             kept[name] = inner_value
         elif not is_member(child):
-            known = shape.fields.get(name)
-            kept[name] = without(inner_value, child, shape.other if known is None else known.shape)
+            kept[name] = without(inner_value, child, shape.at(name))
     return kept or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kubeloop.api.apply.compare import Comparison, compare
+from kubeloop.api.apply.change import Change, Convert
 from kubeloop.api.apply.entries import (
     Entry,
     Manager,
@@ -17,8 +17,8 @@ from kubeloop.api.apply.entries import (
     starting_entries,
     with_fields,
 )
-from kubeloop.api.apply.fieldset import FieldTree, difference, of, recursive_difference, union
-from kubeloop.api.apply.shape import Shape, shape_of
+from kubeloop.api.apply.fieldset import FieldTree, difference, of, union
+from kubeloop.api.apply.shape import shape_of
 from kubeloop.api.schema import Node
 
 NEVER_OWNED: FieldTree = of(
@@ -48,64 +48,55 @@ def track_update(
     now: str,
     entries: Sequence[Entry],
     reset: FieldTree | None = None,
+    convert: Convert | None = None,
 ) -> list[Entry]:
     """The managedFields of `new`, which replaces `old` (None when it is created).
 
     `entries` are those of the stored object; what the client put into `new` is considered too. Fields in `reset` are
-    not the request's to change (status on the main resource), and so are never owned through it.
+    not the request's to change (status on the main resource), and so are never owned through it. `convert` is for kinds
+    of several versions, whose managers may have written in another one.
     """
     metadata = new.get("metadata") or {}
     current = starting_entries(entries, metadata.get("managedFields"), by_subresource=bool(subresource))
     if old is not None and not current:
         # An object without entries was made to forget them; it is tracked again from its next apply on.
         return current
-    shape = shape_of(node)
-    who = manager_named(manager, "Update", api_version, subresource)
-    return update_entries(live_or_zero(old, shape), new, shape, who, now, current, reset)
+    change = Change(old, new, shape_of(node), api_version, reset, convert)
+    return moved(change, manager_named(manager, "Update", api_version, subresource), now, current)
 
 
-def live_or_zero(live: dict[str, Any] | None, shape: Shape) -> dict[str, Any]:
-    """What a new object is compared with: upstream's empty object, in which structs and required fields are there."""
-    return shape.zero if live is None else live
-
-
-def update_entries(
-    old: dict[str, Any],
-    new: dict[str, Any],
-    shape: Shape,
-    manager: Manager,
-    now: str,
-    entries: list[Entry],
-    reset: FieldTree | None = None,
-) -> list[Entry]:
-    """Moves what changed to `manager`, and takes what changed or went from everybody else."""
-    comparison = without_reset(compare(old, new, shape), reset)
-    kept = take_away(entries, union(comparison.changed, comparison.removed))
-    mine = difference(comparison.changed, NEVER_OWNED)
-    if not mine:
-        return kept if kept == entries else in_order(kept)
-    previous = find(kept, manager)
+def moved(change: Change, manager: Manager, now: str, entries: list[Entry]) -> list[Entry]:
+    """Gives what changed to `manager`, and takes what changed or went from everybody else."""
+    changed, removed = change.main
+    gained = difference(changed, NEVER_OWNED)
+    previous = find(entries, manager)
+    kept = take_away([entry for entry in entries if entry is not previous], change)
     if previous is not None:
-        mine = union(previous["fieldsV1"], mine)
-        kept = [entry for entry in kept if entry is not previous]
-    kept.append(new_entry(manager, mine, now))
+        # What the manager owned and changed again stays its own: only what went is taken.
+        previous = left_with(previous, difference(previous["fieldsV1"], removed))
+    if gained:
+        mine = gained if previous is None else union(previous["fieldsV1"], gained)
+        previous = new_entry(manager, mine, now)
+    if previous is not None:
+        kept.append(previous)
     return in_order(capped(kept))
 
 
-def without_reset(comparison: Comparison, reset: FieldTree | None) -> Comparison:
-    if not reset:
-        return comparison
-    return Comparison(recursive_difference(comparison.changed, reset), recursive_difference(comparison.removed, reset))
-
-
-def take_away(entries: list[Entry], lost: FieldTree) -> list[Entry]:
-    """The entries without the lost fields; untouched ones stay the same objects, empty ones go."""
+def take_away(entries: list[Entry], change: Change) -> list[Entry]:
+    """The entries without the fields that changed or went; an entry of a version that is no more goes altogether."""
     kept: list[Entry] = []
     for entry in entries:
-        fields = entry["fieldsV1"]
-        rest = difference(fields, lost)
-        if rest is fields:
-            kept.append(entry)
-        elif rest:
-            kept.append(with_fields(entry, rest))
+        seen = change.at(entry["apiVersion"])
+        if seen is None:
+            continue
+        rest = left_with(entry, difference(entry["fieldsV1"], union(seen.changed, seen.removed)))
+        if rest is not None:
+            kept.append(rest)
     return kept
+
+
+def left_with(entry: Entry, fields: FieldTree) -> Entry | None:
+    """The entry with the fields it has left: itself if these are all, none if there are none."""
+    if fields is entry["fieldsV1"]:
+        return entry
+    return with_fields(entry, fields) if fields else None

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kubeloop.api.apply import last_applied
-from kubeloop.api.apply.compare import compare, same
+from kubeloop.api.apply.change import Change, Convert
+from kubeloop.api.apply.compare import same
 from kubeloop.api.apply.conflicts import conflicts_with, refusal
 from kubeloop.api.apply.entries import Entry, Manager, find, in_order, manager_named, new_entry
 from kubeloop.api.apply.fieldset import FieldTree, difference, intersection, recursive_difference, union
 from kubeloop.api.apply.merge import applied_fields, merged, with_structs, without
-from kubeloop.api.apply.ownership import NEVER_OWNED, live_or_zero, take_away, update_entries, without_reset
+from kubeloop.api.apply.ownership import NEVER_OWNED, moved, take_away
 from kubeloop.api.apply.shape import Shape, shape_of
 from kubeloop.api.apply.validate import problems, told
 from kubeloop.api.errors import ApiError, bad_request
@@ -41,22 +42,22 @@ def apply(
     now: str,
     entries: Sequence[Entry],
     reset: FieldTree | None = None,
+    convert: Convert | None = None,
 ) -> Applied:
     """Applies a configuration to the stored object (None: there is none), or raises the ApiError a client gets.
 
     `kind` and `api_version` are those of the resource; `entries` are the stored managedFields; fields in `reset` are
-    not this request's to change.
+    not this request's to change; `convert` is for kinds of several versions, whose managers may have used another one.
     """
     _check_type(config, kind, api_version)
     shape = shape_of(node)
     who = manager_named(manager, "Apply", api_version, subresource)
-    stored = live_or_zero(live, shape)
     current = list(entries)
-    if not current:
+    if live is not None and not current:
         first = manager_named(_BEFORE_FIRST_APPLY, "Update", api_version, subresource)
-        current = update_entries(live_or_zero(None, shape), stored, shape, first, now, current, reset)
+        current = moved(Change(None, live, shape, api_version, reset, None), first, now, current)
     _check_config(config, shape)
-    outcome = _applied(stored, config, shape, who, force, now, current, reset)
+    outcome = _Application(config, shape, who, force, now, reset, convert).to(live or {}, current)
     if manager == last_applied.MANAGER:
         return Applied(last_applied.with_annotation(outcome.obj, config), outcome.entries)
     return outcome
@@ -79,39 +80,44 @@ def _check_config(config: dict[str, Any], shape: Shape) -> None:
 
 
 def _group_version_kind(config: dict[str, Any]) -> str:
-    version, kind = config.get("apiVersion") or "", config.get("kind") or ""
+    version, kind = str(config.get("apiVersion") or ""), config.get("kind") or ""
     return f"{version if '/' in version else '/' + version}, Kind={kind}"
 
 
-def _applied(
-    live: dict[str, Any],
-    config: dict[str, Any],
-    shape: Shape,
-    manager: Manager,
-    force: bool,
-    now: str,
-    entries: list[Entry],
-    reset: FieldTree | None,
-) -> Applied:
-    previous = find(entries, manager)
-    others = [entry for entry in entries if entry is not previous]
-    claimed = recursive_difference(applied_fields(config, shape), reset or {})
-    obj = merged(live, config, shape)
-    if previous is not None:
-        obj = _without_given_up(obj, shape, previous["fieldsV1"], [claimed, *(entry["fieldsV1"] for entry in others)])
-    changes = without_reset(compare(live, obj, shape), reset)
-    conflicts = [] if force else conflicts_with(others, changes.changed)
-    if conflicts and manager.name == last_applied.MANAGER:
-        conflicts = last_applied.not_allowed(conflicts, live, shape, manager.api_version)
-    if conflicts:
-        raise refusal(conflicts)
-    unchanged = same(live, obj)
-    time = (previous or {}).get("time") if unchanged else now
-    kept = take_away(others, union(changes.changed, changes.removed))
-    mine = difference(claimed, NEVER_OWNED)
-    if mine:
-        kept.append(new_entry(manager, mine, time))
-    return Applied(live if unchanged else obj, in_order(kept))
+class _Application(NamedTuple):
+    """A valid configuration and everything that is known about its request."""
+
+    config: dict[str, Any]
+    shape: Shape
+    manager: Manager
+    force: bool
+    now: str
+    reset: FieldTree | None
+    convert: Convert | None
+
+    def to(self, live: dict[str, Any], entries: list[Entry]) -> Applied:
+        previous = find(entries, self.manager)
+        others = [entry for entry in entries if entry is not previous]
+        claimed = recursive_difference(applied_fields(self.config, self.shape), self.reset or {})
+        obj = merged(live, self.config, self.shape)
+        if previous is not None:
+            owned = [claimed, *(entry["fieldsV1"] for entry in others)]
+            obj = _without_given_up(obj, self.shape, previous["fieldsV1"], owned)
+        change = Change(live, obj, self.shape, self.manager.api_version, self.reset, self.convert)
+        self._refuse_conflicts(live, change, others)
+        unchanged = same(live, obj)
+        kept = take_away(others, change)
+        mine = difference(claimed, NEVER_OWNED)
+        if mine:
+            kept.append(new_entry(self.manager, mine, (previous or {}).get("time") if unchanged else self.now))
+        return Applied(live if unchanged else obj, in_order(kept))
+
+    def _refuse_conflicts(self, live: dict[str, Any], change: Change, others: list[Entry]) -> None:
+        conflicts = [] if self.force else conflicts_with(others, change)
+        if conflicts and self.manager.name == last_applied.MANAGER:
+            conflicts = last_applied.not_allowed(conflicts, live, self.shape, self.manager.api_version)
+        if conflicts:
+            raise refusal(conflicts)
 
 
 def _without_given_up(obj: dict[str, Any], shape: Shape, before: FieldTree, owned: list[FieldTree]) -> dict[str, Any]:

@@ -42,8 +42,19 @@ class Field(NamedTuple):
     leaf: bool
 
 
-Plan = tuple[FieldTree, tuple[tuple[str, str, "Shape"], ...]]
-"""For records with certain field names: their set of fields so far, and the fields that may add to it."""
+class Container(NamedTuple):
+    """A field that may hold other fields."""
+
+    name: str
+    element: str
+    shape: Shape
+
+
+Plan = tuple[FieldTree, tuple[Container, ...]]
+"""For records with certain field names: their set of fields so far, and the containers that may add to it."""
+
+FreshPlan = tuple[FieldTree, tuple[Container, ...], tuple[tuple[Container, Any], ...]]
+"""The same for new records, and those fields, each with its value, that an empty record has already."""
 
 
 class Shape:
@@ -52,6 +63,7 @@ class Shape:
     def __init__(self, node: Node | None, *, open_below: bool = False) -> None:
         self._node = node
         self.plans: dict[tuple[str, ...], Plan] = {}
+        self.fresh_plans: dict[tuple[str, ...], FreshPlan] = {}
         # In custom resources, keeping unknown fields is inherited by everything below.
         self._open = open_below or (node is not None and _says_open(node))
 
@@ -127,6 +139,11 @@ class Shape:
     def other(self) -> Shape:
         """The shape of whatever is no known field."""
         return self.item or FREE_FORM
+
+    def at(self, name: str) -> Shape:
+        """The shape of a field, known or not."""
+        known = self.fields.get(name)
+        return self.other if known is None else known.shape
 
     @cached_property
     def keys(self) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ def test_a_difference_that_changes_nothing_is_the_same_object() -> None:
 
 
 def test_decoding_spells_keys_one_way_and_drops_kinds_it_does_not_know() -> None:
-    document = {'k:{"protocol":"TCP", "port":80}': {}, "z:future": {}, "f:a": {".": {}, "f:b": {}}}
+    document: FieldTree = {'k:{"protocol":"TCP", "port":80}': {}, "z:future": {}, "f:a": {".": {}, "f:b": {}}}
     assert fieldset.decode(document) == {"f:a": {".": {}, "f:b": {}}, 'k:{"port":80,"protocol":"TCP"}': {}}
 
 

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from kubeloop.api.apply.compare import compare
 from kubeloop.api.apply.entries import Entry
 from kubeloop.api.apply.fieldset import of
 from kubeloop.api.apply.ownership import track_update
+from kubeloop.api.apply.shape import shape_of
+from kubeloop.api.apply.whole import fresh_tree
 from kubeloop.api.schema import Node, node_of
 
 CONFIG_MAP = node_of("io.k8s.api.core.v1.ConfigMap")
@@ -29,7 +32,7 @@ def created(obj: Json, node: Node = CONFIG_MAP, manager: str = "creator") -> lis
 
 
 def updated(old: Json, new: Json, entries: list[Entry], manager: str = "editor", **more: Any) -> list[Entry]:
-    given = {"node": CONFIG_MAP, "api_version": "v1", "subresource": "", "now": "T2"} | more
+    given: Json = {"node": CONFIG_MAP, "api_version": "v1", "subresource": "", "now": "T2"} | more
     return track_update(old, new, manager=manager, entries=entries, **given)
 
 
@@ -235,11 +238,11 @@ def test_the_oldest_updaters_are_merged_when_there_are_too_many() -> None:
 
 def test_repeated_items_are_owned_as_one() -> None:
     container = {"name": "c", "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}
-    old = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    old: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
     entries = created(old, POD)
     env = entries[0]["fieldsV1"]["f:spec"]["f:containers"]['k:{"name":"c"}']["f:env"]
     assert env == {".": {}, 'k:{"name":"A"}': {}}
-    new = deepcopy(old)
+    new: Json = deepcopy(old)
     new["spec"]["containers"][0]["env"].pop()
     after = updated(old, new, entries, node=POD)
     assert owned(after, "editor") == {
@@ -306,3 +309,55 @@ def test_inputs_are_never_changed() -> None:
     kept = deepcopy((old, new, entries))
     updated(old, new, entries)
     assert (old, new, entries) == kept
+
+
+@pytest.mark.parametrize(
+    ("definition", "made"),
+    [
+        ("io.k8s.api.apps.v1.StatefulSet", {"spec": {"serviceName": "", "template": {"spec": {"containers": []}}}}),
+        ("io.k8s.api.apps.v1.Deployment", {"spec": {"strategy": {}, "selector": None, "template": {}}, "status": {}}),
+        ("io.k8s.api.rbac.v1.RoleBinding", {"roleRef": {"kind": "Role", "name": "r"}, "subjects": []}),
+        ("io.k8s.api.rbac.v1.Role", {"rules": None}),
+        ("io.k8s.api.scheduling.v1.PriorityClass", {"value": 0, "globalDefault": True}),
+        ("io.k8s.api.core.v1.Pod", {"spec": {"containers": [{"name": "c", "resources": {}}], "volumes": []}}),
+        ("io.k8s.api.core.v1.Service", {"spec": None, "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}),
+    ],
+)
+def test_a_create_is_a_comparison_with_what_is_there_without_being_set(definition: str, made: Json) -> None:
+    shape = shape_of(node_of(definition))
+    assert fresh_tree(made, shape) == compare(shape.zero, made, shape).changed
+
+
+def test_what_an_empty_object_has_anyway_is_not_owned() -> None:
+    made = {"apiVersion": "v1", "kind": "Role", "metadata": {"name": "r"}, "rules": None}
+    assert created(made, node_of("io.k8s.api.rbac.v1.Role")) == []
+
+
+def test_a_struct_that_is_always_there_may_be_left_out_on_either_side() -> None:
+    old = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n"}}
+    entries = created(old, POD)
+    assert updated(old, {**old, "status": {}}, entries, node=POD) == entries
+    assert updated({**old, "status": {}}, old, entries, node=POD) == entries
+
+
+def test_managers_see_a_change_in_the_version_they_wrote_in() -> None:
+    other = Node({"type": "object", "properties": {"colour": {"type": "string"}, "size": {"type": "integer"}}}, {})
+    mine = Node({"type": "object", "properties": {"color": {"type": "string"}, "size": {"type": "integer"}}}, {})
+
+    def convert(obj: Json, version: str) -> tuple[Json, Node] | None:
+        if version == "v0":
+            return None
+        return {("colour" if name == "color" else name): value for name, value in obj.items()}, other
+
+    def wrote(manager: str, version: str) -> Entry:
+        fields: Json = {"f:colour": {}, "f:size": {}}
+        kind = {"operation": "Update", "apiVersion": version, "fieldsType": "FieldsV1"}
+        return {"manager": manager, **kind, "fieldsV1": fields}
+
+    old, new = {"color": "red", "size": 1}, {"color": "blue", "size": 1}
+    entries = [wrote("gone", "v0"), wrote("one", "v1")]
+    after = track_update(old, new, mine, "two", "v2", "", "T", entries, convert=convert)
+    assert [(entry["manager"], entry["fieldsV1"]) for entry in after] == [
+        ("one", {"f:size": {}}),
+        ("two", {"f:color": {}}),
+    ]

@@ -16,6 +16,7 @@ from kubeloop.api.apply.ownership import NEVER_OWNED, track_update
 from kubeloop.api.apply.server_side import apply
 from kubeloop.api.apply.shape import shape_of
 from kubeloop.api.apply.validate import problems
+from kubeloop.api.apply.whole import fresh_tree
 from kubeloop.api.schema import Node
 
 Json = dict[str, Any]
@@ -178,6 +179,12 @@ def test_nothing_is_changed_in_place(stored: Json, config: Json) -> None:
     apply(live, wanted, NODE, "Thing", "m", "e.org/v1", "", True, "T", entries)
     updated(live, wanted, entries)
     assert (live, wanted, entries) == before
+
+
+@few
+@given(specs)
+def test_a_create_is_a_comparison_with_the_empty_object(spec: Json) -> None:
+    assert fresh_tree(thing(spec), SHAPE) == compare({}, thing(spec), SHAPE).changed
 
 
 @few

@@ -135,10 +135,6 @@ def test_numbers_are_shown_as_go_does(number: float, shown: str) -> None:
 def test_values_are_shown_as_go_does() -> None:
     assert go_format.plain({"b": [True, None], "a": "x"}) == "map[a:x b:[true <nil>]]"
     assert go_format.syntax('a"b') == '"a\\"b"'
-    assert [go_format.type_name(value) for value in ({}, [], "", 1, False)] == [
-        "map[string]interface {}",
-        "[]interface {}",
-        "string",
-        "float64",
-        "bool",
-    ]
+    values: list[Any] = [{}, [], "", 1, False]
+    names = ["map[string]interface {}", "[]interface {}", "string", "float64", "bool"]
+    assert [go_format.type_name(value) for value in values] == names

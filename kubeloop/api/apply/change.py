@@ -1,0 +1,57 @@
+"""One change of an object, as the managers see it: each in the version in which it last wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kubeloop.api.apply.compare import Comparison, compare
+from kubeloop.api.apply.fieldset import FieldTree, recursive_difference
+from kubeloop.api.apply.shape import Shape, shape_of
+from kubeloop.api.apply.whole import fresh_tree
+from kubeloop.api.schema import Node
+
+Convert = Callable[[dict[str, Any], str], tuple[dict[str, Any], Node] | None]
+"""An object in another of its versions, with that version's schema; None when there is no such version (any more)."""
+
+
+class Change:
+    """From `old` (None: from nothing) to `new`, less the fields in `reset`, which the request may not change."""
+
+    def __init__(
+        self,
+        old: dict[str, Any] | None,
+        new: dict[str, Any],
+        shape: Shape,
+        api_version: str,
+        reset: FieldTree | None,
+        convert: Convert | None,
+    ) -> None:
+        self._old = old
+        self._new = new
+        self._reset = reset
+        self._convert = convert
+        found = Comparison(fresh_tree(new, shape), {}) if old is None else compare(old, new, shape)
+        self.main = self._allowed(found)
+        self._seen: dict[str, Comparison | None] = {api_version: self.main}
+
+    def at(self, version: str) -> Comparison | None:
+        """What changed in the eyes of a version; None when it is gone. Without a converter all versions are alike."""
+        if self._convert is None or self._old is None:
+            return self.main
+        if version not in self._seen:
+            self._seen[version] = self._compared(self._convert(self._old, version), self._convert(self._new, version))
+        return self._seen[version]
+
+    def _compared(
+        self, old: tuple[dict[str, Any], Node] | None, new: tuple[dict[str, Any], Node] | None
+    ) -> Comparison | None:
+        if old is None or new is None:
+            return None
+        return self._allowed(compare(old[0], new[0], shape_of(new[1])))
+
+    def _allowed(self, comparison: Comparison) -> Comparison:
+        if not self._reset:
+            return comparison
+        changed, removed = comparison
+        return Comparison(recursive_difference(changed, self._reset), recursive_difference(removed, self._reset))

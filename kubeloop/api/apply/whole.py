@@ -1,0 +1,139 @@
+"""The set of all fields that a value holds, for values that appear or go as a whole.
+
+Most writers send the same fields again and again, so what records with certain field names have in common is worked
+out once, and then shared.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from kubeloop.api.apply import shape as shapes
+from kubeloop.api.apply.elements import MEMBER, field
+from kubeloop.api.apply.fieldset import LEAF, FieldTree, in_order
+from kubeloop.api.apply.shape import RECORD, BadItem, Container, FreshPlan, Plan, Shape
+
+_P = TypeVar("_P")
+
+
+def tree_of(value: Any, shape: Shape) -> FieldTree:
+    """Everything a value holds when it appears or goes as a whole: all leaves, and every container on the way."""
+    kind = shape.kind
+    if not value or kind == shapes.LEAF:
+        return LEAF
+    if kind != RECORD:
+        return _tree_of_list(value, shape)
+    return _tree_of_record(value, shape) if type(value) is dict else LEAF
+
+
+def _tree_of_record(value: dict[str, Any], shape: Shape) -> FieldTree:
+    plan = shape.plans.get(names := tuple(value))
+    if plan is None:
+        plan = _planned(names, shape)
+    outline, containers = plan
+    if not containers:
+        return outline
+    tree = dict(outline)
+    for name, element, inner in containers:
+        if value[name]:
+            tree[element] = tree_of(value[name], inner)
+    return tree
+
+
+def _planned(names: tuple[str, ...], shape: Shape) -> Plan:
+    outline: FieldTree = {MEMBER: LEAF}
+    containers: list[Container] = []
+    for name in sorted(names):
+        inner = shape.at(name)
+        outline[field(name)] = LEAF
+        if inner.kind != shapes.LEAF:
+            containers.append(Container(name, field(name), inner))
+    plan = outline, tuple(containers)
+    _remember(shape.plans, names, plan)
+    return plan
+
+
+_MAX_PLANS = 64
+_MAX_NAMES = 48
+
+
+def _remember(plans: dict[tuple[str, ...], _P], names: tuple[str, ...], plan: _P) -> None:
+    """Keeps plans few and small: names in maps are anybody's choice."""
+    if len(names) > _MAX_NAMES:
+        return
+    if len(plans) >= _MAX_PLANS:
+        plans.clear()
+    plans[names] = plan
+
+
+def fresh_tree(value: dict[str, Any], shape: Shape) -> FieldTree:
+    """What a new record holds beyond what an empty one of its type has anyway. (The same as comparing the two.)"""
+    plan = shape.fresh_plans.get(names := tuple(value))
+    if plan is None:
+        plan = _freshly_planned(names, shape)
+    outline, containers, there = plan
+    tree = dict(outline)
+    for name, element, inner in containers:
+        if value[name]:
+            tree[element] = tree_of(value[name], inner)
+    for (name, element, inner), zero in there:
+        below = _beyond(zero, value[name], inner)
+        if below is None:
+            del tree[element]
+        else:
+            tree[element] = below
+    return tree
+
+
+def _freshly_planned(names: tuple[str, ...], shape: Shape) -> FreshPlan:
+    outline, containers = _planned(names, shape)
+    zero = shape.zero
+    fresh = {element: LEAF for element in outline if element != MEMBER}
+    there = tuple((Container(name, field(name), shape.at(name)), zero[name]) for name in sorted(names) if name in zero)
+    plan = fresh, tuple(container for container in containers if container.name not in zero), there
+    _remember(shape.fresh_plans, names, plan)
+    return plan
+
+
+def _beyond(zero: Any, value: Any, shape: Shape) -> FieldTree | None:
+    """The difference between a field's empty value and its new one; None when there is none."""
+    if value == zero:
+        return None
+    if zero is not None and shape.kind == RECORD and type(value) is dict:
+        return fresh_tree(value, shape) or None
+    tree = tree_of(value, shape)
+    return {key: child for key, child in tree.items() if key != MEMBER} if tree else tree
+
+
+def _tree_of_list(items: Any, shape: Shape) -> FieldTree:
+    if type(items) is not list:
+        return LEAF
+    inner = shape.other
+    tree: FieldTree = {MEMBER: LEAF}
+    for element, value in indexed(items, shape).items():
+        # Repeated items are owned as one: they cannot be told apart.
+        tree[element] = tree_of_item(value, inner)
+    return in_order(tree)
+
+
+class Repeated(list[Any]):
+    """Items of one list that have the same element."""
+
+
+def indexed(items: Any, shape: Shape) -> dict[str, Any]:
+    """The items by their element. Items that cannot be named own nothing."""
+    found: dict[str, Any] = {}
+    for item in items if type(items) is list else ():
+        try:
+            element = shape.element_of(item)
+        except BadItem:
+            continue
+        if element in found:
+            before = found[element]
+            item = Repeated([*before, item] if type(before) is Repeated else [before, item])
+        found[element] = item
+    return found
+
+
+def tree_of_item(value: Any, inner: Shape) -> FieldTree:
+    return LEAF if type(value) is Repeated else tree_of(value, inner)
