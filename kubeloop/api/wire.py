@@ -71,3 +71,9 @@ def always_null() -> None:
 def null_json() -> msgspec.Raw:
     """The same for free-form JSON."""
     return msgspec.Raw(b"null")
+
+
+def empty_is_null(obj: msgspec.Struct, field: str) -> None:
+    """An empty collection in a field that is always written is written as null."""
+    if not getattr(obj, field):
+        msgspec.structs.force_setattr(obj, field, None)

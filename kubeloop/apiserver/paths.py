@@ -89,6 +89,8 @@ class Paths:
             return self._discovery.core_versions() if len(parts) == 1 else self._discovery.resources("", parts[1])
         if len(parts) == 1:
             return self._discovery.groups()
+        if not parts[1]:
+            return None
         return self._discovery.group(parts[1]) if len(parts) == 2 else self._discovery.resources(parts[1], parts[2])
 
     def _aggregated(self, which: str, request: Request) -> Response:

@@ -49,7 +49,9 @@ class View:
             self._convert = converter(resource.stored_as, (resource.group, resource.version), resource.kind)
 
     def object(self, value: bytes, revision: int) -> bytes:
-        """A whole object."""
+        """A whole object; at revision 0 it was never stored (a dry run) and has no version."""
+        if not revision and self._convert is None:
+            return value
         if self._convert is not None:
             return codec.encode(self.decode(value, revision))
         return b"%b%d\",%b" % (self._object_head, revision, memoryview(value)[self._skip :])
@@ -80,7 +82,7 @@ class View:
     def decode_stored(self, value: bytes, revision: int) -> Any:
         """The object as a struct of the stored version."""
         obj = codec.decode(value, stored_type_of(self.resource))
-        codec.force_setattr(obj.metadata, "resource_version", str(revision))
+        codec.force_setattr(obj.metadata, "resource_version", str(revision) if revision else "")
         return obj
 
     def decode_record(self, record: Record) -> Any:

@@ -98,6 +98,18 @@ def _write_class(name: str, facts: Facts, wire: Mapping[str, Any]) -> Iterator[s
             yield _line(field_name, "str", f'default_factory=lambda: "{value}"')
         else:
             yield _field(name, field_name, properties[field_name], facts, wire)
+    nullable = [snake(f) for f in ordered if _is_null_when_empty(name, f, facts, wire)]
+    if nullable:
+        # Upstream's stored form does not tell an empty list from none.
+        yield "\n    def __post_init__(self) -> None:"
+        yield from (f"        wire.empty_is_null(self, \"{field_name}\")" for field_name in nullable)
+
+
+def _is_null_when_empty(name: str, field_name: str, facts: Facts, wire: Mapping[str, Any]) -> bool:
+    if not _holds_by_value(name, field_name, wire):
+        return False
+    kind = _type(facts[name]["properties"][field_name], facts, module_of(name))
+    return kind.startswith(("tuple", "Mapping")) and field_name != "items"
 
 
 def _field(name: str, field_name: str, prop: Mapping[str, Any], facts: Facts, wire: Mapping[str, Any]) -> str:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import ROUND_UP, Decimal
 from typing import Any
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.quantity import canonical_quantity
+from kubeloop.api.quantity import MILLI, parse_quantity
 from kubeloop.api.wire import Quantity
-
-_FINER_SUFFIXES = {"n": Decimal("1e-9"), "u": Decimal("1e-6")}
 
 
 def round_amounts(owner: Any, *fields: str) -> None:
@@ -33,10 +30,7 @@ def rounded(amount: Quantity) -> Quantity:
     """A canonical amount, rounded up to thousandths."""
     if not _is_finer_than_milli(amount):
         return amount
-    scale = _FINER_SUFFIXES.get(amount[-1])
-    value = Decimal(amount[:-1]) * scale if scale else Decimal(amount)
-    thousandths = value.scaleb(3).to_integral_value(ROUND_UP)
-    return Quantity(canonical_quantity(f"{thousandths:f}{'m' if scale else 'e-3'}"))
+    return Quantity(parse_quantity(amount).rounded_up(MILLI))
 
 
 def _is_finer_than_milli(amount: str) -> bool:

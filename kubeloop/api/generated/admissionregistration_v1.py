@@ -92,6 +92,9 @@ class MutatingWebhook(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     side_effects: str | None = msgspec.field(default_factory=wire.always_null, name="sideEffects")
     timeout_seconds: wire.Int32 | None = msgspec.field(default=None, name="timeoutSeconds")
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "admission_review_versions")
+
 class MutatingWebhookConfiguration(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=lambda: "MutatingWebhookConfiguration")
     api_version: str = msgspec.field(default_factory=lambda: "admissionregistration.k8s.io/v1", name="apiVersion")
@@ -200,6 +203,9 @@ class ValidatingWebhook(Struct, frozen=True, kw_only=True, omit_defaults=True, g
     rules: tuple[RuleWithOperations, ...] = ()
     side_effects: str | None = msgspec.field(default_factory=wire.always_null, name="sideEffects")
     timeout_seconds: wire.Int32 | None = msgspec.field(default=None, name="timeoutSeconds")
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "admission_review_versions")
 
 class ValidatingWebhookConfiguration(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=lambda: "ValidatingWebhookConfiguration")

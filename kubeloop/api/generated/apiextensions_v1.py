@@ -38,11 +38,18 @@ class CustomResourceDefinitionSpec(Struct, frozen=True, kw_only=True, omit_defau
     scope: str = msgspec.field(default_factory=str)
     versions: tuple[CustomResourceDefinitionVersion, ...] | None = msgspec.field(default_factory=wire.always_null)
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "versions")
+
 class CustomResourceDefinitionStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     accepted_names: CustomResourceDefinitionNames = msgspec.field(default_factory=CustomResourceDefinitionNames, name="acceptedNames")
     conditions: tuple[CustomResourceDefinitionCondition, ...] | None = msgspec.field(default_factory=wire.always_null)
     observed_generation: wire.Int64 = msgspec.field(default=0, name="observedGeneration")
     stored_versions: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null, name="storedVersions")
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "conditions")
+        wire.empty_is_null(self, "stored_versions")
 
 class CustomResourceDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=lambda: "CustomResourceDefinition")
@@ -163,3 +170,6 @@ class WebhookClientConfig(Struct, frozen=True, kw_only=True, omit_defaults=True,
 class WebhookConversion(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     client_config: WebhookClientConfig | None = msgspec.field(default=None, name="clientConfig")
     conversion_review_versions: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null, name="conversionReviewVersions")
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "conversion_review_versions")

@@ -37,6 +37,9 @@ class TokenRequestSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     bound_object_ref: BoundObjectReference | None = msgspec.field(default_factory=wire.always_null, name="boundObjectRef")
     expiration_seconds: wire.Int64 | None = msgspec.field(default_factory=wire.always_null, name="expirationSeconds")
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "audiences")
+
 class TokenRequestStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     expiration_timestamp: wire.Time | None = msgspec.field(default_factory=wire.always_null, name="expirationTimestamp")
     token: str = msgspec.field(default_factory=str)

@@ -47,6 +47,9 @@ class NonResourceRule(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     non_resource_urls: tuple[str, ...] = msgspec.field(default=(), name="nonResourceURLs")
     verbs: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null)
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "verbs")
+
 class ResourceAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     field_selector: FieldSelectorAttributes | None = msgspec.field(default=None, name="fieldSelector")
     group: str = ""
@@ -63,6 +66,9 @@ class ResourceRule(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     resource_names: tuple[str, ...] = msgspec.field(default=(), name="resourceNames")
     resources: tuple[str, ...] = ()
     verbs: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null)
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "verbs")
 
 class SelfSubjectAccessReviewSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     non_resource_attributes: NonResourceAttributes | None = msgspec.field(default=None, name="nonResourceAttributes")
@@ -83,6 +89,10 @@ class SubjectRulesReviewStatus(Struct, frozen=True, kw_only=True, omit_defaults=
     incomplete: bool = msgspec.field(default_factory=bool)
     non_resource_rules: tuple[NonResourceRule, ...] | None = msgspec.field(default_factory=wire.always_null, name="nonResourceRules")
     resource_rules: tuple[ResourceRule, ...] | None = msgspec.field(default_factory=wire.always_null, name="resourceRules")
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "non_resource_rules")
+        wire.empty_is_null(self, "resource_rules")
 
 class SelfSubjectRulesReview(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=lambda: "SelfSubjectRulesReview")

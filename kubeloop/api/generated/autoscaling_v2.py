@@ -74,6 +74,9 @@ class HorizontalPodAutoscalerStatus(Struct, frozen=True, kw_only=True, omit_defa
     last_scale_time: wire.Time | None = msgspec.field(default=None, name="lastScaleTime")
     observed_generation: wire.Int64 | None = msgspec.field(default=None, name="observedGeneration")
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "current_metrics")
+
 class HorizontalPodAutoscaler(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=lambda: "HorizontalPodAutoscaler")
     api_version: str = msgspec.field(default_factory=lambda: "autoscaling/v2", name="apiVersion")

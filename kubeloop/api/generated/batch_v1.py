@@ -106,10 +106,16 @@ class JobSchedulingConfiguration(Struct, frozen=True, kw_only=True, omit_default
 class PodFailurePolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     rules: tuple[PodFailurePolicyRule, ...] | None = msgspec.field(default_factory=wire.always_null)
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "rules")
+
 class PodFailurePolicyOnExitCodesRequirement(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     container_name: str | None = msgspec.field(default=None, name="containerName")
     operator: str = msgspec.field(default_factory=str)
     values: tuple[wire.Int32, ...] | None = msgspec.field(default_factory=wire.always_null)
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "values")
 
 class PodFailurePolicyOnPodConditionsPattern(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     status: str = msgspec.field(default_factory=str)
@@ -122,6 +128,9 @@ class PodFailurePolicyRule(Struct, frozen=True, kw_only=True, omit_defaults=True
 
 class SuccessPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     rules: tuple[SuccessPolicyRule, ...] | None = msgspec.field(default_factory=wire.always_null)
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "rules")
 
 class SuccessPolicyRule(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     succeeded_count: wire.Int32 | None = msgspec.field(default=None, name="succeededCount")

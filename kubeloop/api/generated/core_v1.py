@@ -94,6 +94,9 @@ class CephFSPersistentVolumeSource(Struct, frozen=True, kw_only=True, omit_defau
     secret_ref: SecretReference | None = msgspec.field(default=None, name="secretRef")
     user: str = ""
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "monitors")
+
 class CephFSVolumeSource(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     monitors: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null)
     path: str = ""
@@ -101,6 +104,9 @@ class CephFSVolumeSource(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     secret_file: str = msgspec.field(default="", name="secretFile")
     secret_ref: LocalObjectReference | None = msgspec.field(default=None, name="secretRef")
     user: str = ""
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "monitors")
 
 class CinderPersistentVolumeSource(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     fs_type: str = msgspec.field(default="", name="fsType")
@@ -225,6 +231,9 @@ class ContainerExtendedResourceRequest(Struct, frozen=True, kw_only=True, omit_d
 class ContainerImage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     names: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null)
     size_bytes: wire.Int64 = msgspec.field(default=0, name="sizeBytes")
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "names")
 
 class ContainerPort(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     container_port: wire.Int32 = msgspec.field(default_factory=int, name="containerPort")
@@ -560,6 +569,9 @@ class LifecycleHandler(Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 class LimitRangeSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     limits: tuple[LimitRangeItem, ...] | None = msgspec.field(default_factory=wire.always_null)
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "limits")
+
 class LimitRange(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=lambda: "LimitRange")
     api_version: str = msgspec.field(default_factory=lambda: "v1", name="apiVersion")
@@ -750,6 +762,9 @@ class NodeRuntimeHandlerFeatures(Struct, frozen=True, kw_only=True, omit_default
 class NodeSelector(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     node_selector_terms: tuple[NodeSelectorTerm, ...] | None = msgspec.field(default_factory=wire.always_null, name="nodeSelectorTerms")
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "node_selector_terms")
+
 class NodeSelectorRequirement(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     key: str = msgspec.field(default_factory=str)
     operator: str = msgspec.field(default_factory=str)
@@ -922,6 +937,9 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = msgspec.field(default=(), name="topologySpreadConstraints")
     volumes: tuple[Volume, ...] = ()
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "containers")
+
 class PodStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     allocated_resources: Mapping[str, wire.Quantity] = msgspec.field(default_factory=dict, name="allocatedResources")
     conditions: tuple[PodCondition, ...] = ()
@@ -1000,6 +1018,9 @@ class PodDNSConfigOption(Struct, frozen=True, kw_only=True, omit_defaults=True, 
 class PodExtendedResourceClaimStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     request_mappings: tuple[ContainerExtendedResourceRequest, ...] | None = msgspec.field(default_factory=wire.always_null, name="requestMappings")
     resource_claim_name: str = msgspec.field(default_factory=str, name="resourceClaimName")
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "request_mappings")
 
 class PodIP(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     ip: str = msgspec.field(default_factory=str)
@@ -1098,6 +1119,9 @@ class ProjectedVolumeSource(Struct, frozen=True, kw_only=True, omit_defaults=Tru
     default_user: wire.Int64 | None = msgspec.field(default=None, name="defaultUser")
     sources: tuple[VolumeProjection, ...] | None = msgspec.field(default_factory=wire.always_null)
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "sources")
+
 class QuobyteVolumeSource(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     group: str = ""
     read_only: bool = msgspec.field(default=False, name="readOnly")
@@ -1116,6 +1140,9 @@ class RBDPersistentVolumeSource(Struct, frozen=True, kw_only=True, omit_defaults
     secret_ref: SecretReference | None = msgspec.field(default=None, name="secretRef")
     user: str = ""
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "monitors")
+
 class RBDVolumeSource(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     fs_type: str = msgspec.field(default="", name="fsType")
     image: str = msgspec.field(default_factory=str)
@@ -1125,6 +1152,9 @@ class RBDVolumeSource(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     read_only: bool = msgspec.field(default=False, name="readOnly")
     secret_ref: LocalObjectReference | None = msgspec.field(default=None, name="secretRef")
     user: str = ""
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "monitors")
 
 class ReplicationControllerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     min_ready_seconds: wire.Int32 = msgspec.field(default=0, name="minReadySeconds")
@@ -1407,6 +1437,9 @@ class Toleration(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
 class TopologySelectorLabelRequirement(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     key: str = msgspec.field(default_factory=str)
     values: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null)
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "values")
 
 class TopologySelectorTerm(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = msgspec.field(default=(), name="matchLabelExpressions")

@@ -26,6 +26,9 @@ class Endpoint(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     target_ref: core_v1.ObjectReference | None = msgspec.field(default=None, name="targetRef")
     zone: str | None = None
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "addresses")
+
 class EndpointHints(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     for_nodes: tuple[ForNode, ...] = msgspec.field(default=(), name="forNodes")
     for_zones: tuple[ForZone, ...] = msgspec.field(default=(), name="forZones")
@@ -43,6 +46,10 @@ class EndpointSlice(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     address_type: str = msgspec.field(default_factory=str, name="addressType")
     endpoints: tuple[Endpoint, ...] | None = msgspec.field(default_factory=wire.always_null)
     ports: tuple[EndpointPort, ...] | None = msgspec.field(default_factory=wire.always_null)
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "endpoints")
+        wire.empty_is_null(self, "ports")
 
 class EndpointSliceList(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=lambda: "EndpointSliceList")

@@ -66,10 +66,17 @@ class NonResourcePolicyRule(Struct, frozen=True, kw_only=True, omit_defaults=Tru
     non_resource_urls: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null, name="nonResourceURLs")
     verbs: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null)
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "non_resource_urls")
+        wire.empty_is_null(self, "verbs")
+
 class PolicyRulesWithSubjects(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     non_resource_rules: tuple[NonResourcePolicyRule, ...] = msgspec.field(default=(), name="nonResourceRules")
     resource_rules: tuple[ResourcePolicyRule, ...] = msgspec.field(default=(), name="resourceRules")
     subjects: tuple[Subject, ...] | None = msgspec.field(default_factory=wire.always_null)
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "subjects")
 
 class PriorityLevelConfigurationSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     exempt: ExemptPriorityLevelConfiguration | None = None
@@ -110,6 +117,12 @@ class ResourcePolicyRule(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     namespaces: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null)
     resources: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null)
     verbs: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null)
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "api_groups")
+        wire.empty_is_null(self, "namespaces")
+        wire.empty_is_null(self, "resources")
+        wire.empty_is_null(self, "verbs")
 
 class ServiceAccountSubject(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     name: str = msgspec.field(default_factory=str)

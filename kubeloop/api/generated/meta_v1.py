@@ -21,10 +21,16 @@ class APIGroup(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     server_address_by_client_cidrs: tuple[ServerAddressByClientCIDR, ...] = msgspec.field(default=(), name="serverAddressByClientCIDRs")
     versions: tuple[GroupVersionForDiscovery, ...] | None = msgspec.field(default_factory=wire.always_null)
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "versions")
+
 class APIGroupList(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=lambda: "APIGroupList")
     api_version: str = msgspec.field(default_factory=lambda: "v1", name="apiVersion")
     groups: tuple[APIGroup, ...] | None = msgspec.field(default_factory=wire.always_null)
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "groups")
 
 class APIResource(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=str)
@@ -38,17 +44,27 @@ class APIResource(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     verbs: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null)
     version: str = ""
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "verbs")
+
 class APIResourceList(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=lambda: "APIResourceList")
     api_version: str = msgspec.field(default_factory=lambda: "v1", name="apiVersion")
     group_version: str = msgspec.field(default_factory=str, name="groupVersion")
     resources: tuple[APIResource, ...] | None = msgspec.field(default_factory=wire.always_null)
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "resources")
+
 class APIVersions(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=lambda: "APIVersions")
     api_version: str = msgspec.field(default_factory=lambda: "v1", name="apiVersion")
     server_address_by_client_cidrs: tuple[ServerAddressByClientCIDR, ...] | None = msgspec.field(default_factory=wire.always_null, name="serverAddressByClientCIDRs")
     versions: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null)
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "server_address_by_client_cidrs")
+        wire.empty_is_null(self, "versions")
 
 class Condition(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     status: str = msgspec.field(default_factory=str)

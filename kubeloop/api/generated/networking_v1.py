@@ -23,6 +23,9 @@ class HTTPIngressPath(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 class HTTPIngressRuleValue(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     paths: tuple[HTTPIngressPath, ...] | None = msgspec.field(default_factory=wire.always_null)
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "paths")
+
 class IPAddressSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     parent_ref: ParentReference | None = msgspec.field(default=None, name="parentRef")
 

@@ -20,6 +20,9 @@ class ClusterRole(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     aggregation_rule: AggregationRule | None = msgspec.field(default=None, name="aggregationRule")
     rules: tuple[PolicyRule, ...] | None = msgspec.field(default_factory=wire.always_null)
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "rules")
+
 class RoleRef(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=str)
     api_group: str = msgspec.field(default_factory=str, name="apiGroup")
@@ -51,11 +54,17 @@ class PolicyRule(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     resources: tuple[str, ...] = ()
     verbs: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null)
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "verbs")
+
 class Role(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=lambda: "Role")
     api_version: str = msgspec.field(default_factory=lambda: "rbac.authorization.k8s.io/v1", name="apiVersion")
     metadata: meta_v1.ObjectMeta = msgspec.field(default_factory=meta_v1.ObjectMeta)
     rules: tuple[PolicyRule, ...] | None = msgspec.field(default_factory=wire.always_null)
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "rules")
 
 class RoleBinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=lambda: "RoleBinding")

@@ -20,6 +20,9 @@ class AllocatedDeviceStatus(Struct, frozen=True, kw_only=True, omit_defaults=Tru
     pool: str = msgspec.field(default_factory=str)
     share_id: str | None = msgspec.field(default=None, name="shareID")
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "conditions")
+
 class DeviceAllocationResult(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     config: tuple[DeviceAllocationConfiguration, ...] = ()
     results: tuple[DeviceRequestAllocationResult, ...] = ()
@@ -90,6 +93,9 @@ class DeviceClaim(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     config: tuple[DeviceClaimConfiguration, ...] = ()
     constraints: tuple[DeviceConstraint, ...] = ()
     requests: tuple[DeviceRequest, ...] | None = msgspec.field(default_factory=wire.always_null)
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "requests")
 
 class DeviceClaimConfiguration(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     opaque: OpaqueDeviceConfiguration | None = None

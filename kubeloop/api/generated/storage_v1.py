@@ -39,6 +39,9 @@ class CSIDriverList(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 class CSINodeSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     drivers: tuple[CSINodeDriver, ...] | None = msgspec.field(default_factory=wire.always_null)
 
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "drivers")
+
 class CSINodeStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     storage_health: tuple[StorageHealth, ...] = msgspec.field(default=(), name="storageHealth")
 
@@ -54,6 +57,9 @@ class CSINodeDriver(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     name: str = msgspec.field(default_factory=str)
     node_id: str = msgspec.field(default_factory=str, name="nodeID")
     topology_keys: tuple[str, ...] | None = msgspec.field(default_factory=wire.always_null, name="topologyKeys")
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "topology_keys")
 
 class CSINodeList(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     kind: str = msgspec.field(default_factory=lambda: "CSINodeList")

@@ -5,11 +5,12 @@ decoded, defaulted ──▶ admit (plugins in order, may change) ──▶ stra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
+from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.context import User
 
@@ -32,35 +33,79 @@ class Attempt:
     now: datetime
     warnings: list[str]
 
+    def forbidden(self, why: str, causes: Iterable[errors.Cause] = ()) -> errors.Forbidden:
+        """The refusal of this write; an object that has no name yet is told by the name it will be made from."""
+        name = self.name
+        if not name and self.obj is not None:
+            name = self.obj.metadata.name or self.obj.metadata.generate_name
+        return errors.forbidden(self.resource.group, self.resource.plural, name or "Unknown", why, causes)
+
 
 class Lookup(Protocol):
-    """How plugins read other objects: committed state, as structs."""
+    """How plugins read other objects: committed state, as structs.
+
+    Every pod that is created asks, so answers are remembered: as long as nothing changed, the same question gets the
+    same object, and a plugin may keep what it derived for as long as the answer stays identical.
+    """
 
     def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None: ...
 
     def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> Sequence[Any]: ...
 
 
-class Plugin(Protocol):
-    """One admission plugin. Either method may raise an ApiError to refuse."""
+class Plugin:
+    """One admission plugin. It says in its first lines what it looks at; either method may raise to refuse."""
 
-    name: str
+    name: ClassVar[str]
+    resources: ClassVar[frozenset[str]] = frozenset()  # with their group, such as "ingresses.networking.k8s.io"
+    subresources: ClassVar[frozenset[str]] = frozenset({""})
+    operations: ClassVar[frozenset[Operation]] = frozenset({"CREATE"})
 
-    def admit(self, attempt: Attempt) -> None: ...
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        """Whether such writes concern this plugin; asked once for each combination, so not about an object."""
+        return (
+            operation in self.operations
+            and subresource in self.subresources
+            and resource.qualified in self.resources
+        )
 
-    def check(self, attempt: Attempt) -> None: ...
+    def admit(self, attempt: Attempt) -> None:
+        """Change the object in place, or refuse it."""
+
+    def check(self, attempt: Attempt) -> None:
+        """Refuse the object in its final form."""
+
+
+_Step = Callable[[Attempt], None]
+_Steps = tuple[tuple[_Step, ...], tuple[_Step, ...]]
 
 
 class Chain:
-    """All plugins, in order."""
+    """All plugins, in order. Which of them have a say is worked out once for each kind of write."""
 
     def __init__(self, plugins: Sequence[Plugin] = ()) -> None:
         self._plugins = tuple(plugins)
+        self._steps: dict[tuple[str, str, str, str], _Steps] = {}
 
     def admit(self, attempt: Attempt) -> None:
-        for plugin in self._plugins:
-            plugin.admit(attempt)
+        for step in self._steps_of(attempt)[0]:
+            step(attempt)
 
     def check(self, attempt: Attempt) -> None:
-        for plugin in self._plugins:
-            plugin.check(attempt)
+        for step in self._steps_of(attempt)[1]:
+            step(attempt)
+
+    def _steps_of(self, attempt: Attempt) -> _Steps:
+        resource = attempt.resource
+        key = (resource.group, resource.plural, attempt.subresource, attempt.operation)
+        steps = self._steps.get(key)
+        if steps is None:
+            steps = self._steps[key] = self._select(attempt.operation, resource, attempt.subresource)
+        return steps
+
+    def _select(self, operation: Operation, resource: Resource, subresource: str) -> _Steps:
+        concerned = [plugin for plugin in self._plugins if plugin.handles(operation, resource, subresource)]
+        return (
+            tuple(plugin.admit for plugin in concerned if type(plugin).admit is not Plugin.admit),
+            tuple(plugin.check for plugin in concerned if type(plugin).check is not Plugin.check),
+        )

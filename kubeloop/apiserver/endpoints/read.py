@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from kubeloop.api import errors
@@ -62,6 +64,8 @@ def _scope(ctx: Context, options: ListOptions) -> str:
 def watch_objects(ctx: Context, storage: Storage, clock: Clock) -> Response:
     """Every change of a collection, or of one object by name, until the watch times out."""
     options = parse_options(ctx.query, storage.memory, watch=True)
+    if ctx.target.name:  # the old path form of watching one object
+        options = replace(options, selection=storage.memory.selection("", f"metadata.name={ctx.target.name}"))
     try:
         asked = options.revision()
     except ValueError as error:

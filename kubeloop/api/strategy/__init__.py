@@ -1,0 +1,113 @@
+"""What the server makes of an object before it checks it: the facts of each resource, as pure functions.
+
+    decoded, defaulted ─▶ prepare_create(obj) | prepare_update(new, old) | prepare_status_update(new, old)
+                          | other_updates[subresource](new, old) ─▶ stamp(new, old, now) ─▶ validation ─▶ store
+
+Clients propose; a strategy keeps what is not theirs to say: status belongs to the status subresource, spec to the
+main one, the generation to nobody. Each function changes `new`, a struct nobody else has seen, in place with
+`codec.force_setattr`; `old` and everything taken over from it is shared and never touched.
+
+A resource that is absent from the table has the plain strategy: nothing is kept, nothing is dropped.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from kubeloop.api.kinds import Resource
+from kubeloop.api.strategy.base import RESETS_METADATA, RESETS_SPEC, RESETS_STATUS_ONLY, STATUS_METADATA, Strategy
+
+_SPEC = ("spec",)
+_ANY_WRITE = Strategy(allow_create_on_update=True)
+_CONDITIONAL = Strategy(allow_unconditional_update=False)
+_GENERATION = Strategy(generation_of=_SPEC)
+_GENERATION_AND_STATUS = Strategy(generation_of=_SPEC, has_status=True, reset_fields=RESETS_SPEC)
+_POLICY = Strategy(generation_of=_SPEC, allow_unconditional_update=False)
+_WEBHOOKS = Strategy(generation_of=("webhooks",), allow_unconditional_update=False)
+_SEPARATE_STATUS = Strategy(has_status=True, reset_fields=RESETS_SPEC)
+# Status updates that may not touch metadata, on resources that insist on a resource version.
+_GUARDED_STATUS = Strategy(
+    has_status=True, status_keeps=STATUS_METADATA, reset_fields=RESETS_METADATA, allow_unconditional_update=False
+)
+
+# By qualified name: the strategy itself, or where the module lies that is imported when it is first needed.
+STRATEGIES: dict[str, Strategy | str] = {
+    "apiservices.apiregistration.k8s.io": "extension:API_SERVICE",
+    "certificatesigningrequests.certificates.k8s.io": "certificates:SIGNING_REQUEST",
+    "clusterrolebindings.rbac.authorization.k8s.io": _ANY_WRITE,
+    "clusterroles.rbac.authorization.k8s.io": _ANY_WRITE,
+    "clustertrustbundles.certificates.k8s.io": _CONDITIONAL,
+    "cronjobs.batch": "batch:CRON_JOB",
+    "csidrivers.storage.k8s.io": Strategy(bumps_only=_SPEC, allow_unconditional_update=False),
+    "csinodes.storage.k8s.io": "storage:CSI_NODE",
+    "csistoragecapacities.storage.k8s.io": _CONDITIONAL,
+    "customresourcedefinitions.apiextensions.k8s.io": "extension:CUSTOM_RESOURCE_DEFINITION",
+    "daemonsets.apps": "apps:DAEMON_SET",
+    "deployments.apps": "apps:DEPLOYMENT",
+    "deviceclasses.resource.k8s.io": _GENERATION,
+    "devicetaintrules.resource.k8s.io": "devices:TAINT_RULE",
+    "endpoints": _ANY_WRITE,
+    "endpointslices.discovery.k8s.io": "network:ENDPOINT_SLICE",
+    "events": Strategy(allow_create_on_update=True, garbage_collection="Unsupported"),
+    "events.events.k8s.io": Strategy(allow_create_on_update=True, garbage_collection="Unsupported"),
+    "flowschemas.flowcontrol.apiserver.k8s.io": "flowcontrol:FLOW_CONTROL",
+    "horizontalpodautoscalers.autoscaling": _GENERATION_AND_STATUS,
+    "ingressclasses.networking.k8s.io": _GENERATION,
+    "ingresses.networking.k8s.io": _GENERATION_AND_STATUS,
+    "jobs.batch": "batch:JOB",
+    "leases.coordination.k8s.io": "cluster:LEASE",
+    "limitranges": _ANY_WRITE,
+    "mutatingadmissionpolicies.admissionregistration.k8s.io": _POLICY,
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io": _POLICY,
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+    "namespaces": "cluster:NAMESPACE",
+    "networkpolicies.networking.k8s.io": _GENERATION,
+    "nodes": "cluster:NODE",
+    "persistentvolumeclaims": "storage:CLAIM",
+    "persistentvolumes": "storage:VOLUME",
+    "podcertificaterequests.certificates.k8s.io": _GUARDED_STATUS,
+    "poddisruptionbudgets.policy": "network:DISRUPTION_BUDGET",
+    "pods": "pods:POD",
+    "podtemplates": "apps:POD_TEMPLATE",
+    "priorityclasses.scheduling.k8s.io": Strategy(starts_at_one=True),
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": "flowcontrol:FLOW_CONTROL",
+    "replicasets.apps": "apps:REPLICA_SET",
+    "replicationcontrollers": "apps:REPLICATION_CONTROLLER",
+    "resourceclaims.resource.k8s.io": "devices:CLAIM",
+    "resourceclaimtemplates.resource.k8s.io": "devices:CLAIM_TEMPLATE",
+    "resourcequotas": _SEPARATE_STATUS,
+    "resourceslices.resource.k8s.io": "devices:SLICE",
+    "rolebindings.rbac.authorization.k8s.io": _ANY_WRITE,
+    "roles.rbac.authorization.k8s.io": _ANY_WRITE,
+    "runtimeclasses.node.k8s.io": Strategy(allow_create_on_update=True, allow_unconditional_update=False),
+    "serviceaccounts": "cluster:SERVICE_ACCOUNT",
+    "servicecidrs.networking.k8s.io": Strategy(
+        has_status=True, status_keeps=STATUS_METADATA, reset_fields=RESETS_METADATA
+    ),
+    "services": "services:SERVICE",
+    "statefulsets.apps": "apps:STATEFUL_SET",
+    "storageversionmigrations.storagemigration.k8s.io": _GUARDED_STATUS,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": Strategy(
+        generation_of=_SPEC,
+        has_status=True,
+        status_keeps=STATUS_METADATA,
+        reset_fields=RESETS_METADATA,
+        allow_unconditional_update=False,
+    ),
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": _POLICY,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+    "volumeattachments.storage.k8s.io": _GUARDED_STATUS,
+}
+
+_PLAIN = Strategy()
+
+__all__ = ["RESETS_METADATA", "RESETS_SPEC", "RESETS_STATUS_ONLY", "STRATEGIES", "Strategy", "strategy_of"]
+
+
+def strategy_of(resource: Resource) -> Strategy:
+    """The strategy of a resource; all its versions share one."""
+    strategy = STRATEGIES.get(resource.qualified, _PLAIN)
+    if isinstance(strategy, str):
+        module, _, name = strategy.partition(":")
+        strategy = STRATEGIES[resource.qualified] = getattr(import_module(f"{__name__}.{module}"), name)
+    return strategy

@@ -1,0 +1,66 @@
+"""Jobs and cron jobs: a job selects its own pods by labels that nobody else can have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.generated.batch_v1 import CronJob, Job, JobSpec
+from kubeloop.api.generated.meta_v1 import LabelSelector
+from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
+from kubeloop.api.strategy.pod_gates import drop_disabled_template_fields
+
+_UID_LABEL = "batch.kubernetes.io/controller-uid"
+_NAME_LABEL = "batch.kubernetes.io/job-name"
+_OLD_UID_LABEL = "controller-uid"
+_OLD_NAME_LABEL = "job-name"
+
+
+def _refine_job(new: Job, old: Job | None) -> None:
+    _drop_disabled(new.spec, None if old is None else old.spec)
+    if old is None and not new.spec.manual_selector:
+        _select_own_pods(new)
+
+
+def _refine_cron_job(new: CronJob, old: CronJob | None) -> None:
+    _drop_disabled(new.spec.job_template.spec, None if old is None else old.spec.job_template.spec)
+
+
+def _drop_disabled(new: JobSpec, old: JobSpec | None) -> None:
+    # Scheduling as a group is a feature that is off.
+    if new.scheduling is not None and (old is None or old.scheduling is None):
+        force_setattr(new, "scheduling", None)
+    drop_disabled_template_fields(new.template, None if old is None else old.template)
+
+
+def _select_own_pods(job: Job) -> None:
+    """Labels that the author gave stay; validation refuses those that contradict."""
+    uid, name = job.metadata.uid, job.metadata.name
+    template = job.spec.template.metadata
+    shared = not job.metadata.labels or job.metadata.labels is template.labels
+    labels: Mapping[str, str] = {
+        _OLD_NAME_LABEL: name,
+        _NAME_LABEL: name,
+        _OLD_UID_LABEL: uid,
+        _UID_LABEL: uid,
+        **template.labels,
+    }
+    force_setattr(template, "labels", labels)
+    if shared:
+        # A job without labels of its own shows those of its pods, and these include what was just added.
+        force_setattr(job.metadata, "labels", labels)
+    selector = job.spec.selector or LabelSelector()
+    matched = {_UID_LABEL: uid, **selector.match_labels}
+    force_setattr(job.spec, "selector", replace(selector, match_labels=matched))
+
+
+JOB = Strategy(
+    has_status=True,
+    generation_of=("spec",),
+    reset_fields=RESETS_SPEC,
+    garbage_collection="Orphan",
+    refine=_refine_job,
+)
+CRON_JOB = Strategy(has_status=True, generation_of=("spec",), reset_fields=RESETS_SPEC, refine=_refine_cron_job)

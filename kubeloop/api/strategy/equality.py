@@ -1,0 +1,34 @@
+"""Whether two values mean the same to Kubernetes: spelling of amounts, and absent or empty, make no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import wire
+from kubeloop.api.quantity import parse_quantity
+
+
+def means_the_same(one: Any, other: Any) -> bool:
+    """Deep equality; only values that differ are looked at closely."""
+    if one == other or (_is_empty(one) and _is_empty(other)):
+        return True
+    if isinstance(one, msgspec.Struct):
+        return type(one) is type(other) and all(
+            means_the_same(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__
+        )
+    if isinstance(one, wire.Quantity) and isinstance(other, wire.Quantity):
+        return parse_quantity(one) == parse_quantity(other)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(means_the_same, one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(means_the_same(one[key], other[key]) for key in one)
+    if isinstance(one, msgspec.Raw) and isinstance(other, msgspec.Raw):
+        return bool(bytes(one)) and bool(bytes(other)) and msgspec.json.decode(one) == msgspec.json.decode(other)
+    return False
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, tuple | Mapping) and not value)

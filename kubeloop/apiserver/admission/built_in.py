@@ -1,0 +1,38 @@
+"""The literal table of the plugins that are on by default, in the order in which they run."""
+
+from __future__ import annotations
+
+from kubeloop.apiserver.admission import Chain, Lookup
+from kubeloop.apiserver.admission.certificate_subject_restriction import CertificateSubjectRestriction
+from kubeloop.apiserver.admission.default_ingress_class import DefaultIngressClass
+from kubeloop.apiserver.admission.default_storage_class import DefaultStorageClass
+from kubeloop.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from kubeloop.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from kubeloop.apiserver.admission.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from kubeloop.apiserver.admission.pod_topology_labels import PodTopologyLabels
+from kubeloop.apiserver.admission.priority import Priority
+from kubeloop.apiserver.admission.runtime_class import RuntimeClassPlugin
+from kubeloop.apiserver.admission.service_account import ServiceAccountPlugin
+from kubeloop.apiserver.admission.storage_object_in_use_protection import StorageObjectInUseProtection
+from kubeloop.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
+from kubeloop.clock import Clock
+
+
+def default_chain(lookup: Lookup, clock: Clock) -> Chain:
+    """What every write goes through unless somebody configures it otherwise."""
+    return Chain(
+        (
+            NamespaceLifecycle(lookup),
+            ServiceAccountPlugin(lookup, clock),
+            TaintNodesByCondition(),
+            Priority(lookup),
+            DefaultTolerationSeconds(),
+            DefaultStorageClass(lookup),
+            StorageObjectInUseProtection(),
+            PersistentVolumeClaimResize(lookup),
+            RuntimeClassPlugin(lookup),
+            CertificateSubjectRestriction(),
+            DefaultIngressClass(lookup),
+            PodTopologyLabels(lookup),
+        )
+    )

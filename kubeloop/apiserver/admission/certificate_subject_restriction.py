@@ -1,0 +1,37 @@
+"""CertificateSubjectRestriction: nobody asks for a client certificate of the group that may do everything."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
+from kubeloop.apiserver.admission import Attempt, Plugin
+
+_SIGNER = "kubernetes.io/kube-apiserver-client"
+_ALMIGHTY = "system:masters"
+
+
+class CertificateSubjectRestriction(Plugin):
+    name = "CertificateSubjectRestriction"
+    resources = frozenset({"certificatesigningrequests.certificates.k8s.io"})
+
+    def check(self, attempt: Attempt) -> None:
+        request = attempt.obj
+        assert isinstance(request, CertificateSigningRequest)
+        if request.spec.signer_name != _SIGNER:
+            return
+        if _ALMIGHTY in _organizations(attempt, request):
+            raise attempt.forbidden(f"use of {_SIGNER} signer with {_ALMIGHTY} group is not allowed")
+
+
+def _organizations(attempt: Attempt, request: CertificateSigningRequest) -> set[str]:
+    # Imported here: start-up shouldn't pay for what few servers ever do.
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    try:
+        parsed = x509.load_pem_x509_csr(base64.b64decode(request.spec.request or ""))
+    except (ValueError, binascii.Error) as error:
+        raise attempt.forbidden(f"failed to parse CSR: {error}") from None
+    return {str(name.value) for name in parsed.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}

@@ -1,0 +1,39 @@
+"""DefaultTolerationSeconds: pods stay on a node that went silent for five minutes, unless they say otherwise."""
+
+from __future__ import annotations
+
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.generated.core_v1 import Pod, Toleration
+from kubeloop.apiserver.admission import Attempt, Plugin
+
+DEFAULT_SECONDS = 300
+
+
+class DefaultTolerationSeconds(Plugin):
+    name = "DefaultTolerationSeconds"
+    resources = frozenset({"pods"})
+    operations = frozenset({"CREATE", "UPDATE"})
+
+    def __init__(self, not_ready_seconds: int = DEFAULT_SECONDS, unreachable_seconds: int = DEFAULT_SECONDS) -> None:
+        self._defaults = (
+            _toleration("node.kubernetes.io/not-ready", not_ready_seconds),
+            _toleration("node.kubernetes.io/unreachable", unreachable_seconds),
+        )
+
+    def admit(self, attempt: Attempt) -> None:
+        pod = attempt.obj
+        assert isinstance(pod, Pod)
+        present = pod.spec.tolerations
+        missing = self._defaults
+        if present:
+            missing = tuple(default for default in missing if not any(_covers(own, default.key) for own in present))
+        if missing:
+            force_setattr(pod.spec, "tolerations", present + missing)
+
+
+def _toleration(key: str, seconds: int) -> Toleration:
+    return Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=seconds)
+
+
+def _covers(toleration: Toleration, key: str) -> bool:
+    return toleration.key in ("", key) and toleration.effect in ("", "NoExecute")

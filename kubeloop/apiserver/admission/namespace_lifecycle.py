@@ -1,0 +1,48 @@
+"""NamespaceLifecycle: nothing is created in a namespace that isn't there or is going, and some namespaces stay."""
+
+from __future__ import annotations
+
+from kubeloop.api import errors
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
+
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+# Its answer must not tell whether a namespace exists.
+_ACCESS_REVIEW = "localsubjectaccessreviews.authorization.k8s.io"
+
+
+class NamespaceLifecycle(Plugin):
+    name = "NamespaceLifecycle"
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._find = lookup.find
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        if resource.qualified == "namespaces":
+            return operation == "DELETE"
+        return operation == "CREATE" and resource.namespaced and resource.qualified != _ACCESS_REVIEW
+
+    def admit(self, attempt: Attempt) -> None:
+        if attempt.operation == "DELETE":
+            self._keep_immortal(attempt)
+        elif attempt.namespace:
+            self._require_active(attempt)
+
+    def _keep_immortal(self, attempt: Attempt) -> None:
+        if attempt.name in _IMMORTAL:
+            raise errors.forbidden("", "namespaces", attempt.name, "this namespace may not be deleted")
+
+    def _require_active(self, attempt: Attempt) -> None:
+        namespace = attempt.namespace
+        found = self._find("namespaces", "", namespace)
+        if found is None:
+            raise errors.not_found("", "namespaces", namespace)
+        if found.status.phase == "Terminating":
+            raise attempt.forbidden(
+                f"unable to create new content in namespace {namespace} because it is being terminated",
+                (
+                    errors.Cause(
+                        "NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"
+                    ),
+                ),
+            )

@@ -1,0 +1,106 @@
+"""Priority: a pod's priority class becomes a number, and at most one class is everybody's default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.scheduling_v1 import PriorityClass
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
+
+_GROUP = "scheduling.k8s.io"
+_CLASSES = "priorityclasses.scheduling.k8s.io"
+
+
+class _Rank(NamedTuple):
+    """What a class gives to a pod."""
+
+    class_name: str
+    priority: int
+    preemption_policy: str | None
+
+
+_WITHOUT_CLASS = _Rank("", 0, "PreemptLowerPriority")
+
+
+class Priority(Plugin):
+    name = "Priority"
+    operations = frozenset({"CREATE", "UPDATE"})
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        # The answer that the default was last derived from, and the default.
+        self._classes: Sequence[PriorityClass] | None = None
+        self._default = _WITHOUT_CLASS
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        return operation in self.operations and not subresource and resource.qualified in ("pods", _CLASSES)
+
+    def admit(self, attempt: Attempt) -> None:
+        if not isinstance(attempt.obj, Pod):
+            return
+        if attempt.operation == "CREATE":
+            self._rank(attempt, attempt.obj)
+        elif isinstance(attempt.old, Pod):
+            _keep_rank(attempt.obj, attempt.old)
+
+    def check(self, attempt: Attempt) -> None:
+        wanted = attempt.obj
+        if not isinstance(wanted, PriorityClass) or not wanted.global_default:
+            return
+        current = self._default_class()
+        if current is not None and (attempt.operation == "CREATE" or current.metadata.name != wanted.metadata.name):
+            raise attempt.forbidden(
+                f"PriorityClass {current.metadata.name} is already marked as default. Only one default can exist"
+            )
+
+    def _rank(self, attempt: Attempt, pod: Pod) -> None:
+        spec = pod.spec
+        rank = self._rank_of(attempt, spec.priority_class_name) if spec.priority_class_name else self._default_rank()
+        if spec.priority is not None and spec.priority != rank.priority:
+            raise attempt.forbidden(
+                f"the integer value of priority ({spec.priority}) must not be provided in pod spec; "
+                f"priority admission controller computed {rank.priority} from the given PriorityClass name"
+            )
+        policy = rank.preemption_policy
+        if policy is not None and spec.preemption_policy not in (None, policy):
+            raise attempt.forbidden(
+                f"the string value of PreemptionPolicy ({spec.preemption_policy}) must not be provided in pod spec; "
+                f"priority admission controller computed {policy} from the given PriorityClass name"
+            )
+        force_setattr(spec, "priority_class_name", rank.class_name)
+        force_setattr(spec, "priority", rank.priority)
+        if policy is not None:
+            force_setattr(spec, "preemption_policy", policy)
+
+    def _rank_of(self, attempt: Attempt, class_name: str) -> _Rank:
+        found: PriorityClass | None = self._lookup.find("priorityclasses", "", class_name, _GROUP)
+        if found is None:
+            raise attempt.forbidden(f"no PriorityClass with name {class_name} was found")
+        return _Rank(class_name, found.value, found.preemption_policy)
+
+    def _default_rank(self) -> _Rank:
+        classes = self._lookup.every("priorityclasses", "", _GROUP)
+        if classes is not self._classes:
+            default = self._default_class()
+            self._default = _WITHOUT_CLASS
+            if default is not None:
+                self._default = _Rank(default.metadata.name, default.value, default.preemption_policy)
+            self._classes = classes
+        return self._default
+
+    def _default_class(self) -> PriorityClass | None:
+        """Should a race have left two defaults, the lower one counts."""
+        defaults = [known for known in self._lookup.every("priorityclasses", "", _GROUP) if known.global_default]
+        return min(defaults, key=lambda known: known.value, default=None)
+
+
+def _keep_rank(pod: Pod, old: Pod) -> None:
+    """An update that leaves out what this plugin had set means no change to it."""
+    if pod.spec.priority is None and old.spec.priority is not None:
+        force_setattr(pod.spec, "priority", old.spec.priority)
+    if pod.spec.preemption_policy is None and old.spec.preemption_policy is not None:
+        force_setattr(pod.spec, "preemption_policy", old.spec.preemption_policy)

@@ -1,0 +1,92 @@
+"""Events end some time after they were last written, as upstream's do by the leases on them.
+
+The ages of events written before a restart are taken from what they say themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from kubeloop.clock import Clock
+from kubeloop.store import Conflict, Record, Store
+from kubeloop.store import Event as Change
+
+EVENTS_PREFIX = "/registry/events/"
+SWEEP_SECONDS = 5.0
+# How many a sweep may delete: it must not hold the event loop up, and the next one comes soon.
+_MOST_AT_ONCE = 500
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    creation_timestamp: datetime | None = None
+
+
+class _Series(msgspec.Struct, rename="camel"):
+    last_observed_time: datetime | None = None
+
+
+class _Times(msgspec.Struct, rename="camel"):
+    """The times in a stored event."""
+
+    metadata: _Metadata
+    event_time: datetime | None = None
+    last_timestamp: datetime | None = None
+    series: _Series | None = None
+
+
+class EventExpiry:
+    """Remembers when each event was written, and deletes those whose time has come."""
+
+    def __init__(self, store: Store, clock: Clock, time_to_live: float) -> None:
+        self._store = store
+        self._clock = clock
+        self._life = timedelta(seconds=time_to_live)
+        # (written, key, revision), oldest first; entries that a later write has outdated stay until their turn.
+        self._written: deque[tuple[datetime, str, int]] = deque(self._found())
+        self._subscription = store.subscribe(EVENTS_PREFIX, store.revision, self._note)
+
+    def sweep(self) -> None:
+        """Delete the oldest events that are too old."""
+        limit = self._clock.now() - self._life
+        for _ in range(_MOST_AT_ONCE):
+            if not self._written or self._written[0][0] > limit:
+                return
+            _, key, revision = self._written.popleft()
+            try:
+                self._store.write(key, None, revision).add_done_callback(_forget_failure)
+            except Conflict:
+                continue  # written again since, or deleted
+
+    def close(self) -> None:
+        self._subscription.cancel()
+
+    def _found(self) -> list[tuple[datetime, str, int]]:
+        records = self._store.range(EVENTS_PREFIX).records
+        return sorted((_last_written(record, self._clock.now()), record.key, record.mod_revision) for record in records)
+
+    def _note(self, changes: Sequence[Change]) -> None:
+        now = self._clock.now()
+        self._written.extend((now, one.key, one.revision) for one in changes if not one.deleted)
+
+
+def _last_written(record: Record, now: datetime) -> datetime:
+    """The newest time that an event tells, but none in the future."""
+    times = msgspec.json.decode(record.value, type=_Times)
+    told = (
+        times.metadata.creation_timestamp,
+        times.event_time,
+        times.last_timestamp,
+        times.series.last_observed_time if times.series else None,
+    )
+    return min(now, max((moment for moment in told if moment is not None), default=now))
+
+
+def _forget_failure(write: asyncio.Future[Change]) -> None:
+    """A deletion that could not be made durable is not retried: the event goes with a later sweep or restart."""
+    if not write.cancelled():
+        write.exception()

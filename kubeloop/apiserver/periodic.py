@@ -1,0 +1,23 @@
+"""Small chores at regular intervals, on the event loop's clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+class Periodic:
+    """Calls back every so many seconds until it is cancelled; a chore that fails is told to the loop, and comes again."""
+
+    def __init__(self, seconds: float, chore: Callable[[], None]) -> None:
+        self._seconds = seconds
+        self._chore = chore
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(seconds, self._run)
+
+    def _run(self) -> None:
+        self._timer = self._loop.call_later(self._seconds, self._run)  # first, so that no failure stops it
+        self._chore()
+
+    def cancel(self) -> None:
+        self._timer.cancel()

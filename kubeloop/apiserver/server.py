@@ -1,0 +1,159 @@
+"""One running API server: store, application, listener and chores, started and stopped in the right order."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kubeloop.api.kinds import RESOURCES
+from kubeloop.apiserver.admission import Chain
+from kubeloop.apiserver.app import ApiServer, rejected
+from kubeloop.apiserver.authentication import Authenticator, read_token_file
+from kubeloop.apiserver.compaction import Compactor
+from kubeloop.apiserver.event_expiry import SWEEP_SECONDS, EventExpiry
+from kubeloop.apiserver.health import Health
+from kubeloop.apiserver.http import Hooks, Limits, Server, serve
+from kubeloop.apiserver.inflight import InFlight
+from kubeloop.apiserver.periodic import Periodic
+from kubeloop.apiserver.storage import Registry
+from kubeloop.clock import Clock
+from kubeloop.store import Store, open_store
+
+# Writes that wait for a seat, for each one that has one.
+_WAITING_PER_SEAT = 5
+_FINISH_SECONDS = 10.0
+
+
+class CannotStart(Exception):
+    """Why the server does not run; the message is one sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """Everything that can be chosen; times in seconds."""
+
+    store: str = "memory"
+    host: str = "127.0.0.1"
+    port: int = 6443
+    advertise_address: str = ""
+    certificate: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+    token_file: Path | None = None
+    anonymous: bool = True
+    writes_in_flight: int = 200
+    compaction_interval: float = 300.0
+    event_ttl: float = 3600.0
+    shutdown_delay: float = 0.0
+    service_range: str = "10.0.0.0/24"
+    limits: Limits = field(default_factory=Limits)
+
+
+class RunningServer:
+    """A server that answers; made by `start_server`."""
+
+    def __init__(self, config: ServerConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._parts = AsyncExitStack()
+        self._waiting_for = "the server is starting"
+        self._closing = False
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        """Where clients are told to find the server, as host:port."""
+        host = self._config.advertise_address or self._config.host
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    async def start(self) -> None:
+        async with AsyncExitStack() as parts:
+            store = open_store(self._config.store)
+            await store.start()
+            parts.push_async_callback(store.close)
+            app = self._application(store)
+            listener = await self._listen(app)
+            self.port = listener.port
+            parts.push_async_callback(self._stop_listening, app, listener)
+            self._keep_house(store, parts)
+            self._waiting_for = ""
+            self._parts = parts.pop_all()
+
+    async def close(self) -> None:
+        """Stop being ready, go on for the shutdown delay, let requests finish, flush the store."""
+        if self._closing:
+            return
+        self._closing = True
+        if self._config.shutdown_delay:
+            await asyncio.sleep(self._config.shutdown_delay)
+        await self._parts.aclose()
+
+    def _application(self, store: Store) -> ApiServer:
+        config = self._config
+        authenticator = Authenticator(read_token_file(config.token_file) if config.token_file else {}, config.anonymous)
+        writes = InFlight(config.writes_in_flight, config.writes_in_flight * _WAITING_PER_SEAT)
+        registry = Registry(store, RESOURCES)
+        return ApiServer(registry, self._clock, authenticator, Chain(), writes, self._health(), lambda: self.address)
+
+    def _health(self) -> Health:
+        live = {"ping": _well, "log": _well, "etcd": _well}
+        ready = {
+            "etcd-readiness": _well,
+            "poststarthook/start-system-namespaces-controller": lambda: self._waiting_for,
+            "shutdown": lambda: "process is shutting down" if self._closing else "",
+        }
+        return Health(live, ready)
+
+    async def _listen(self, app: ApiServer) -> Server:
+        config = self._config
+        hooks = Hooks(reject=rejected, on_error=app.failed)
+        tls = tls_context(config)
+        try:
+            return await serve(app.handle, config.host, config.port, tls, config.limits, self._clock, hooks)
+        except OSError as error:
+            where = f"{config.host}:{config.port}"
+            raise CannotStart(f"cannot listen on {where}: {(error.strerror or str(error)).lower()}") from None
+
+    async def _stop_listening(self, app: ApiServer, listener: Server) -> None:
+        app.close()
+        await listener.close(_FINISH_SECONDS)
+
+    def _keep_house(self, store: Store, parts: AsyncExitStack) -> None:
+        config = self._config
+        if config.compaction_interval:
+            parts.callback(Periodic(config.compaction_interval, Compactor(store).compact).cancel)
+        expiry = EventExpiry(store, self._clock, config.event_ttl)
+        parts.callback(expiry.close)
+        parts.callback(Periodic(SWEEP_SECONDS, expiry.sweep).cancel)
+
+
+async def start_server(config: ServerConfig, clock: Clock) -> RunningServer:
+    """Returns when the server is ready. Raises CannotStart, StoreError, or OSError for files that can't be read."""
+    server = RunningServer(config, clock)
+    await server.start()
+    return server
+
+
+def tls_context(config: ServerConfig) -> ssl.SSLContext | None:
+    """TLS 1.2 or newer; a client certificate is optional, but one that is shown must be signed by the client CA."""
+    if config.certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(config.certificate, config.key)
+        if config.client_ca is not None:
+            context.load_verify_locations(config.client_ca)
+            context.verify_mode = ssl.CERT_OPTIONAL
+    except ssl.SSLError as error:
+        files = f"{config.certificate}, {config.key} or {config.client_ca}"
+        raise CannotStart(f"{files} cannot be used for TLS: {error.reason or error}") from None
+    return context
+
+
+def _well() -> str:
+    return ""

@@ -1,0 +1,30 @@
+"""Writing files whole or not at all, readable by their owner alone where they hold a secret."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Only the owner may read it."""
+    _write(path, content, 0o600)
+
+
+def write_public(path: Path, content: bytes) -> None:
+    """Everybody may read it."""
+    _write(path, content, 0o644)
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

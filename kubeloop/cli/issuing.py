@@ -1,0 +1,181 @@
+"""Making keys and certificates: given the files there are, the files there should be.
+
+Imported only when something has to be made, since the cryptography package takes longer to load than to use.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+Key: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+_CA_LIFE = timedelta(days=3650)
+_LEAF_LIFE = timedelta(days=365)
+# A certificate is renewed at a start in the last quarter of its life; a clock that is a little behind sees it as valid.
+_RENEW_BEFORE = timedelta(days=90)
+_CLOCK_SKEW = timedelta(minutes=5)
+
+
+class UnusableKey(ValueError):
+    """A file in the folder is not what its name says; the message is one sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """Contents by file name, and when the first of them should be renewed."""
+
+    files: dict[str, bytes]
+    renew_after: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Authority:
+    key: Key
+    certificate: x509.Certificate
+    now: datetime
+
+
+def issue_missing(found: Mapping[str, bytes], names: Sequence[str], now: datetime) -> Issued:
+    """Keep what is good; make what is missing, expires soon, names other hosts or is signed by another authority."""
+    ca_key = _key_of(found, "ca.key")
+    ca = _certificate_of(found, "ca.crt")
+    if ca is None or ca.public_key() != ca_key.public_key() or _expires_soon(ca, now):
+        ca = _self_signed(ca_key, now)
+    authority = _Authority(ca_key, ca, now)
+    serving_key, admin_key, sa_key = (_key_of(found, name) for name in ("apiserver.key", "admin.key", "sa.key"))
+    serving = _certificate_of(found, "apiserver.crt")
+    if serving is None or not _is_good(serving, serving_key, authority) or not set(names) <= _names_of(serving):
+        serving = _serving(serving_key, authority, names)
+    admin = _certificate_of(found, "admin.crt")
+    if admin is None or not _is_good(admin, admin_key, authority):
+        admin = _admin(admin_key, authority)
+    keys = {"ca.key": ca_key, "apiserver.key": serving_key, "admin.key": admin_key, "sa.key": sa_key}
+    certificates = {"ca.crt": ca, "apiserver.crt": serving, "admin.crt": admin}
+    files = {name: found.get(name) or _private_pem(key) for name, key in keys.items()}
+    files |= {name: one.public_bytes(serialization.Encoding.PEM) for name, one in certificates.items()}
+    files["sa.pub"] = _public_pem(sa_key)
+    return Issued(files, min(one.not_valid_after_utc for one in certificates.values()) - _RENEW_BEFORE)
+
+
+def _key_of(found: Mapping[str, bytes], name: str) -> Key:
+    if name not in found:
+        return ec.generate_private_key(ec.SECP256R1())
+    try:
+        key = serialization.load_pem_private_key(found[name], password=None)
+    except (ValueError, TypeError) as error:
+        raise UnusableKey(f"{name} holds no usable private key: {error}") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+        raise UnusableKey(f"{name} holds a key that is neither elliptic-curve nor RSA")
+    return key
+
+
+def _certificate_of(found: Mapping[str, bytes], name: str) -> x509.Certificate | None:
+    if name not in found:
+        return None
+    try:
+        return x509.load_pem_x509_certificate(found[name])
+    except ValueError as error:
+        raise UnusableKey(f"{name} holds no usable certificate: {error}") from None
+
+
+def _expires_soon(certificate: x509.Certificate, now: datetime) -> bool:
+    return certificate.not_valid_after_utc - _RENEW_BEFORE <= now
+
+
+def _is_good(certificate: x509.Certificate, key: Key, authority: _Authority) -> bool:
+    if certificate.public_key() != key.public_key() or _expires_soon(certificate, authority.now):
+        return False
+    try:
+        certificate.verify_directly_issued_by(authority.certificate)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _names_of(certificate: x509.Certificate) -> set[str]:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    return {str(name.value) for name in found}
+
+
+def _self_signed(key: Key, now: datetime) -> x509.Certificate:
+    subject = _subject("kubernetes")
+    builder = _builder(subject, subject, key, now, _CA_LIFE)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
+    return builder.sign(key, hashes.SHA256())
+
+
+def _serving(key: Key, authority: _Authority, names: Sequence[str]) -> x509.Certificate:
+    builder = _leaf(_subject("kube-apiserver"), key, authority, ExtendedKeyUsageOID.SERVER_AUTH)
+    alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    return builder.add_extension(alternatives, critical=False).sign(authority.key, hashes.SHA256())
+
+
+def _admin(key: Key, authority: _Authority) -> x509.Certificate:
+    subject = _subject("kubernetes-admin", "system:masters")
+    return _leaf(subject, key, authority, ExtendedKeyUsageOID.CLIENT_AUTH).sign(authority.key, hashes.SHA256())
+
+
+def _leaf(subject: x509.Name, key: Key, authority: _Authority, use: x509.ObjectIdentifier) -> x509.CertificateBuilder:
+    builder = _builder(subject, authority.certificate.subject, key, authority.now, _LEAF_LIFE)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
+    return builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: Key, now: datetime, life: timedelta
+) -> x509.CertificateBuilder:
+    builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - _CLOCK_SKEW).not_valid_after(now + life)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    return builder.add_extension(identifier, critical=False)
+
+
+def _subject(common_name: str, organization: str = "") -> x509.Name:
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)] if organization else []
+    return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _usage(signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_encipherment=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        content_commitment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _private_pem(key: Key) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _public_pem(key: Key) -> bytes:
+    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
