@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.defaults.absence import null_if_empty
 from kubeloop.api.defaults.amounts import round_amounts
 from kubeloop.api.defaults.pods import default_pod_spec
 from kubeloop.api.generated.core_v1 import (
@@ -48,6 +49,7 @@ def default_secret(secret: Secret) -> None:
 
 
 def default_limit_range(limit_range: LimitRange) -> None:
+    null_if_empty(limit_range.spec, "limits")
     for item in limit_range.spec.limits or ():
         if item.type == "Container":
             _default_container_limits(item)

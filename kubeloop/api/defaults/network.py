@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.defaults.absence import null_if_empty
 from kubeloop.api.generated.core_v1 import ClientIPConfig, Endpoints, Service, ServiceSpec, SessionAffinityConfig
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.generated.networking_v1 import IngressClass, NetworkPolicy, NetworkPolicyPort
@@ -39,6 +40,7 @@ def default_endpoints(endpoints: Endpoints) -> None:
 
 
 def default_endpoint_slice(endpoint_slice: EndpointSlice) -> None:
+    null_if_empty(endpoint_slice, "endpoints", "ports")
     for port in endpoint_slice.ports or ():
         if port.name is None:
             force_setattr(port, "name", "")

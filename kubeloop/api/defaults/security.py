@@ -1,11 +1,12 @@
-"""Defaults of role bindings, tokens, pod certificates and priority classes."""
+"""Defaults of roles and their bindings, tokens, pod certificates and priority classes."""
 
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.defaults.absence import null_if_empty
 from kubeloop.api.generated.authentication_v1 import TokenRequest
 from kubeloop.api.generated.certificates_v1 import PodCertificateRequest
-from kubeloop.api.generated.rbac_v1 import ClusterRoleBinding, RoleBinding
+from kubeloop.api.generated.rbac_v1 import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from kubeloop.api.generated.scheduling_v1 import PriorityClass
 
 _RBAC_GROUP = "rbac.authorization.k8s.io"
@@ -19,6 +20,10 @@ def default_role_binding(binding: RoleBinding | ClusterRoleBinding) -> None:
     for subject in binding.subjects:
         if not subject.api_group and subject.kind in ("User", "Group"):
             force_setattr(subject, "api_group", _RBAC_GROUP)
+
+
+def default_role(role: Role | ClusterRole) -> None:
+    null_if_empty(role, "rules")
 
 
 def default_token_request(request: TokenRequest) -> None:

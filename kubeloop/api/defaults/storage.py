@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.defaults.absence import null_if_empty
 from kubeloop.api.defaults.amounts import round_amounts
 from kubeloop.api.defaults.volumes import default_claim_spec, default_persistent_source
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
-from kubeloop.api.generated.storage_v1 import CSIDriver, StorageClass, VolumeAttachment
+from kubeloop.api.generated.storage_v1 import CSIDriver, CSINode, StorageClass, VolumeAttachment
 
 _CSI_DRIVER_DEFAULTS = {
     "attach_required": True,
@@ -52,6 +53,10 @@ def default_csi_driver(driver: CSIDriver) -> None:
             force_setattr(spec, field, value)
     if not spec.volume_lifecycle_modes:
         force_setattr(spec, "volume_lifecycle_modes", ("Persistent",))
+
+
+def default_csi_node(node: CSINode) -> None:
+    null_if_empty(node.spec, "drivers")
 
 
 def default_volume_attachment(attachment: VolumeAttachment) -> None:

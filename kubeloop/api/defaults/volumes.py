@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.defaults.absence import null_if_empty
 from kubeloop.api.defaults.amounts import round_requirements
 from kubeloop.api.defaults.containers import default_field_ref
 from kubeloop.api.defaults.images import pull_policy_of
@@ -85,6 +86,7 @@ def _default_downward_api(source: DownwardAPIVolumeSource) -> None:
 
 def _default_projected(source: ProjectedVolumeSource) -> None:
     _default_mode(source)
+    null_if_empty(source, "sources")
     for projection in source.sources or ():
         if projection.downward_api is not None:
             for item in projection.downward_api.items:

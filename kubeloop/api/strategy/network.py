@@ -19,11 +19,7 @@ def _refine_endpoint_slice(new: EndpointSlice, old: EndpointSlice | None) -> Non
     if old is not None and means_the_same(new.endpoints, old.endpoints):
         return
     before = old.endpoints or () if old is not None else ()
-    known = {
-        each.deprecated_topology[_HOSTNAME]
-        for each in before
-        if _HOSTNAME in each.deprecated_topology and each.node_name is None
-    }
+    known = {each.deprecated_topology[_HOSTNAME] for each in before if each.deprecated_topology.get(_HOSTNAME)}
     for endpoint in new.endpoints or ():
         if endpoint.deprecated_topology:
             hostname = endpoint.deprecated_topology.get(_HOSTNAME)

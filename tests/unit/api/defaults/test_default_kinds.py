@@ -105,6 +105,9 @@ CASES: list[tuple[str, Any, dict[str, Any]]] = [
         {"spec": {"parameters": {"kind": "K", "name": "n"}}},
         {"spec.parameters.scope": "Cluster"},
     ),
+    ("discovery.k8s.io/v1 EndpointSlice", {"endpoints": [], "ports": []}, {"endpoints": None, "ports": None}),
+    ("rbac.authorization.k8s.io/v1 ClusterRole", {"rules": []}, {"rules": None}),
+    ("storage.k8s.io/v1 CSINode", {"spec": {"drivers": []}}, {"spec.drivers": None}),
     ("discovery.k8s.io/v1 EndpointSlice", {"ports": [{}]}, {"ports.0.name": "", "ports.0.protocol": "TCP"}),
     (
         "rbac.authorization.k8s.io/v1 RoleBinding",

@@ -1,0 +1,295 @@
+"""What single resources do when they are created and updated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api import codec, kinds
+from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.strategy import strategy_of
+from kubeloop.api.strategy.equality import means_the_same
+from kubeloop.api.strategy.services import keep_allocated, link_cluster_ips
+
+RESOURCES = {resource.plural: resource for resource in kinds.RESOURCES}
+NOW, LATER = "2026-01-31T09:30:00Z", "2026-02-01T00:00:00Z"
+
+
+def decoded(plural: str, manifest: Any) -> Any:
+    obj = codec.from_plain(manifest, RESOURCES[plural].type)
+    apply_defaults(obj)
+    return obj
+
+
+def created(plural: str, manifest: Any, now: str = NOW) -> Any:
+    obj, strategy = decoded(plural, manifest), strategy_of(RESOURCES[plural])
+    strategy.prepare_create(obj)
+    if strategy.stamp is not None:
+        strategy.stamp(obj, None, now)
+    return obj
+
+
+def updated(plural: str, old: Any, manifest: Any, subresource: str = "", now: str = LATER) -> Any:
+    new, strategy = decoded(plural, manifest), strategy_of(RESOURCES[plural])
+    if subresource == "status":
+        strategy.prepare_status_update(new, old)
+    elif subresource:
+        strategy.other_updates[subresource](new, old)
+    else:
+        strategy.prepare_update(new, old)
+    if strategy.stamp is not None:
+        strategy.stamp(new, old, now)
+    return new
+
+
+def test_a_job_selects_its_own_pods() -> None:
+    job = created(
+        "jobs", {"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}
+    )
+    generated = {
+        "batch.kubernetes.io/controller-uid": "u",
+        "batch.kubernetes.io/job-name": "j",
+        "controller-uid": "u",
+        "job-name": "j",
+    }
+    assert job.spec.selector.match_labels == {"batch.kubernetes.io/controller-uid": "u"}
+    assert job.spec.template.metadata.labels == {"a": "b", **generated}
+    assert job.metadata.labels == {"a": "b", **generated}
+
+
+def test_a_job_with_labels_of_its_own_keeps_only_those() -> None:
+    job = created("jobs", {"metadata": {"name": "j", "uid": "u", "labels": {"x": "y"}}})
+    assert job.metadata.labels == {"x": "y"}
+
+
+def test_a_job_that_selects_by_hand_is_left_alone() -> None:
+    spec = {"manualSelector": True, "selector": {"matchLabels": {"a": "b"}}}
+    job = created("jobs", {"metadata": {"name": "j", "uid": "u"}, "spec": spec})
+    assert job.spec.selector.match_labels == {"a": "b"}
+    assert job.spec.template.metadata.labels == {}
+
+
+def test_annotations_of_a_deployment_count() -> None:
+    old = created("deployments", {"metadata": {"name": "d"}})
+    new = updated("deployments", old, {"metadata": {"name": "d", "annotations": {"a": "b"}}})
+    assert new.metadata.generation == 2
+
+
+def test_the_status_of_a_deployment_keeps_its_labels() -> None:
+    old = created("deployments", {"metadata": {"name": "d", "labels": {"a": "b"}}})
+    new = updated("deployments", old, {"metadata": {"name": "d"}, "status": {"replicas": 3}}, "status")
+    assert (new.metadata.labels, new.status.replicas) == ({"a": "b"}, 3)
+
+
+def test_a_daemon_set_counts_its_templates() -> None:
+    key = "deprecated.daemonset.template.generation"
+    old = created("daemonsets", {"metadata": {"name": "d"}})
+    same = updated("daemonsets", old, {"metadata": {"name": "d"}, "spec": {"minReadySeconds": 5}})
+    changed = updated("daemonsets", old, {"metadata": {"name": "d"}, "spec": {"template": {"spec": {"nodeName": "n"}}}})
+    assert [each.metadata.annotations[key] for each in (old, same, changed)] == ["1", "1", "2"]
+    assert [each.metadata.generation for each in (old, same, changed)] == [1, 2, 2]
+
+
+def test_a_namespace_is_active_and_finalized_by_kubernetes() -> None:
+    namespace = created("namespaces", {"metadata": {"name": "n"}, "spec": {"finalizers": ["mine"]}})
+    assert namespace.spec.finalizers == ("mine", "kubernetes")
+    assert namespace.status.phase == "Active"
+
+
+def test_only_the_finalize_subresource_changes_finalizers() -> None:
+    old = created("namespaces", {"metadata": {"name": "n"}})
+    manifest = {"metadata": {"name": "n"}, "spec": {"finalizers": []}, "status": {"phase": "Terminating"}}
+    assert updated("namespaces", old, manifest).spec.finalizers == ("kubernetes",)
+    finalized = updated("namespaces", old, manifest, "finalize")
+    assert (finalized.spec.finalizers, finalized.status.phase) == ((), "Active")
+
+
+def test_a_node_registers_with_its_status() -> None:
+    node = created("nodes", {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "1"}}})
+    assert node.status.allocatable == {"cpu": "1"}
+    assert updated("nodes", node, {"metadata": {"name": "n"}}).status is node.status
+
+
+def test_a_service_account_refers_to_secrets_by_name() -> None:
+    account = created("serviceaccounts", {"secrets": [{"name": "s", "namespace": "other", "uid": "1"}]})
+    assert codec.to_plain(account)["secrets"] == [{"name": "s"}]
+
+
+def test_a_lease_has_no_coordinated_election() -> None:
+    lease = created("leases", {"spec": {"strategy": "Oldest", "preferredHolder": "x", "holderIdentity": "y"}})
+    assert codec.to_plain(lease)["spec"] == {"holderIdentity": "y"}
+
+
+def test_a_volume_tells_since_when_it_is_in_its_phase() -> None:
+    old = created("persistentvolumes", {"status": {"phase": "Bound"}})
+    assert (old.status.phase, old.status.last_phase_transition_time) == ("Pending", NOW)
+    same = updated("persistentvolumes", old, {"status": {"phase": "Pending"}}, "status")
+    other = updated("persistentvolumes", old, {"status": {"phase": "Bound"}}, "status")
+    told = updated(
+        "persistentvolumes",
+        old,
+        {"status": {"phase": "Bound", "lastPhaseTransitionTime": "2020-01-01T00:00:00Z"}},
+        "status",
+    )
+    assert same.status.last_phase_transition_time == NOW
+    assert other.status.last_phase_transition_time == LATER
+    assert told.status.last_phase_transition_time == "2020-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("spec", "source", "ref"),
+    [
+        (
+            {"dataSource": {"kind": "PersistentVolumeClaim", "name": "a"}},
+            {"kind": "PersistentVolumeClaim", "name": "a", "apiGroup": None},
+            {"kind": "PersistentVolumeClaim", "name": "a", "apiGroup": None},
+        ),
+        ({"dataSource": {"kind": "Other", "name": "a", "apiGroup": "x.y"}}, None, None),
+        (
+            {"dataSourceRef": {"kind": "Other", "name": "a", "apiGroup": "x.y"}},
+            {"kind": "Other", "name": "a", "apiGroup": "x.y"},
+            {"kind": "Other", "name": "a", "apiGroup": "x.y"},
+        ),
+        ({"dataSourceRef": {"kind": "Other", "name": "a", "apiGroup": "x.y", "namespace": "n"}}, None, None),
+    ],
+)
+def test_both_data_sources_of_a_claim_agree(spec: Any, source: Any, ref: Any) -> None:
+    claim = codec.to_plain(created("persistentvolumeclaims", {"spec": spec}))["spec"]
+    assert (claim.get("dataSource"), claim.get("dataSourceRef")) == (source, ref)
+
+
+def service(**spec: Any) -> Any:
+    return {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}], **spec}}
+
+
+def test_a_service_that_becomes_an_external_name_gives_its_addresses_back() -> None:
+    addresses = {
+        "clusterIP": "10.0.0.1",
+        "clusterIPs": ["10.0.0.1"],
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+    }
+    old = created("services", service(**addresses))
+    spec = codec.to_plain(updated("services", old, service(type="ExternalName", externalName="x", **addresses)))["spec"]
+    assert not {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} & spec.keys()
+
+
+def test_a_service_that_leaves_node_ports_gives_them_back_unless_it_asks_for_others() -> None:
+    old = created("services", service(type="NodePort", ports=[{"port": 80, "nodePort": 30000}]))
+    same = updated("services", old, service(ports=[{"port": 80, "nodePort": 30000}]))
+    other = updated("services", old, service(ports=[{"port": 80, "nodePort": 30001}]))
+    assert (same.spec.ports[0].node_port, other.spec.ports[0].node_port) == (0, 30001)
+    assert same.spec.external_traffic_policy == ""
+
+
+def test_a_service_without_a_load_balancer_has_no_balancer_status() -> None:
+    old = created("services", service(type="LoadBalancer"))
+    old = updated("services", old, {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}, "status")
+    new = updated("services", old, service(allocateLoadBalancerNodePorts=True))
+    assert codec.to_plain(new)["status"] == {"loadBalancer": {}}
+    assert new.spec.allocate_load_balancer_node_ports is None
+    assert old.status.load_balancer.ingress
+
+
+def test_a_manifest_sent_again_keeps_what_was_allocated() -> None:
+    old = decoded(
+        "services",
+        service(
+            type="NodePort", clusterIP="10.0.0.1", clusterIPs=["10.0.0.1"], ports=[{"port": 80, "nodePort": 30000}]
+        ),
+    )
+    new = decoded("services", service(type="NodePort"))
+    link_cluster_ips(new, old)
+    keep_allocated(new, old)
+    assert (new.spec.cluster_ip, new.spec.cluster_ips, new.spec.ports[0].node_port) == (
+        "10.0.0.1",
+        ("10.0.0.1",),
+        30000,
+    )
+
+
+def test_a_single_address_makes_the_list() -> None:
+    new = decoded("services", service(clusterIP="None"))
+    link_cluster_ips(new, None)
+    assert new.spec.cluster_ips == ("None",)
+
+
+def test_endpoint_slices_count_their_labels_and_lose_topology() -> None:
+    manifest = {"addressType": "IPv4", "endpoints": [{"addresses": ["1.2.3.4"], "deprecatedTopology": {"a": "b"}}]}
+    old = created("endpointslices", manifest)
+    assert old.endpoints[0].deprecated_topology == {}
+    assert updated("endpointslices", old, codec.to_plain(old)).metadata.generation == 1
+    assert (
+        updated("endpointslices", old, {**codec.to_plain(old), "metadata": {"labels": {"a": "b"}}}).metadata.generation
+        == 2
+    )
+
+
+def test_who_asks_for_a_certificate_is_not_told_by_the_request() -> None:
+    csr = created("certificatesigningrequests", {"spec": {"username": "root", "groups": ["g"], "signerName": "a.b/c"}})
+    assert codec.to_plain(csr)["spec"] == {"request": "", "signerName": "a.b/c"}
+
+
+def test_approval_changes_conditions_and_nothing_else() -> None:
+    old = created("certificatesigningrequests", {"spec": {"signerName": "a.b/c"}})
+    manifest = {"spec": {}, "status": {"certificate": "AAAA", "conditions": [{"type": "Approved", "status": "True"}]}}
+    approved = updated("certificatesigningrequests", old, manifest, "approval")
+    assert approved.spec.signer_name == "a.b/c"
+    assert approved.status.certificate == b""
+    assert approved.status.conditions[0].last_update_time == LATER
+    issued = updated("certificatesigningrequests", approved, {"status": {**manifest["status"]}}, "status")
+    assert issued.status.certificate
+    assert issued.status.conditions == approved.status.conditions
+
+
+def test_a_definition_remembers_every_stored_version() -> None:
+    def versions(*names: str) -> Any:
+        return {"spec": {"versions": [{"name": name, "storage": name == names[-1]} for name in names]}}
+
+    old = created("customresourcedefinitions", versions("v1"))
+    new = updated("customresourcedefinitions", old, versions("v1", "v2"))
+    assert (old.status.stored_versions, new.status.stored_versions) == (("v1",), ("v1", "v2"))
+
+
+def test_a_local_api_service_is_available_at_once() -> None:
+    condition = codec.to_plain(created("apiservices", {}))["status"]["conditions"][0]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("Available", "True", "Local")
+    assert condition["lastTransitionTime"] == NOW
+
+
+def test_a_device_taint_counts_from_when_its_effect_changed() -> None:
+    old = created("devicetaintrules", {"spec": {"taint": {"key": "k", "effect": "NoSchedule"}}})
+    assert old.spec.taint.time_added == NOW
+    manifest = codec.to_plain(old)
+    manifest["spec"]["taint"]["effect"] = "NoExecute"
+    new = updated("devicetaintrules", old, manifest)
+    assert (new.spec.taint.time_added, new.metadata.generation) == (LATER, 2)
+
+
+def test_status_of_a_device_goes_with_its_allocation() -> None:
+    device = {"driver": "d", "pool": "p", "device": "x"}
+    result = {**device, "request": "r"}
+    old = decoded("resourceclaims", {"status": {"allocation": {"devices": {"results": [result]}}, "devices": [device]}})
+    new = updated("resourceclaims", old, {"status": {"devices": [device]}}, "status")
+    assert new.status.devices == ()
+
+
+def test_the_status_of_a_flow_schema_keeps_all_metadata() -> None:
+    old = created("flowschemas", {"metadata": {"name": "f", "labels": {"a": "b"}}})
+    new = updated("flowschemas", old, {"metadata": {"name": "f", "annotations": {"x": "y"}}}, "status")
+    assert (new.metadata.labels, new.metadata.annotations) == ({"a": "b"}, {})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({"limits": {"cpu": "1Ki"}}, {"limits": {"cpu": "1024"}}, True),
+        ({"limits": {"cpu": "1"}}, {"limits": {"cpu": "2"}}, False),
+        ({"limits": {}}, {}, True),
+        ({"limits": {"cpu": "1"}}, {"requests": {"cpu": "1"}}, False),
+    ],
+)
+def test_amounts_mean_the_same_however_they_are_spelled(one: Any, other: Any, same: bool) -> None:
+    first, second = (decoded("persistentvolumeclaims", {"spec": {"resources": each}}) for each in (one, other))
+    assert means_the_same(first.spec, second.spec) is same

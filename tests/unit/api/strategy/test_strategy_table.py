@@ -1,0 +1,187 @@
+"""What holds for the strategies of all resources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api import codec, kinds
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.strategy import STRATEGIES, strategy_of
+
+STORED = {f"{resource.group_version} {resource.plural}": resource for resource in kinds.RESOURCES if resource.is_stored}
+WITH_STATUS = {name: resource for name, resource in STORED.items() if "status" in resource.by_name}
+
+
+def plural_set(**facts: object) -> set[str]:
+    """The resources whose strategy has these attributes."""
+    return {
+        resource.plural
+        for resource in STORED.values()
+        if all(getattr(strategy_of(resource), name) == value for name, value in facts.items())
+    }
+
+
+def fresh(resource: kinds.Resource, manifest: Any = None) -> Any:
+    obj = codec.from_plain(manifest or {"metadata": {"name": "x"}}, resource.type)
+    apply_defaults(obj)
+    return obj
+
+
+def test_every_line_of_the_table_is_a_stored_resource() -> None:
+    assert set(STRATEGIES) <= {resource.qualified for resource in STORED.values()}
+
+
+def test_resources_that_a_put_may_create() -> None:
+    assert plural_set(allow_create_on_update=True) == {
+        "clusterrolebindings",
+        "clusterroles",
+        "endpoints",
+        "events",
+        "leases",
+        "limitranges",
+        "rolebindings",
+        "roles",
+        "runtimeclasses",
+        "services",
+    }
+
+
+def test_resources_that_insist_on_a_resource_version() -> None:
+    assert plural_set(allow_unconditional_update=False) == {
+        "apiservices",
+        "clustertrustbundles",
+        "csidrivers",
+        "csinodes",
+        "csistoragecapacities",
+        "customresourcedefinitions",
+        "leases",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "mutatingwebhookconfigurations",
+        "podcertificaterequests",
+        "poddisruptionbudgets",
+        "runtimeclasses",
+        "storageversionmigrations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "validatingwebhookconfigurations",
+        "volumeattachments",
+    }
+
+
+def test_resources_that_leave_their_dependents_by_default() -> None:
+    assert plural_set(garbage_collection="Orphan") == {"jobs", "replicationcontrollers"}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_creating_and_updating_a_minimal_object_is_harmless(name: str) -> None:
+    resource = STORED[name]
+    strategy = strategy_of(resource)
+    old, new = fresh(resource), fresh(resource)
+    strategy.prepare_create(old)
+    strategy.prepare_create(new)
+    before = codec.encode(old)
+    strategy.prepare_update(new, old)
+    assert codec.encode(old) == before
+    assert new.metadata.generation == old.metadata.generation
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_the_generation_is_not_the_clients_to_change(name: str) -> None:
+    resource = STORED[name]
+    old, new = fresh(resource), fresh(resource)
+    strategy_of(resource).prepare_create(old)
+    strategy_of(resource).prepare_create(new)
+    force_setattr(new.metadata, "generation", 77)
+    strategy_of(resource).prepare_update(new, old)
+    assert new.metadata.generation == old.metadata.generation
+
+
+@pytest.mark.parametrize("name", WITH_STATUS)
+def test_a_status_update_keeps_the_spec_and_the_generation(name: str) -> None:
+    resource = WITH_STATUS[name]
+    old, new = fresh(resource), fresh(resource)
+    strategy_of(resource).prepare_create(old)
+    force_setattr(new.metadata, "generation", 77)
+    strategy_of(resource).prepare_status_update(new, old)
+    assert new.spec is old.spec
+    assert new.metadata.generation == old.metadata.generation
+
+
+@pytest.mark.parametrize("name", WITH_STATUS)
+def test_an_update_keeps_the_status(name: str) -> None:
+    resource = WITH_STATUS[name]
+    old, new = fresh(resource), fresh(resource)
+    strategy_of(resource).prepare_create(old)
+    strategy_of(resource).prepare_update(new, old)
+    assert new.status == old.status
+
+
+@pytest.mark.parametrize("name", WITH_STATUS)
+def test_reset_fields_say_what_the_functions_do(name: str) -> None:
+    resets = strategy_of(WITH_STATUS[name]).reset_fields
+    assert ("status",) in resets[""]
+    assert ("spec",) in resets["status"]
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_stamping_a_minimal_object_is_harmless(name: str) -> None:
+    resource = STORED[name]
+    strategy = strategy_of(resource)
+    old = fresh(resource)
+    strategy.prepare_create(old)
+    if strategy.stamp is not None:
+        strategy.stamp(old, None, "2026-01-01T00:00:00Z")
+    new = codec.from_plain(codec.to_plain(old), resource.type)
+    strategy.prepare_update(new, old)
+    if strategy.stamp is not None:
+        strategy.stamp(new, old, "2026-01-02T00:00:00Z")
+    assert codec.to_plain(new) == codec.to_plain(old)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("v1 replicationcontrollers", {"replicas": 3}),
+        ("apps/v1 replicasets", {"replicas": 3}),
+        ("apps/v1 statefulsets", {"replicas": 3}),
+        ("apps/v1 daemonsets", {"minReadySeconds": 3}),
+        ("apps/v1 deployments", {"replicas": 3}),
+        ("batch/v1 cronjobs", {"suspend": True}),
+        ("batch/v1 jobs", {"suspend": True}),
+        ("autoscaling/v2 horizontalpodautoscalers", {"maxReplicas": 3}),
+        ("networking.k8s.io/v1 ingresses", {"ingressClassName": "x"}),
+        ("networking.k8s.io/v1 networkpolicies", {"policyTypes": ["Egress"]}),
+        ("policy/v1 poddisruptionbudgets", {"minAvailable": 3}),
+        ("flowcontrol.apiserver.k8s.io/v1 flowschemas", {"matchingPrecedence": 3}),
+        ("resource.k8s.io/v1 resourceslices", {"driver": "d"}),
+        ("apiextensions.k8s.io/v1 customresourcedefinitions", {"scope": "Cluster"}),
+    ],
+)
+def test_a_changed_spec_is_a_new_generation(name: str, change: dict[str, Any]) -> None:
+    resource = STORED[name]
+    old = fresh(resource)
+    strategy_of(resource).prepare_create(old)
+    manifest = codec.to_plain(old)
+    manifest["spec"].update(change)
+    new = codec.from_plain(manifest, resource.type)
+    strategy_of(resource).prepare_update(new, old)
+    assert (old.metadata.generation, new.metadata.generation) == (1, 2)
+
+
+def test_kinds_without_generations_have_none() -> None:
+    for name in ("v1 configmaps", "v1 secrets", "v1 services", "v1 nodes", "v1 namespaces", "v1 persistentvolumes"):
+        obj = fresh(STORED[name])
+        strategy_of(STORED[name]).prepare_create(obj)
+        assert obj.metadata.generation == 0
+
+
+def test_a_csi_driver_counts_only_its_changes() -> None:
+    resource = STORED["storage.k8s.io/v1 csidrivers"]
+    old, new = fresh(resource), fresh(resource, {"spec": {"podInfoOnMount": True}})
+    strategy_of(resource).prepare_create(old)
+    strategy_of(resource).prepare_update(new, old)
+    assert (old.metadata.generation, new.metadata.generation) == (0, 1)
