@@ -6,6 +6,7 @@ from typing import Any
 
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.apps_v1 import DaemonSet
+from kubeloop.api.generated.core_v1 import ReplicationController
 from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
 from kubeloop.api.strategy.equality import means_the_same
 from kubeloop.api.strategy.pod_gates import drop_disabled_template_fields
@@ -15,6 +16,12 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 def refine_template(new: Any, old: Any) -> None:
     drop_disabled_template_fields(new.spec.template, None if old is None else old.spec.template)
+
+
+def _refine_controller_status(new: ReplicationController, old: ReplicationController) -> None:
+    """A controller without labels shows those of its pods, also when a status update leaves them out."""
+    if not new.metadata.labels and old.spec.template is not None:
+        force_setattr(new.metadata, "labels", old.spec.template.metadata.labels)
 
 
 def _refine_pod_template(new: Any, old: Any) -> None:
@@ -64,6 +71,7 @@ REPLICATION_CONTROLLER = Strategy(
     reset_fields=RESETS_SPEC,
     garbage_collection="Orphan",
     refine=refine_template,
+    refine_status=_refine_controller_status,
 )
 DAEMON_SET = Strategy(
     has_status=True,

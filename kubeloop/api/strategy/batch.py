@@ -24,6 +24,12 @@ def _refine_job(new: Job, old: Job | None) -> None:
         _select_own_pods(new)
 
 
+def _refine_job_status(new: Job, old: Job) -> None:
+    """A job without labels shows those of its pods, also when a status update leaves them out."""
+    if not new.metadata.labels:
+        force_setattr(new.metadata, "labels", old.spec.template.metadata.labels)
+
+
 def _refine_cron_job(new: CronJob, old: CronJob | None) -> None:
     _drop_disabled(new.spec.job_template.spec, None if old is None else old.spec.job_template.spec)
 
@@ -62,5 +68,6 @@ JOB = Strategy(
     reset_fields=RESETS_SPEC,
     garbage_collection="Orphan",
     refine=_refine_job,
+    refine_status=_refine_job_status,
 )
 CRON_JOB = Strategy(has_status=True, generation_of=("spec",), reset_fields=RESETS_SPEC, refine=_refine_cron_job)

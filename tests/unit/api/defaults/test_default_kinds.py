@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -253,7 +254,7 @@ def test_a_minimal_object_of_every_kind_is_defaulted_once(kind: str) -> None:
 def test_every_defaulter_is_for_a_generated_kind() -> None:
     for name in DEFAULTERS:
         module, _, kind = name.partition(".")
-        assert getattr(kinds.import_module(f"kubeloop.api.generated.{module}"), kind)
+        assert getattr(import_module(f"kubeloop.api.generated.{module}"), kind)
 
 
 JSON_OBJECTS = st.deferred(

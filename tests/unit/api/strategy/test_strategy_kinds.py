@@ -58,6 +58,13 @@ def test_a_job_selects_its_own_pods() -> None:
     assert job.metadata.labels == {"a": "b", **generated}
 
 
+@pytest.mark.parametrize("plural", ["jobs", "replicationcontrollers"])
+def test_a_status_update_does_not_lose_labels_taken_from_the_template(plural: str) -> None:
+    old = created(plural, {"metadata": {"name": "x"}, "spec": {"template": {"metadata": {"labels": {"a": "b"}}}}})
+    new = updated(plural, old, {"metadata": {"name": "x"}}, "status")
+    assert new.metadata.labels == old.spec.template.metadata.labels != {}
+
+
 def test_a_job_with_labels_of_its_own_keeps_only_those() -> None:
     job = created("jobs", {"metadata": {"name": "j", "uid": "u", "labels": {"x": "y"}}})
     assert job.metadata.labels == {"x": "y"}
