@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Periodic:
-    """Calls back every so many seconds until it is cancelled; a chore that fails is told to the loop, and comes again."""
+    """Calls back every so many seconds until cancelled; a failure is told to the loop, and the next turn comes."""
 
     def __init__(self, seconds: float, chore: Callable[[], None]) -> None:
         self._seconds = seconds

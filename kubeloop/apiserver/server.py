@@ -41,7 +41,7 @@ class ServerConfig:
     advertise_address: str = ""
     certificate: Path | None = None
     key: Path | None = None
-    client_ca: Path | None = None
+    client_authorities: tuple[Path, ...] = ()
     token_file: Path | None = None
     anonymous: bool = True
     writes_in_flight: int = 200
@@ -138,7 +138,7 @@ async def start_server(config: ServerConfig, clock: Clock) -> RunningServer:
 
 
 def tls_context(config: ServerConfig) -> ssl.SSLContext | None:
-    """TLS 1.2 or newer; a client certificate is optional, but one that is shown must be signed by the client CA."""
+    """TLS 1.2 or newer; a client may show a certificate, and then it must be signed by one of the authorities."""
     if config.certificate is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -146,12 +146,12 @@ def tls_context(config: ServerConfig) -> ssl.SSLContext | None:
     context.set_alpn_protocols(["http/1.1"])
     try:
         context.load_cert_chain(config.certificate, config.key)
-        if config.client_ca is not None:
-            context.load_verify_locations(config.client_ca)
+        for authority in config.client_authorities:
+            context.load_verify_locations(authority)
             context.verify_mode = ssl.CERT_OPTIONAL
     except ssl.SSLError as error:
-        files = f"{config.certificate}, {config.key} or {config.client_ca}"
-        raise CannotStart(f"{files} cannot be used for TLS: {error.reason or error}") from None
+        files = ", ".join(map(str, (config.certificate, config.key, *config.client_authorities)))
+        raise CannotStart(f"TLS cannot be set up from {files}: {error.reason or error}") from None
     return context
 
 

@@ -26,8 +26,12 @@ _RENEW_BEFORE = timedelta(days=90)
 _CLOCK_SKEW = timedelta(minutes=5)
 
 
-class UnusableKey(ValueError):
-    """A file in the folder is not what its name says; the message is one sentence for a person."""
+class NotUsable(ValueError):
+    """A file does not hold what its name says."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(why)
+        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +76,10 @@ def _key_of(found: Mapping[str, bytes], name: str) -> Key:
         return ec.generate_private_key(ec.SECP256R1())
     try:
         key = serialization.load_pem_private_key(found[name], password=None)
-    except (ValueError, TypeError) as error:
-        raise UnusableKey(f"{name} holds no usable private key: {error}") from None
+    except (ValueError, TypeError):
+        raise NotUsable(name, "holds no usable private key") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
-        raise UnusableKey(f"{name} holds a key that is neither elliptic-curve nor RSA")
+        raise NotUsable(name, "holds a key that is neither elliptic-curve nor RSA")
     return key
 
 
@@ -84,8 +88,8 @@ def _certificate_of(found: Mapping[str, bytes], name: str) -> x509.Certificate |
         return None
     try:
         return x509.load_pem_x509_certificate(found[name])
-    except ValueError as error:
-        raise UnusableKey(f"{name} holds no usable certificate: {error}") from None
+    except ValueError:
+        raise NotUsable(name, "holds no usable certificate") from None
 
 
 def _expires_soon(certificate: x509.Certificate, now: datetime) -> bool:

@@ -19,6 +19,10 @@ from kubeloop.cli.files import write_private, write_public
 _STAMP = "checked.json"
 
 
+class UnusableKey(ValueError):
+    """A file in the folder is not what its name says; the message is one sentence for a person."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pki:
     """Where each file of a folder is; the names are kubeadm's."""
@@ -59,10 +63,13 @@ def ensure_pki(folder: Path, names: Iterable[str], now: datetime) -> Pki:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if _still_good(pki, wanted, now):
         return pki
-    from kubeloop.cli.issuing import Issued, issue_missing
+    from kubeloop.cli.issuing import NotUsable, issue_missing
 
     found = {path.name: path.read_bytes() for path in pki.files if path.exists()}
-    issued: Issued = issue_missing(found, wanted, now)
+    try:
+        issued = issue_missing(found, wanted, now)
+    except NotUsable as error:
+        raise UnusableKey(f"{folder / error.name}: {error}") from None
     for path in pki.files:
         content = issued.files[path.name]
         if content != found.get(path.name):
@@ -74,7 +81,13 @@ def ensure_pki(folder: Path, names: Iterable[str], now: datetime) -> Pki:
 
 def serving_names(addresses: Iterable[str], service_range: str, hostname: str) -> list[str]:
     """Every name and address by which clients may call the server."""
-    names = ["localhost", hostname, "127.0.0.1", "::1", str(first_service_address(service_range))]
+    names = [
+        "localhost",
+        hostname if hostname.isascii() else "",
+        "127.0.0.1",
+        "::1",
+        str(first_service_address(service_range)),
+    ]
     names += ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
     names += [one for one in addresses if not _is_any_address(one)]
     return sorted({name for name in names if name})

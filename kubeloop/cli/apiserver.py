@@ -1,0 +1,78 @@
+"""`kubeloop apiserver`: the API server alone."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import socket
+from pathlib import Path
+
+from kubeloop import __version__
+from kubeloop.apiserver.http import Limits
+from kubeloop.apiserver.server import CannotStart, RunningServer, ServerConfig, start_server
+from kubeloop.cli.foreground import run_in_foreground
+from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
+from kubeloop.cli.pki import Pki, ensure_pki, serving_names
+from kubeloop.clock import Clock, SystemClock
+
+_DETAILED, _DEBUG = 2, 4  # upstream's levels of --v
+
+
+def run_apiserver(options: argparse.Namespace) -> int:
+    if options.v >= _DETAILED:
+        logging.getLogger("kubeloop").setLevel(logging.DEBUG if options.v >= _DEBUG else logging.INFO)
+    return run_in_foreground(lambda: _start(options, SystemClock()))
+
+
+async def _start(options: argparse.Namespace, clock: Clock) -> RunningServer:
+    if bool(options.tls_cert_file) != bool(options.tls_private_key_file):
+        raise CannotStart("--tls-cert-file and --tls-private-key-file need each other")
+    pki = _own_keys(options, clock)
+    backend, _, path = options.store.partition(":")
+    if backend == "sqlite" and path:
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    server = await start_server(config_of(options, pki), clock)
+    url = server_url(options.bind_address, server.port)
+    hint = ""
+    if options.kubeconfig and pki:
+        try:
+            write_kubeconfig(options.kubeconfig, admin_kubeconfig(pki, options.tls_cert_file or pki.ca, url))
+        except BaseException:
+            await server.close()
+            raise
+        hint = f": export KUBECONFIG={options.kubeconfig.absolute()}"
+    print(f"kubeloop apiserver {__version__} is ready at {url}{hint}", flush=True)
+    return server
+
+
+def _own_keys(options: argparse.Namespace, clock: Clock) -> Pki | None:
+    """Our own authority, where the flags leave something for it to sign."""
+    if options.tls_cert_file and not options.kubeconfig:
+        return None
+    addresses = (options.bind_address, options.advertise_address)
+    names = serving_names(addresses, options.service_cluster_ip_range, socket.gethostname())
+    return ensure_pki(options.cert_dir, names, clock.now())
+
+
+def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
+    """The flags as the server's configuration."""
+    authorities = [options.client_ca_file] if options.client_ca_file else []
+    if pki and (options.kubeconfig or not authorities):
+        authorities.append(pki.ca)
+    return ServerConfig(
+        store=options.store,
+        host=options.bind_address,
+        port=options.secure_port,
+        advertise_address=options.advertise_address,
+        certificate=options.tls_cert_file or (pki.serving_certificate if pki else None),
+        key=options.tls_private_key_file or (pki.serving_key if pki else None),
+        client_authorities=tuple(authorities),
+        token_file=options.token_auth_file,
+        anonymous=options.anonymous_auth,
+        writes_in_flight=options.max_mutating_requests_inflight,
+        compaction_interval=options.etcd_compaction_interval,
+        event_ttl=options.event_ttl,
+        shutdown_delay=options.shutdown_delay_duration,
+        service_range=options.service_cluster_ip_range,
+        limits=Limits(body_timeout=options.request_timeout),
+    )

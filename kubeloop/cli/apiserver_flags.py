@@ -1,0 +1,94 @@
+"""The flags of `kubeloop apiserver`: kube-apiserver's names and defaults where it has the flag.
+
+A flag of kube-apiserver that we do not follow is refused, never ignored.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kubeloop import KUBERNETES_VERSION, __version__
+from kubeloop.cli.flag_types import address, address_range, boolean, count, duration, port, seats
+from kubeloop.cli.up_flags import default_data_dir
+from kubeloop.cli.upstream_flags import ONLY_VALUE, UNSUPPORTED
+
+_ABOUT = "Run the API server alone, with kube-apiserver's flags where they exist."
+
+
+def add_command(commands: Any) -> None:
+    """Add `apiserver` to the parser's commands."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "apiserver", help="run the API server alone", description=_ABOUT, allow_abbrev=False
+    )
+    _add_own_flags(parser)
+    _add_serving_flags(parser)
+    _add_request_flags(parser)
+    for name in (*ONLY_VALUE, *UNSUPPORTED):
+        parser.add_argument(f"--{name}", nargs="?", action=_NotFollowed, help=argparse.SUPPRESS)
+    version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"
+    parser.add_argument("--version", action="version", version=version, help="print the version")
+
+
+def _add_own_flags(parser: argparse.ArgumentParser) -> None:
+    folder = default_data_dir()
+    store = f"sqlite:{folder / 'store.db'}"
+    parser.add_argument("--store", default=store, help=f"memory, or sqlite:PATH (default: {store})")
+    parser.add_argument("--kubeconfig", type=Path, help="where to write an administrator's access data")
+    parser.add_argument(
+        "--cert-dir", type=Path, default=folder / "pki", help=f"keys and certificates (default: {folder / 'pki'})"
+    )
+    parser.add_argument("--v", type=count, default=0, metavar="LEVEL", help="how much to log: 0, 2 or 4")
+
+
+def _add_serving_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--secure-port", type=port, default=6443, help="port; 0 for a free one (default: 6443)")
+    parser.add_argument("--bind-address", type=address, default="0.0.0.0", help="address (default: 0.0.0.0)")
+    parser.add_argument("--advertise-address", type=address, default="", help="the address that clients are told")
+    parser.add_argument("--tls-cert-file", type=Path, help="serving certificate (default: one of our own CA)")
+    parser.add_argument("--tls-private-key-file", type=Path, help="its key")
+    parser.add_argument("--client-ca-file", type=Path, help="who may sign client certificates (default: our own CA)")
+    parser.add_argument("--token-auth-file", type=Path, help="bearer tokens: token,user,uid[,groups]")
+    _add_switch(parser, "--anonymous-auth", True, "let requests without credentials in as system:anonymous")
+    parser.add_argument(
+        "--service-cluster-ip-range", type=address_range, default="10.0.0.0/24", help="service addresses"
+    )
+    parser.add_argument(
+        "--shutdown-delay-duration", type=duration, default=0.0, help="stay up, but not ready, for so long"
+    )
+
+
+def _add_request_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--max-requests-inflight", type=seats, default=400, help="reads at a time (we need but one)")
+    parser.add_argument("--max-mutating-requests-inflight", type=seats, default=200, help="writes at a time")
+    parser.add_argument("--request-timeout", type=duration, default=60.0, help="for a request to arrive (default: 1m)")
+    parser.add_argument("--event-ttl", type=duration, default=3600.0, help="how long events are kept (default: 1h)")
+    parser.add_argument(
+        "--etcd-compaction-interval",
+        type=duration,
+        default=300.0,
+        help="how often history is cut; 0: never (default: 5m)",
+    )
+
+
+def _add_switch(parser: argparse.ArgumentParser, name: str, default: bool, about: str) -> None:
+    parser.add_argument(name, type=boolean, nargs="?", const=True, default=default, metavar="BOOL", help=about)
+
+
+class _NotFollowed(argparse.Action):
+    """Accepts the value that describes what we do, and refuses every other."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        only = ONLY_VALUE.get((option_string or "").removeprefix("--"))
+        if only is None:
+            parser.error(f"{option_string} is a flag of kube-apiserver that kubeloop does not support yet")
+        if (values if values is not None else "true") != only:
+            parser.error(f"{option_string} can only be {only} in kubeloop, not {values}")

@@ -1,0 +1,71 @@
+"""How flags' values are read: upstream's durations and booleans, ports and addresses."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def duration(text: str) -> float:
+    """Seconds, from `5m0s` and the like."""
+    from kubeloop.api.duration import SECOND, DurationError, parse_duration
+
+    try:
+        nanoseconds = parse_duration(text)
+    except DurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if nanoseconds < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is negative")
+    return nanoseconds / SECOND
+
+
+def boolean(text: str) -> bool:
+    """The spellings that Go's flags accept."""
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+
+
+def port(text: str) -> int:
+    """A TCP port; 0 stands for any free one."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port between 0 and 65535")
+    return int(text)
+
+
+def address(text: str) -> str:
+    """An IP address."""
+    import ipaddress
+
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def address_range(text: str) -> str:
+    """One or two CIDR ranges with a comma between them."""
+    import ipaddress
+
+    try:
+        ranges = [ipaddress.ip_network(part.strip()) for part in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if any(one.num_addresses < 4 for one in ranges):
+        raise argparse.ArgumentTypeError(f"{text!r} is too small for services")
+    return text
+
+
+def count(text: str) -> int:
+    """A whole number of at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    return int(text)
+
+
+def seats(text: str) -> int:
+    """A whole number of at least 1."""
+    if not count(text):
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return int(text)

@@ -1,0 +1,45 @@
+"""The command line: finds the command, and hands its options to the module that runs it.
+
+Modules that run something are imported when it runs, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from kubeloop import KUBERNETES_VERSION, __version__
+from kubeloop.cli import apiserver_flags, up_flags
+
+_ABOUT = (
+    f"Kubernetes' control plane in Python: kubeloop {__version__}, with the API of Kubernetes {KUBERNETES_VERSION}."
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the result is the exit code."""
+    options = _parser().parse_args(arguments)
+    if options.command == "up":
+        from kubeloop.cli.up import run_up
+
+        return run_up(options)
+    if options.command == "apiserver":
+        from kubeloop.cli.apiserver import run_apiserver
+
+        return run_apiserver(options)
+    print(f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("kubeloop", description=_ABOUT, allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    up_flags.add_command(commands)
+    apiserver_flags.add_command(commands)
+    commands.add_parser("version", help="print the version", description="Print the version.")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

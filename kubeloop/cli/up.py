@@ -1,0 +1,83 @@
+"""`kubeloop up`: the whole control plane in one process, in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kubeloop import __version__
+from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
+from kubeloop.cli.foreground import run_in_foreground
+from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
+from kubeloop.cli.pki import Pki, ensure_pki, serving_names
+from kubeloop.cli.up_flags import default_data_dir
+from kubeloop.clock import SystemClock
+from kubeloop.store.filelock import FileLock
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the flags ask for, with every default filled in."""
+
+    folder: Path
+    store: str
+    host: str
+    port: int
+    kubeconfig: Path
+
+
+def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
+    """The plan for a data folder."""
+    backend = options.store or ("memory" if options.ephemeral else "sqlite")
+    store = f"sqlite:{folder / 'store.db'}" if backend == "sqlite" else "memory"
+    return Plan(folder, store, options.bind_address, options.port, options.kubeconfig or folder / "admin.conf")
+
+
+def run_up(options: argparse.Namespace) -> int:
+    if options.nodes:
+        print(f"kubeloop: --nodes {options.nodes} has no effect: this version runs no nodes yet", file=sys.stderr)
+    with ExitStack() as cleanup:
+
+        async def start() -> RunningServer:
+            folder = _data_folder(options, cleanup)
+            return await _start(plan_of(options, folder))
+
+        return run_in_foreground(start)
+
+
+def _data_folder(options: argparse.Namespace, cleanup: ExitStack) -> Path:
+    """The folder, made if need be, and ours alone until the end."""
+    if options.ephemeral:
+        return Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="kubeloop-")))
+    folder = (options.data_dir or default_data_dir()).absolute()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = FileLock(str(folder / "lock"))
+    lock.acquire(str(folder))
+    cleanup.callback(lock.release)
+    return folder
+
+
+async def _start(plan: Plan) -> RunningServer:
+    clock = SystemClock()
+    config = ServerConfig(store=plan.store, host=plan.host, port=plan.port)
+    names = serving_names([plan.host], config.service_range, socket.gethostname())
+    pki = ensure_pki(plan.folder / "pki", names, clock.now())
+    server = await start_server(_with_keys(config, pki), clock)
+    url = server_url(plan.host, server.port)
+    try:
+        write_kubeconfig(plan.kubeconfig, admin_kubeconfig(pki, pki.ca, url))
+    except BaseException:
+        await server.close()
+        raise
+    kubeconfig = plan.kubeconfig.absolute()
+    print(f"kubeloop {__version__} is ready at {url}: export KUBECONFIG={kubeconfig}", flush=True)
+    return server
+
+
+def _with_keys(config: ServerConfig, pki: Pki) -> ServerConfig:
+    return replace(config, certificate=pki.serving_certificate, key=pki.serving_key, client_authorities=(pki.ca,))

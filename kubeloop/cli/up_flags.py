@@ -1,0 +1,40 @@
+"""The flags of `kubeloop up`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from kubeloop.cli.flag_types import address, count, port
+
+_ABOUT = """Run the control plane in the foreground, and stop it cleanly on Ctrl-C.
+All its state is in the data folder: started again, it is all there."""
+
+
+def default_data_dir() -> Path:
+    """Where programs keep state by the XDG convention: the same from whichever folder one starts."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state") / "kubeloop"
+
+
+def add_command(commands: Any) -> None:
+    """Add `up` to the parser's commands."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "up", help="run the whole control plane", description=_ABOUT, allow_abbrev=False
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help=f"state, keys and kubeconfig (default: {default_data_dir()})"
+    )
+    where.add_argument("--ephemeral", action="store_true", help="keep everything in memory, and nothing after the end")
+    parser.add_argument("--port", type=port, default=6443, help="port to listen on; 0 for a free one (default: 6443)")
+    parser.add_argument("--bind-address", type=address, default="127.0.0.1", help="address (default: 127.0.0.1)")
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="where to write access data (default: DIR/admin.conf)"
+    )
+    parser.add_argument("--nodes", type=count, default=0, metavar="N", help="simulated nodes (none in this version)")
+    parser.add_argument(
+        "--store", choices=("sqlite", "memory"), help="where state lives (default: sqlite, or memory if ephemeral)"
+    )
