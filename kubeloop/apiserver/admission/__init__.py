@@ -1,6 +1,6 @@
 """Admission: what may still change or refuse a write after it was decoded and before it is stored.
 
-decoded, defaulted ──▶ admit (plugins in order, may change) ──▶ strategy, validation ──▶ check (may only refuse) ──▶ store
+decoded, defaulted ─▶ admit (plugins in order, may change) ─▶ strategy, validation ─▶ check (may only refuse) ─▶ store
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
 from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.context import User
+from kubeloop.clock import Clock
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
@@ -64,9 +66,7 @@ class Plugin:
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         """Whether such writes concern this plugin; asked once for each combination, so not about an object."""
         return (
-            operation in self.operations
-            and subresource in self.subresources
-            and resource.qualified in self.resources
+            operation in self.operations and subresource in self.subresources and resource.qualified in self.resources
         )
 
     def admit(self, attempt: Attempt) -> None:
@@ -81,10 +81,13 @@ _Steps = tuple[tuple[_Step, ...], tuple[_Step, ...]]
 
 
 class Chain:
-    """All plugins, in order. Which of them have a say is worked out once for each kind of write."""
+    """All plugins, in order, given or made when the first write comes.
 
-    def __init__(self, plugins: Sequence[Plugin] = ()) -> None:
-        self._plugins = tuple(plugins)
+    Which of them have a say is worked out once for each kind of write.
+    """
+
+    def __init__(self, plugins: Sequence[Plugin] | Callable[[], Sequence[Plugin]] = ()) -> None:
+        self._given = plugins
         self._steps: dict[tuple[str, str, str, str], _Steps] = {}
 
     def admit(self, attempt: Attempt) -> None:
@@ -103,9 +106,25 @@ class Chain:
             steps = self._steps[key] = self._select(attempt.operation, resource, attempt.subresource)
         return steps
 
+    @cached_property
+    def plugins(self) -> tuple[Plugin, ...]:
+        return tuple(self._given() if callable(self._given) else self._given)
+
     def _select(self, operation: Operation, resource: Resource, subresource: str) -> _Steps:
-        concerned = [plugin for plugin in self._plugins if plugin.handles(operation, resource, subresource)]
+        concerned = [plugin for plugin in self.plugins if plugin.handles(operation, resource, subresource)]
         return (
             tuple(plugin.admit for plugin in concerned if type(plugin).admit is not Plugin.admit),
             tuple(plugin.check for plugin in concerned if type(plugin).check is not Plugin.check),
         )
+
+
+def default_chain(lookup: Lookup, clock: Clock) -> Chain:
+    """What every write goes through unless somebody configures it otherwise."""
+
+    def load() -> Sequence[Plugin]:
+        # A server that is only read needs none of the types that the plugins are made of.
+        from kubeloop.apiserver.admission.built_in import built_in_plugins
+
+        return built_in_plugins(lookup, clock)
+
+    return Chain(load)

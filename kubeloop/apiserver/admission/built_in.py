@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeloop.apiserver.admission import Chain, Lookup
+from kubeloop.apiserver.admission import Lookup, Plugin
 from kubeloop.apiserver.admission.certificate_subject_restriction import CertificateSubjectRestriction
 from kubeloop.apiserver.admission.default_ingress_class import DefaultIngressClass
 from kubeloop.apiserver.admission.default_storage_class import DefaultStorageClass
@@ -18,21 +18,18 @@ from kubeloop.apiserver.admission.taint_nodes_by_condition import TaintNodesByCo
 from kubeloop.clock import Clock
 
 
-def default_chain(lookup: Lookup, clock: Clock) -> Chain:
-    """What every write goes through unless somebody configures it otherwise."""
-    return Chain(
-        (
-            NamespaceLifecycle(lookup),
-            ServiceAccountPlugin(lookup, clock),
-            TaintNodesByCondition(),
-            Priority(lookup),
-            DefaultTolerationSeconds(),
-            DefaultStorageClass(lookup),
-            StorageObjectInUseProtection(),
-            PersistentVolumeClaimResize(lookup),
-            RuntimeClassPlugin(lookup),
-            CertificateSubjectRestriction(),
-            DefaultIngressClass(lookup),
-            PodTopologyLabels(lookup),
-        )
+def built_in_plugins(lookup: Lookup, clock: Clock) -> tuple[Plugin, ...]:
+    return (
+        NamespaceLifecycle(lookup),
+        ServiceAccountPlugin(lookup, clock),
+        TaintNodesByCondition(),
+        Priority(lookup),
+        DefaultTolerationSeconds(),
+        DefaultStorageClass(lookup),
+        StorageObjectInUseProtection(),
+        PersistentVolumeClaimResize(lookup),
+        RuntimeClassPlugin(lookup),
+        CertificateSubjectRestriction(),
+        DefaultIngressClass(lookup),
+        PodTopologyLabels(lookup),
     )

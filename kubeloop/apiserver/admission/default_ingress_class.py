@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.generated.networking_v1 import Ingress
 from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
 from kubeloop.apiserver.admission.default_classes import default_class
+
+if TYPE_CHECKING:  # the kind's types are loaded when its first object is
+    from kubeloop.api.generated.networking_v1 import Ingress
 
 _CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _IS_DEFAULT = ("ingressclass.kubernetes.io/is-default-class",)
@@ -19,8 +23,8 @@ class DefaultIngressClass(Plugin):
         self._lookup = lookup
 
     def admit(self, attempt: Attempt) -> None:
-        ingress = attempt.obj
-        assert isinstance(ingress, Ingress)
+        assert attempt.obj is not None
+        ingress: Ingress = attempt.obj
         if ingress.spec.ingress_class_name is not None or _CLASS_ANNOTATION in ingress.metadata.annotations:
             return
         default = default_class(self._lookup.every("ingressclasses", "", "networking.k8s.io"), _IS_DEFAULT)

@@ -15,7 +15,7 @@ class DefaultTolerationSeconds(Plugin):
     operations = frozenset({"CREATE", "UPDATE"})
 
     def __init__(self, not_ready_seconds: int = DEFAULT_SECONDS, unreachable_seconds: int = DEFAULT_SECONDS) -> None:
-        self._defaults = (
+        self._defaults: tuple[Toleration, ...] = (
             _toleration("node.kubernetes.io/not-ready", not_ready_seconds),
             _toleration("node.kubernetes.io/unreachable", unreachable_seconds),
         )

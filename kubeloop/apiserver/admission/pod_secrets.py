@@ -36,8 +36,7 @@ def names_a_secret(spec: PodSpec) -> bool:
 
 def _container_names_a_secret(container: Any) -> bool:
     return any(source.secret_ref is not None for source in container.env_from) or any(
-        variable.value_from is not None and variable.value_from.secret_key_ref is not None
-        for variable in container.env
+        variable.value_from is not None and variable.value_from.secret_key_ref is not None for variable in container.env
     )
 
 

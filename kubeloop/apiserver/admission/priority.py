@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.generated.scheduling_v1 import PriorityClass
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
+
+if TYPE_CHECKING:  # the kind's types are loaded when its first object is
+    from kubeloop.api.generated.scheduling_v1 import PriorityClass
 
 _GROUP = "scheduling.k8s.io"
 _CLASSES = "priorityclasses.scheduling.k8s.io"
@@ -48,9 +50,9 @@ class Priority(Plugin):
             _keep_rank(attempt.obj, attempt.old)
 
     def check(self, attempt: Attempt) -> None:
-        wanted = attempt.obj
-        if not isinstance(wanted, PriorityClass) or not wanted.global_default:
+        if attempt.obj is None or attempt.resource.qualified != _CLASSES or not attempt.obj.global_default:
             return
+        wanted: PriorityClass = attempt.obj
         current = self._default_class()
         if current is not None and (attempt.operation == "CREATE" or current.metadata.name != wanted.metadata.name):
             raise attempt.forbidden(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import Pod, PodSpec
-from kubeloop.api.generated.node_v1 import RuntimeClass, Scheduling
 from kubeloop.api.quantity import parse_quantity
 from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
 from kubeloop.apiserver.admission.tolerations import merge_tolerations
+
+if TYPE_CHECKING:  # the kind's types are loaded when its first object is
+    from kubeloop.api.generated.node_v1 import RuntimeClass, Scheduling
 
 _MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 
@@ -62,8 +65,7 @@ def _steer(attempt: Attempt, spec: PodSpec, scheduling: Scheduling) -> None:
         own = selector.setdefault(key, value)
         if own != value:
             raise attempt.forbidden(
-                f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
-                f"pod.spec.nodeSelector[{key}] = {own}"
+                f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own}"
             )
     force_setattr(spec, "node_selector", selector)
     force_setattr(spec, "tolerations", merge_tolerations(spec.tolerations, scheduling.tolerations))

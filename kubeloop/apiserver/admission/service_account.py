@@ -110,7 +110,7 @@ class ServiceAccountPlugin(Plugin):
         account: ServiceAccount | None = self._find("serviceaccounts", namespace, name)
         if account is None:
             raise attempt.forbidden(
-                f"error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found"
+                f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
             )
         return account
 

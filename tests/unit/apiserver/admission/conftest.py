@@ -1,0 +1,121 @@
+"""A small cluster to look things up in, and a short way to try a write against the built-in plugins."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kubeloop.api.codec import from_plain, to_plain
+from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.apiserver.admission import Attempt, Chain, default_chain
+from kubeloop.apiserver.context import User
+
+Plain = dict[str, Any]
+
+
+class FixedClock:
+    """Always noon, always the same dice."""
+
+    def __init__(self) -> None:
+        self._random = random.Random(7)
+
+    def now(self) -> datetime:
+        return datetime(2026, 5, 10, 12, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def random(self) -> random.Random:
+        return self._random
+
+
+class Cluster:
+    """What plugins can find, given as plain objects by plural."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, list[Any]] = {}
+
+    def add(self, plural: str, name: str, namespace: str = "", metadata: Plain | None = None, **fields: Any) -> None:
+        plain = {"metadata": {"name": name, "namespace": namespace, **(metadata or {})}, **fields}
+        self._objects[plural] = [*self._objects.get(plural, ()), from_plain(plain, resource_named(plural).type)]
+
+    def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
+        assert resource_named(plural).group == group
+        found = (o for o in self.every(plural, namespace, group) if o.metadata.name == name)
+        return next(found, None)
+
+    def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> Sequence[Any]:
+        assert resource_named(plural).group == group
+        return [o for o in self._objects.get(plural, ()) if not namespace or o.metadata.namespace == namespace]
+
+
+def resource_named(plural: str) -> Resource:
+    return next(r for r in RESOURCES if r.plural == plural)
+
+
+class Writes:
+    """Tries writes and tells what became of the object."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    def create(self, plural: str, namespace: str = "", *, name: str = "x", **fields: Any) -> Plain:
+        return self._run("CREATE", plural, namespace, name, self._built(plural, name, namespace, fields), None)
+
+    def update(self, plural: str, namespace: str, old: Plain, new: Plain, *, subresource: str = "") -> Plain:
+        before = self._built(plural, "x", namespace, old)
+        after = self._built(plural, "x", namespace, new)
+        return self._run("UPDATE", plural, namespace, "x", after, before, subresource)
+
+    def delete(self, plural: str, name: str, namespace: str = "") -> None:
+        self._run("DELETE", plural, namespace, name, None, self._built(plural, name, namespace, {}))
+
+    def post(self, plural: str, subresource: str, namespace: str, obj: Any) -> Plain:
+        return self._run("CREATE", plural, namespace, "x", obj, None, subresource)
+
+    def _built(self, plural: str, name: str, namespace: str, fields: Plain) -> Any:
+        metadata = {"name": name, "namespace": namespace, **fields.pop("metadata", {})}
+        obj = from_plain({"metadata": metadata, **fields}, resource_named(plural).type)
+        apply_defaults(obj)
+        return obj
+
+    def _run(
+        self, operation: Any, plural: str, namespace: str, name: str, obj: Any, old: Any, subresource: str = ""
+    ) -> Plain:
+        user, noon = User("jane"), datetime(2026, 5, 10, 12, tzinfo=UTC)
+        attempt = Attempt(
+            operation, resource_named(plural), subresource, namespace, name, obj, old, user, False, noon, []
+        )
+        self._chain.admit(attempt)
+        self._chain.check(attempt)
+        return {} if obj is None else to_plain(obj)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """One with namespace `shop` and its default account."""
+    made = Cluster()
+    made.add("namespaces", "shop", status={"phase": "Active"})
+    made.add("serviceaccounts", "default", "shop")
+    return made
+
+
+@pytest.fixture
+def writes(cluster: Cluster) -> Writes:
+    return Writes(default_chain(cluster, FixedClock()))
+
+
+@pytest.fixture
+def pod(writes: Writes) -> Callable[..., Plain]:
+    """Creates a pod in `shop` with the given spec and returns it as admitted."""
+
+    def created(metadata: Plain | None = None, **spec: Any) -> Plain:
+        spec.setdefault("containers", [{"name": "web", "image": "nginx"}])
+        return writes.create("pods", "shop", metadata=metadata or {}, spec=spec)
+
+    return created

@@ -1,0 +1,79 @@
+"""The chain itself: who is asked, in which order, and how a refusal names its object."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.kinds import RESOURCES
+from kubeloop.apiserver.admission import Attempt, Chain, Plugin
+from kubeloop.apiserver.context import User
+
+CONFIG_MAPS = next(r for r in RESOURCES if r.plural == "configmaps")
+SECRETS = next(r for r in RESOURCES if r.plural == "secrets")
+
+
+def _attempt(resource=CONFIG_MAPS, operation="CREATE", subresource="", name="x", obj=None):
+    noon = datetime(2026, 5, 10, 12, tzinfo=UTC)
+    return Attempt(operation, resource, subresource, "shop", name, obj, None, User("jane"), False, noon, [])
+
+
+class _Recorder(Plugin):
+    resources = frozenset({"configmaps"})
+
+    def __init__(self, name, log):
+        self._says = name
+        self._log = log
+
+    def admit(self, attempt):
+        self._log.append(f"{self._says} admits")
+
+    def check(self, attempt):
+        self._log.append(f"{self._says} checks")
+
+
+def test_plugins_run_in_the_order_given():
+    log = []
+    chain = Chain((_Recorder("first", log), _Recorder("second", log)))
+    chain.admit(_attempt())
+    chain.check(_attempt())
+    assert log == ["first admits", "second admits", "first checks", "second checks"]
+
+
+@pytest.mark.parametrize("attempt", [_attempt(SECRETS), _attempt(operation="UPDATE"), _attempt(subresource="status")])
+def test_a_plugin_is_not_asked_about_what_it_does_not_handle(attempt):
+    log = []
+    chain = Chain((_Recorder("only", log),))
+    chain.admit(attempt)
+    chain.check(attempt)
+    assert log == []
+
+
+def test_plugins_can_be_made_when_the_first_write_comes():
+    log = []
+
+    def load():
+        log.append("made")
+        return (_Recorder("late", log),)
+
+    chain = Chain(load)
+    assert log == []
+    chain.admit(_attempt())
+    chain.admit(_attempt())
+    assert log == ["made", "late admits", "late admits"]
+
+
+@pytest.mark.parametrize(
+    ("name", "obj", "told"),
+    [
+        ("x", None, "x"),
+        ("", ConfigMap(metadata=ObjectMeta(name="own", generate_name="own-")), "own"),
+        ("", ConfigMap(metadata=ObjectMeta(generate_name="web-")), "web-"),
+        ("", None, "Unknown"),
+    ],
+)
+def test_a_refusal_names_its_object_as_well_as_it_can(name, obj, told):
+    assert _attempt(name=name, obj=obj).forbidden("no").message == f'configmaps "{told}" is forbidden: no'

@@ -1,0 +1,335 @@
+"""What becomes of a pod: its account, its token, its priority, its tolerations, its runtime, its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeloop.api import errors
+from kubeloop.api.codec import from_plain
+from kubeloop.api.generated.core_v1 import Binding
+
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+# -- service account ---------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_without_an_account_runs_as_the_default_one(pod):
+    spec = pod()["spec"]
+    assert spec["serviceAccountName"] == spec["serviceAccount"] == "default"
+
+
+def test_every_container_mounts_the_token_volume(pod):
+    made = pod(
+        initContainers=[{"name": "prepare", "image": "busybox"}],
+        containers=[{"name": "web", "image": "nginx"}, {"name": "log", "image": "fluentd"}],
+    )["spec"]
+    volume = made["volumes"][-1]
+    assert volume["name"].startswith("kube-api-access-")
+    assert len(volume["name"]) == len("kube-api-access-") + 5
+    assert volume["projected"] == {
+        "defaultMode": 420,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {
+                "downwardAPI": {
+                    "items": [
+                        {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}, "path": "namespace"}
+                    ]
+                }
+            },
+        ],
+    }
+    mount = {"mountPath": TOKEN_PATH, "name": volume["name"], "readOnly": True}
+    for container in made["initContainers"] + made["containers"]:
+        assert container["volumeMounts"] == [mount]
+
+
+def test_a_container_that_mounts_something_at_the_tokens_path_keeps_it(pod):
+    own = [{"name": "mine", "mountPath": TOKEN_PATH}]
+    spec = pod(
+        containers=[{"name": "web", "image": "nginx", "volumeMounts": own}],
+        volumes=[{"name": "mine", "emptyDir": {}}],
+    )["spec"]
+    assert [volume["name"] for volume in spec["volumes"]] == ["mine"]
+    assert spec["containers"][0]["volumeMounts"] == own
+
+
+def test_a_token_volume_that_is_already_there_is_used(pod):
+    spec = pod(volumes=[{"name": "kube-api-access-given", "emptyDir": {}}])["spec"]
+    assert len(spec["volumes"]) == 1
+    assert spec["containers"][0]["volumeMounts"][0]["name"] == "kube-api-access-given"
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "of_account", "mounted"),
+    [(None, None, True), (None, False, False), (True, False, True), (False, True, False), (None, True, True)],
+)
+def test_the_pods_wish_for_a_token_counts_before_the_accounts(cluster, pod, of_pod, of_account, mounted):
+    cluster.add("serviceaccounts", "robot", "shop", automountServiceAccountToken=of_account)
+    spec = pod(serviceAccountName="robot", automountServiceAccountToken=of_pod)["spec"]
+    assert ("volumes" in spec) is mounted
+
+
+def test_a_pod_gets_its_accounts_pull_secrets_unless_it_has_its_own(cluster, pod):
+    cluster.add("serviceaccounts", "robot", "shop", imagePullSecrets=[{"name": "registry"}])
+    assert pod(serviceAccountName="robot")["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+    own = [{"name": "own"}]
+    assert pod(serviceAccountName="robot", imagePullSecrets=own)["spec"]["imagePullSecrets"] == own
+
+
+def test_a_pod_whose_account_is_missing_is_refused(pod):
+    with pytest.raises(errors.Forbidden) as caught:
+        pod(serviceAccountName="ghost")
+    assert caught.value.message == (
+        'pods "x" is forbidden: error looking up service account shop/ghost: serviceaccount "ghost" not found'
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"serviceAccountName": "default"}, "a mirror pod may not reference service accounts"),
+        ({"volumes": [{"name": "s", "secret": {"secretName": "s"}}]}, "a mirror pod may not reference secrets"),
+        ({"imagePullSecrets": [{"name": "s"}]}, "a mirror pod may not reference secrets"),
+        (
+            {"containers": [{"name": "c", "envFrom": [{"secretRef": {"name": "s"}}]}]},
+            "a mirror pod may not reference secrets",
+        ),
+        (
+            {"volumes": [{"name": "c", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "s"}}}]},
+            "a mirror pod may not reference secrets",
+        ),
+        (
+            {"volumes": [{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
+            "a mirror pod may not use ServiceAccountToken volume projections",
+        ),
+    ],
+)
+def test_a_mirror_pod_may_not_use_what_the_api_would_provide(pod, spec, why):
+    with pytest.raises(errors.Forbidden) as caught:
+        pod(metadata={"annotations": {"kubernetes.io/config.mirror": "hash"}}, **spec)
+    assert caught.value.message == f'pods "x" is forbidden: {why}'
+
+
+def test_a_mirror_pod_stays_as_it_is(pod):
+    spec = pod(metadata={"annotations": {"kubernetes.io/config.mirror": "hash"}})["spec"]
+    assert "serviceAccountName" not in spec
+    assert "volumes" not in spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ({"volumes": [{"name": "v", "secret": {"secretName": "b"}}]}, 'volume with secret.secretName="b"'),
+        (
+            {"initContainers": [{"name": "i", "envFrom": [{"secretRef": {"name": "b"}}]}]},
+            'init container i with envFrom referencing secret.secretName="b"',
+        ),
+        (
+            {
+                "containers": [
+                    {"name": "c", "env": [{"name": "E", "valueFrom": {"secretKeyRef": {"name": "b", "key": "k"}}}]}
+                ]
+            },
+            'container c with envVar E referencing secret.secretName="b"',
+        ),
+    ],
+)
+def test_an_account_can_limit_its_pods_to_the_secrets_that_it_lists(cluster, pod, spec, what):
+    cluster.add(
+        "serviceaccounts",
+        "strict",
+        "shop",
+        {"annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}},
+        secrets=[{"name": "a"}],
+    )
+    pod(serviceAccountName="strict", volumes=[{"name": "v", "secret": {"secretName": "a"}}])
+    with pytest.raises(errors.Forbidden) as caught:
+        pod(serviceAccountName="strict", **spec)
+    assert caught.value.message == (
+        f'pods "x" is forbidden: {what} is not allowed because service account strict does not reference that secret'
+    )
+
+
+def test_the_limit_holds_for_pull_secrets_and_ephemeral_containers_too(cluster, pod, writes):
+    enforce = {"annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}}
+    cluster.add("serviceaccounts", "strict", "shop", enforce)
+    with pytest.raises(errors.Forbidden, match=r'imagePullSecrets\[0\].name="b" is not allowed'):
+        pod(serviceAccountName="strict", imagePullSecrets=[{"name": "b"}])
+    debugger = {"name": "debug", "envFrom": [{"secretRef": {"name": "b"}}]}
+    spec = {"serviceAccountName": "strict", "ephemeralContainers": [debugger]}
+    with pytest.raises(
+        errors.Forbidden, match=r'ephemeral container debug with envFrom referencing secret.secretName="b"'
+    ):
+        writes.update("pods", "shop", {}, {"spec": spec}, subresource="ephemeralcontainers")
+
+
+# -- priority ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_without_a_class_has_priority_zero(pod):
+    spec = pod()["spec"]
+    assert spec["priority"] == 0
+    assert spec["preemptionPolicy"] == "PreemptLowerPriority"
+    assert "priorityClassName" not in spec
+
+
+def test_a_pods_class_decides_its_priority_and_preemption(cluster, pod):
+    cluster.add("priorityclasses", "patient", value=50, preemptionPolicy="Never")
+    spec = pod(priorityClassName="patient")["spec"]
+    assert (spec["priority"], spec["preemptionPolicy"]) == (50, "Never")
+
+
+def test_the_lowest_of_several_default_classes_counts_and_a_new_one_is_noticed(cluster, pod):
+    assert pod()["spec"]["priority"] == 0
+    cluster.add("priorityclasses", "high", value=20, globalDefault=True, preemptionPolicy="PreemptLowerPriority")
+    cluster.add("priorityclasses", "low", value=10, globalDefault=True, preemptionPolicy="PreemptLowerPriority")
+    spec = pod()["spec"]
+    assert (spec["priorityClassName"], spec["priority"]) == ("low", 10)
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"priorityClassName": "ghost"}, "no PriorityClass with name ghost was found"),
+        (
+            {"priority": 3},
+            "the integer value of priority (3) must not be provided in pod spec; "
+            "priority admission controller computed 0 from the given PriorityClass name",
+        ),
+        (
+            {"preemptionPolicy": "Never"},
+            "the string value of PreemptionPolicy (Never) must not be provided in pod spec; "
+            "priority admission controller computed PreemptLowerPriority from the given PriorityClass name",
+        ),
+    ],
+)
+def test_a_pod_cannot_make_its_priority_up(pod, spec, why):
+    with pytest.raises(errors.Forbidden) as caught:
+        pod(**spec)
+    assert caught.value.message == f'pods "x" is forbidden: {why}'
+
+
+def test_an_update_that_leaves_the_priority_out_keeps_it(writes):
+    old = {"spec": {"priority": 7, "preemptionPolicy": "Never"}}
+    spec = writes.update("pods", "shop", old, {"spec": {"nodeName": "n"}})["spec"]
+    assert (spec["priority"], spec["preemptionPolicy"]) == (7, "Never")
+
+
+def test_only_one_priority_class_can_be_the_default(cluster, writes):
+    cluster.add("priorityclasses", "first", value=1, globalDefault=True)
+    with pytest.raises(errors.Forbidden) as caught:
+        writes.create("priorityclasses", name="second", value=2, globalDefault=True)
+    assert caught.value.message == (
+        'priorityclasses.scheduling.k8s.io "second" is forbidden: '
+        "PriorityClass first is already marked as default. Only one default can exist"
+    )
+    writes.create("priorityclasses", name="third", value=3)
+
+
+def test_the_default_priority_class_can_be_updated(cluster, writes):
+    cluster.add("priorityclasses", "x", value=1, globalDefault=True)
+    fields = {"value": 1, "globalDefault": True}
+    writes.update("priorityclasses", "", dict(fields), {**fields, "description": "changed"})
+
+
+# -- tolerations -------------------------------------------------------------------------------------------------------
+
+
+def _toleration(key):
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+
+
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+
+
+@pytest.mark.parametrize(
+    ("own", "added"),
+    [
+        ([], [NOT_READY, UNREACHABLE]),
+        ([{"operator": "Exists"}], []),
+        ([{"key": NOT_READY, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}], [UNREACHABLE]),
+        ([{"key": UNREACHABLE, "operator": "Exists"}], [NOT_READY]),
+        ([{"key": NOT_READY, "operator": "Exists", "effect": "NoSchedule"}], [NOT_READY, UNREACHABLE]),
+    ],
+)
+def test_silent_nodes_are_tolerated_for_five_minutes_unless_the_pod_says_otherwise(pod, own, added):
+    assert pod(tolerations=own)["spec"]["tolerations"] == own + [_toleration(key) for key in added]
+
+
+def test_tolerations_are_added_on_update_too(writes):
+    spec = writes.update("pods", "shop", {}, {"spec": {}})["spec"]
+    assert [toleration["key"] for toleration in spec["tolerations"]] == [NOT_READY, UNREACHABLE]
+
+
+# -- runtime class -----------------------------------------------------------------------------------------------------
+
+
+def test_a_runtime_class_adds_its_overhead_and_its_scheduling(cluster, pod):
+    cluster.add(
+        "runtimeclasses",
+        "vm",
+        handler="kata",
+        overhead={"podFixed": {"cpu": "250m"}},
+        scheduling={"nodeSelector": {"kata": "yes"}, "tolerations": [{"key": "kata", "operator": "Exists"}]},
+    )
+    spec = pod(runtimeClassName="vm", nodeSelector={"disk": "ssd"})["spec"]
+    assert spec["overhead"] == {"cpu": "250m"}
+    assert spec["nodeSelector"] == {"disk": "ssd", "kata": "yes"}
+    assert spec["tolerations"][-1] == {"key": "kata", "operator": "Exists"}
+
+
+def test_a_toleration_that_a_runtime_class_covers_is_not_kept_twice(cluster, pod):
+    cluster.add("runtimeclasses", "vm", handler="kata", scheduling={"tolerations": [{"operator": "Exists"}]})
+    own = [{"key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule"}]
+    assert pod(runtimeClassName="vm", tolerations=own)["spec"]["tolerations"] == [{"operator": "Exists"}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"runtimeClassName": "ghost"}, 'pod rejected: RuntimeClass "ghost" not found'),
+        (
+            {"runtimeClassName": "vm", "overhead": {"cpu": "1"}},
+            "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+        ),
+        (
+            {"runtimeClassName": "vm", "nodeSelector": {"kata": "no"}},
+            "conflict: runtimeClass.scheduling.nodeSelector[kata] = yes; pod.spec.nodeSelector[kata] = no",
+        ),
+        (
+            {"overhead": {"cpu": "1"}},
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        ),
+    ],
+)
+def test_a_pod_that_contradicts_its_runtime_class_is_refused(cluster, pod, spec, why):
+    cluster.add(
+        "runtimeclasses",
+        "vm",
+        handler="kata",
+        overhead={"podFixed": {"cpu": "250m"}},
+        scheduling={"nodeSelector": {"kata": "yes"}},
+    )
+    with pytest.raises(errors.Forbidden) as caught:
+        pod(**spec)
+    assert caught.value.message == f'pods "x" is forbidden: {why}'
+
+
+# -- topology ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_on_a_node_carries_the_nodes_zone_and_region(cluster, pod, writes):
+    labels = {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "eu", "disk": "ssd"}
+    cluster.add("nodes", "n1", metadata={"labels": labels})
+    copied = {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "eu"}
+    made = pod(nodeName="n1", metadata={"labels": {"app": "web", "topology.kubernetes.io/zone": "lie"}})
+    assert made["metadata"]["labels"] == {"app": "web", **copied}
+    binding = from_plain({"metadata": {"name": "x"}, "target": {"kind": "Node", "name": "n1"}}, Binding)
+    assert writes.post("pods", "binding", "shop", binding)["metadata"]["labels"] == copied
+
+
+def test_a_pod_on_an_unknown_node_is_left_alone(pod):
+    assert "labels" not in pod(nodeName="ghost")["metadata"]
