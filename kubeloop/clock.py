@@ -31,7 +31,7 @@ class SystemClock:
     """The machine's own time and randomness."""
 
     def __init__(self) -> None:
-        self._random = random.SystemRandom()
+        self._random = random.Random()  # seeded by the system; names and uids are no secrets
 
     def now(self) -> datetime:
         return datetime.now(UTC)

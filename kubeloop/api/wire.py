@@ -7,6 +7,7 @@ they are decoded: a quantity becomes its canonical spelling, a time becomes UTC 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
@@ -38,18 +39,22 @@ class MicroTime(str):
     __slots__ = ()
 
 
+# The same few amounts and moments come again and again, so each text is read once and its value shared.
+@lru_cache(maxsize=4096, typed=True)
 def _quantity(value: Any) -> Quantity:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("quantities must be a string or a number")
     return Quantity(canonical_quantity(value if isinstance(value, str) else repr(value)))
 
 
+@lru_cache(maxsize=4096)
 def _time(value: Any) -> Time:
     if not isinstance(value, str):
         raise TypeError("expected a string")
     return Time(normalize_time(value))
 
 
+@lru_cache(maxsize=4096)
 def _micro_time(value: Any) -> MicroTime:
     if not isinstance(value, str):
         raise TypeError("expected a string")
@@ -61,6 +66,8 @@ _READERS: dict[type, Callable[[Any], Any]] = {Quantity: _quantity, Time: _time, 
 
 def decode_hook(kind: type, value: Any) -> Any:
     """msgspec's hook for the types it does not know."""
+    if type(value) in (dict, list):
+        raise TypeError("expected a string")
     return _READERS[kind](value)
 
 

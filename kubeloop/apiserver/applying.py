@@ -5,32 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from kubeloop.api import errors
 from kubeloop.api.apply.server_side import apply
 from kubeloop.api.schema import node_of
 from kubeloop.api.times import format_time
 from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.current import Current
 from kubeloop.apiserver.decoding import decode_document, parse_yaml
 from kubeloop.apiserver.managers import reset_tree, set_entries
 from kubeloop.apiserver.storage import Storage
-from kubeloop.store import Record
 
 
-def apply_config(ctx: Context, storage: Storage) -> Callable[[Record | None], Any]:
+def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], Any]:
     """What turns the newest record into the applied object, its managedFields included."""
     config = _read(ctx)
     resource = ctx.resource
     reset = reset_tree(storage.strategy, ctx.target.subresource)
 
-    def produce(record: Record | None) -> Any:
-        live, entries = None, []
-        if record is not None:
-            live = msgspec.json.decode(storage.view.object(record.value, record.mod_revision))
-            entries = live["metadata"].pop("managedFields", [])
+    def produce(current: Current | None) -> Any:
         applied = apply(
-            live,
+            None if current is None else current.plain,
             config,
             node_of(resource.definition),
             resource.kind,
@@ -39,10 +33,10 @@ def apply_config(ctx: Context, storage: Storage) -> Callable[[Record | None], An
             ctx.target.subresource,
             ctx.query.flag("force"),
             format_time(ctx.now),
-            entries,
+            [] if current is None else current.entries,
             reset,
         )
-        _check(ctx, applied.obj, record is None)
+        _check(ctx, applied.obj, creating=current is None)
         obj = decode_document(applied.obj, resource, "Ignore").obj
         set_entries(obj, applied.entries)
         return obj

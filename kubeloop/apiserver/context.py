@@ -37,6 +37,7 @@ class Context:
     now: datetime
     warnings: list[str] = field(default_factory=list)
     dry_run: bool = False
+    forgets_managers: bool = False  # the client sent an empty list of managedFields
 
     @property
     def resource(self) -> Resource:

@@ -13,9 +13,10 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.schema import node_of
 from kubeloop.api.strategy import Strategy
 from kubeloop.api.times import format_time
+from kubeloop.api.wire import Time
 from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.current import Current, plain_entry
 
-_ENTRIES = msgspec.json.Decoder(tuple[ManagedFieldsEntry, ...], dec_hook=codec.decode_hook)
 _MAX_NAME = 128
 
 
@@ -40,25 +41,39 @@ def reset_tree(strategy: Strategy, subresource: str) -> dict[str, Any] | None:
 
 
 def set_entries(obj: Any, entries: list[dict[str, Any]]) -> None:
-    codec.force_setattr(obj.metadata, "managed_fields", _ENTRIES.decode(msgspec.json.encode(entries)))
+    """Write plain entries into an object's metadata."""
+    codec.force_setattr(obj.metadata, "managed_fields", tuple(map(_entry, entries)))
 
 
-def track(
-    obj: Any, old_plain: dict[str, Any] | None, resource: Resource, ctx: Context, subresource: str, reset: Any
-) -> None:
-    """Attribute what differs between the old and the new object to this request's manager."""
-    new_plain = codec.to_plain(obj)
-    given = new_plain["metadata"].pop("managedFields", [])
-    known = given or ([] if old_plain is None else old_plain["metadata"].get("managedFields", []))
+def _entry(plain: dict[str, Any]) -> ManagedFieldsEntry:
+    return ManagedFieldsEntry(
+        manager=plain["manager"],
+        operation=plain["operation"],
+        api_version=plain["apiVersion"],
+        time=Time(plain["time"]) if "time" in plain else None,
+        fields_type=plain["fieldsType"],
+        fields_v1=msgspec.Raw(msgspec.json.encode(plain["fieldsV1"])),
+        subresource=plain.get("subresource", ""),
+    )
+
+
+def track(obj: Any, current: Current | None, resource: Resource, ctx: Context, subresource: str, reset: Any) -> None:
+    """Attribute what differs between the present and the new object to this request's manager."""
+    new_plain = codec.to_plain(obj) if current is None else current.plain_of(obj)
+    meta = new_plain["metadata"] = {**new_plain["metadata"]}
+    given = [plain_entry(entry) for entry in obj.metadata.managed_fields]
+    meta.pop("managedFields", None)
+    if given or ctx.forgets_managers:
+        meta["managedFields"] = given
     entries = track_update(
-        old_plain,
+        None if current is None else current.plain,
         new_plain,
         node_of(resource.definition),
         manager_of(ctx),
         resource.group_version,
         subresource,
         format_time(ctx.now),
-        known,
+        [] if current is None else current.entries,
         reset,
     )
     set_entries(obj, entries)

@@ -14,7 +14,7 @@ import msgspec
 
 from kubeloop.api import errors, fields, metadata
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.conversion import to_served, to_stored
+from kubeloop.api.conversion import to_stored
 from kubeloop.api.fields import Path
 from kubeloop.api.kinds import Resource
 from kubeloop.api.strategy import Strategy
@@ -22,6 +22,7 @@ from kubeloop.api.times import format_time
 from kubeloop.api.validation import validate_create, validate_update
 from kubeloop.apiserver.admission import Attempt, Chain, Operation
 from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.current import Current
 from kubeloop.apiserver.managers import reset_tree, track
 from kubeloop.apiserver.storage import Registry, Storage
 from kubeloop.apiserver.view import stored_bytes
@@ -30,8 +31,8 @@ from kubeloop.store import Conflict, Record
 
 _NAME_ATTEMPTS = 8
 _UPDATE_ATTEMPTS = 5
-# Given the newest record (None when there is none), the object that a client wants instead of it.
-Produce = Callable[[Record | None], Any]
+# Given the present object (None when there is none), the one that a client wants instead of it.
+Produce = Callable[[Current | None], Any]
 
 
 class Written(NamedTuple):
@@ -130,8 +131,9 @@ class Mutations:
                 if not may_create:
                     raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
                 return await self._create_by_update(ctx, produce(None), tracked)
+            current = Current(storage, record)
             try:
-                return await self._replace(ctx, storage, record, produce(record), subresource, tracked)
+                return await self._replace(ctx, storage, current, produce(current), subresource, tracked)
             except Conflict:
                 if not retry:
                     break
@@ -150,17 +152,16 @@ class Mutations:
         return await self.create(ctx, obj, tracked)
 
     async def _replace(
-        self, ctx: Context, storage: Storage, record: Record, obj: Any, subresource: str, tracked: bool
+        self, ctx: Context, storage: Storage, current: Current, obj: Any, subresource: str, tracked: bool
     ) -> Written:
-        resource, strategy = storage.resource, storage.strategy
+        resource, strategy, record = storage.resource, storage.strategy, current.record
         self._check_version(resource, ctx.target.name, obj.metadata, record, strategy.allow_unconditional_update)
         if metadata.drop_duplicate_owners(obj.metadata):
             ctx.warn(_DUPLICATE_OWNERS)
-        old = storage.view.decode_stored(record.value, record.mod_revision)
+        old = current.stored
         if tracked:
-            old_plain = msgspec.json.decode(storage.view.object(record.value, record.mod_revision))
-            track(obj, old_plain, resource, ctx, subresource, reset_tree(strategy, subresource))
-        attempt = self._attempt("UPDATE", ctx, subresource, obj, to_served(old, resource))
+            track(obj, current, resource, ctx, subresource, reset_tree(strategy, subresource))
+        attempt = self._attempt("UPDATE", ctx, subresource, obj, current.served)
         self._admission.admit(attempt)
         new = to_stored(obj, resource)
         self._prepare_update(ctx, strategy, new, old, subresource)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.apiserver.admission import Chain
+from kubeloop.apiserver.admission import default_chain
+from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.app import ApiServer, rejected
 from kubeloop.apiserver.authentication import Authenticator, read_token_file
 from kubeloop.apiserver.compaction import Compactor
@@ -24,7 +25,7 @@ from kubeloop.store import Store, open_store
 
 # Writes that wait for a seat, for each one that has one.
 _WAITING_PER_SEAT = 5
-_FINISH_SECONDS = 10.0
+_FINISH_SECONDS = 3.0
 
 
 class CannotStart(Exception):
@@ -96,7 +97,8 @@ class RunningServer:
         authenticator = Authenticator(read_token_file(config.token_file) if config.token_file else {}, config.anonymous)
         writes = InFlight(config.writes_in_flight, config.writes_in_flight * _WAITING_PER_SEAT)
         registry = Registry(store, RESOURCES)
-        return ApiServer(registry, self._clock, authenticator, Chain(), writes, self._health(), lambda: self.address)
+        admission = default_chain(RegistryLookup(registry), self._clock)
+        return ApiServer(registry, self._clock, authenticator, admission, writes, self._health(), lambda: self.address)
 
     def _health(self) -> Health:
         live = {"ping": _well, "log": _well, "etcd": _well}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from kubeloop.api import codec, errors, fields
 from kubeloop.api.fields import Path
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.applying import apply_config
 from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.current import Current
 from kubeloop.apiserver.decoding import decode_document, decode_object
 from kubeloop.apiserver.http import Response
 from kubeloop.apiserver.mutation import Mutations, Written, ensure_namespace
@@ -18,7 +17,6 @@ from kubeloop.apiserver.options import check_patch_options, check_write_options,
 from kubeloop.apiserver.patching import apply_patch, patch_of, refuse_produced
 from kubeloop.apiserver.rendering import one_object
 from kubeloop.apiserver.storage import Storage
-from kubeloop.store import Record
 
 APPLY = "application/apply-patch+yaml"
 PATCH_TYPES = (
@@ -61,9 +59,11 @@ async def replace_object(ctx: Context, storage: Storage, mutations: Mutations) -
     check_name(ctx, obj.metadata.name)
     uid = obj.metadata.uid
 
-    def produce(record: Record | None) -> Any:
-        if record is not None and uid:
-            _check_uid(ctx, uid, storage.view.decode_record(record).metadata.uid)
+    ctx.forgets_managers = b'"managedFields"' in ctx.request.body and not obj.metadata.managed_fields
+
+    def produce(current: Current | None) -> Any:
+        if current is not None and uid:
+            _check_uid(ctx, uid, current.stored.metadata.uid)
         return obj
 
     subresource = ctx.target.subresource
@@ -101,14 +101,17 @@ async def patch_object(ctx: Context, storage: Storage, mutations: Mutations) -> 
     patch = patch_of(ctx.request.body, media)
     mode = field_validation(ctx.query)
 
-    def produce(record: Record | None) -> Any:
-        assert record is not None  # a plain patch creates nothing
-        live = msgspec.json.decode(storage.view.object(record.value, record.mod_revision))
+    speaks_of_managers = b"managedFields" in ctx.request.body
+
+    def produce(current: Current | None) -> Any:
+        assert current is not None  # a plain patch creates nothing
+        live = current.complete if speaks_of_managers else current.plain
         patched = apply_patch(media, live, patch, ctx.resource)
         with refuse_produced(media, patch, patched):
             decoded = decode_document(patched, ctx.resource, mode)
         for warning in decoded.warnings:
             ctx.warn(warning)
+        ctx.forgets_managers = speaks_of_managers and not decoded.obj.metadata.managed_fields
         check_name(ctx, decoded.obj.metadata.name)
         _keep_uid(ctx.resource, decoded.obj.metadata, live["metadata"]["uid"])
         return decoded.obj
