@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -116,8 +117,8 @@ class RunningServer:
         try:
             return await serve(app.handle, config.host, config.port, tls, config.limits, self._clock, hooks)
         except OSError as error:
-            where = f"{config.host}:{config.port}"
-            raise CannotStart(f"cannot listen on {where}: {(error.strerror or str(error)).lower()}") from None
+            why = os.strerror(error.errno).lower() if error.errno else str(error)
+            raise CannotStart(f"cannot listen on {config.host}:{config.port}: {why}") from None
 
     async def _stop_listening(self, app: ApiServer, listener: Server) -> None:
         app.close()

@@ -49,7 +49,7 @@ def _own_keys(options: argparse.Namespace, clock: Clock) -> Pki | None:
     """Our own authority, where the flags leave something for it to sign."""
     if options.tls_cert_file and not options.kubeconfig:
         return None
-    addresses = (options.bind_address, options.advertise_address)
+    addresses = (options.bind_address, options.advertise_address or "")
     names = serving_names(addresses, options.service_cluster_ip_range, socket.gethostname())
     return ensure_pki(options.cert_dir, names, clock.now())
 
@@ -63,7 +63,7 @@ def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
         store=options.store,
         host=options.bind_address,
         port=options.secure_port,
-        advertise_address=options.advertise_address,
+        advertise_address=options.advertise_address or "",
         certificate=options.tls_cert_file or (pki.serving_certificate if pki else None),
         key=options.tls_private_key_file or (pki.serving_key if pki else None),
         client_authorities=tuple(authorities),

@@ -46,7 +46,7 @@ def _add_own_flags(parser: argparse.ArgumentParser) -> None:
 def _add_serving_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--secure-port", type=port, default=6443, help="port; 0 for a free one (default: 6443)")
     parser.add_argument("--bind-address", type=address, default="0.0.0.0", help="address (default: 0.0.0.0)")
-    parser.add_argument("--advertise-address", type=address, default="", help="the address that clients are told")
+    parser.add_argument("--advertise-address", type=address, help="the address that clients are told")
     parser.add_argument("--tls-cert-file", type=Path, help="serving certificate (default: one of our own CA)")
     parser.add_argument("--tls-private-key-file", type=Path, help="its key")
     parser.add_argument("--client-ca-file", type=Path, help="who may sign client certificates (default: our own CA)")

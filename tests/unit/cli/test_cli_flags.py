@@ -1,0 +1,104 @@
+"""What the command line accepts, and how it refuses the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kubeloop.cli.apiserver import config_of
+from kubeloop.cli.main import _parser, main
+from kubeloop.cli.pki import Pki
+from kubeloop.cli.up import plan_of
+from kubeloop.cli.up_flags import default_data_dir
+from kubeloop.cli.upstream_flags import ONLY_VALUE, UNSUPPORTED
+
+
+def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("flag", UNSUPPORTED)
+def test_flag_of_upstream_that_we_do_not_follow_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "does not support yet" in refusal(["apiserver", f"--{flag}", "something"], capsys)
+    assert "does not support yet" in refusal(["apiserver", f"--{flag}=something"], capsys)
+
+
+@pytest.mark.parametrize("flag", ONLY_VALUE)
+def test_flag_that_can_only_have_one_value_is_accepted_with_it_and_refused_with_another(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _parser().parse_args(["apiserver", f"--{flag}={ONLY_VALUE[flag]}"])
+    assert f"can only be {ONLY_VALUE[flag]}" in refusal(["apiserver", f"--{flag}=other"], capsys)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["apiserver", "--no-such-flag"],
+        ["apiserver", "--secure"],  # no abbreviations: a typing error must not become another flag
+        ["up", "--data-dir", "/x", "--ephemeral"],
+        ["up", "--port", "65536"],
+        ["up", "--port", "-1"],
+        ["up", "--bind-address", "localhost"],
+        ["up", "--store", "etcd"],
+        ["up", "--nodes", "many"],
+        ["apiserver", "--event-ttl", "1 hour"],
+        ["apiserver", "--event-ttl=-1s"],
+        ["apiserver", "--anonymous-auth=perhaps"],
+        ["apiserver", "--max-mutating-requests-inflight", "0"],
+        ["apiserver", "--service-cluster-ip-range", "10.0.0.0/32"],
+        ["apiserver", "--service-cluster-ip-range", "10.0.0.1/24"],
+        [],
+    ],
+)
+def test_wrong_command_line_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(arguments, capsys).startswith("kubeloop")
+
+
+def test_flags_of_the_api_server_reach_its_configuration(tmp_path: Path) -> None:
+    flags = "--secure-port 7443 --bind-address=::1 --anonymous-auth=false --event-ttl 30m --request-timeout=5s"
+    more = "--etcd-compaction-interval 0 --max-mutating-requests-inflight 7 --shutdown-delay-duration 2s --store memory"
+    options = _parser().parse_args(["apiserver", *flags.split(), *more.split()])
+    config = config_of(options, Pki(tmp_path))
+    assert (config.port, config.host, config.anonymous, config.store) == (7443, "::1", False, "memory")
+    assert (config.event_ttl, config.compaction_interval, config.shutdown_delay) == (1800.0, 0.0, 2.0)
+    assert (config.writes_in_flight, config.limits.body_timeout) == (7, 5.0)
+    assert config.certificate == tmp_path / "apiserver.crt"
+    assert config.client_authorities == (tmp_path / "ca.crt",)
+
+
+def test_own_authority_is_trusted_beside_a_given_one_only_when_a_kubeconfig_is_asked_for(tmp_path: Path) -> None:
+    given = Path("/given/ca.crt")
+    without = _parser().parse_args(["apiserver", f"--client-ca-file={given}"])
+    asked = _parser().parse_args(["apiserver", f"--client-ca-file={given}", "--kubeconfig=/x"])
+    assert config_of(without, Pki(tmp_path)).client_authorities == (given,)
+    assert config_of(asked, Pki(tmp_path)).client_authorities == (given, tmp_path / "ca.crt")
+
+
+@pytest.mark.parametrize(("flags", "store"), [("", "sqlite:/d/store.db"), ("--store memory", "memory")])
+def test_data_folder_holds_store_and_kubeconfig(flags: str, store: str) -> None:
+    options = _parser().parse_args(["up", "--data-dir", "/d", *flags.split()])
+    plan = plan_of(options, Path("/d"))
+    assert (plan.store, plan.kubeconfig) == (store, Path("/d/admin.conf"))
+
+
+@pytest.mark.parametrize(("flags", "store"), [("", "memory"), ("--store sqlite", "sqlite:/t/store.db")])
+def test_ephemeral_plane_lives_in_memory_unless_told_otherwise(flags: str, store: str) -> None:
+    assert plan_of(_parser().parse_args(["up", "--ephemeral", *flags.split()]), Path("/t")).store == store
+
+
+def test_data_folder_follows_the_state_folder_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert default_data_dir() == Path("/state/kubeloop")
+    monkeypatch.setenv("XDG_STATE_HOME", "relative, and therefore void")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert default_data_dir() == Path("/home/somebody/.local/state/kubeloop")
+
+
+def test_version_names_both_versions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    assert capsys.readouterr().out.startswith("kubeloop 0.")

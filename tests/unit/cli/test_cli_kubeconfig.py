@@ -1,0 +1,84 @@
+"""The kubeconfig is complete by itself, and never costs anybody what else was in the file."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kubeloop.cli.kubeconfig import UnusableKubeconfig, admin_kubeconfig, server_url, write_kubeconfig
+from kubeloop.cli.pki import Pki
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    pki = Pki(tmp_path / "pki")
+    pki.folder.mkdir()
+    for path in pki.files:
+        path.write_bytes(path.name.encode())
+    return admin_kubeconfig(pki, pki.ca, "https://127.0.0.1:6443")
+
+
+def test_kubeconfig_carries_authority_certificate_and_key(text: str) -> None:
+    config = yaml.safe_load(text)
+    assert config["clusters"][0]["cluster"] == {
+        "server": "https://127.0.0.1:6443",
+        "certificate-authority-data": base64.b64encode(b"ca.crt").decode(),
+    }
+    user = config["users"][0]["user"]
+    assert base64.b64decode(user["client-certificate-data"]) == b"admin.crt"
+    assert base64.b64decode(user["client-key-data"]) == b"admin.key"
+    assert config["current-context"] == config["contexts"][0]["name"]
+
+
+def test_new_kubeconfig_is_private_and_its_folder_is_made(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "config"
+    write_kubeconfig(path, text)
+    assert path.read_text() == text
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_other_clusters_in_a_kubeconfig_stay(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    other = {"name": "prod", "cluster": {"server": "https://prod:6443"}}
+    stale = {"name": "kubeloop", "cluster": {"server": "https://127.0.0.1:1"}}
+    path.write_text(yaml.safe_dump({"clusters": [other, stale], "current-context": "prod", "preferences": {"x": 1}}))
+    write_kubeconfig(path, text)
+    merged = yaml.safe_load(path.read_text())
+    assert [one["name"] for one in merged["clusters"]] == ["prod", "kubeloop"]
+    assert merged["clusters"][1]["cluster"]["server"] == "https://127.0.0.1:6443"
+    assert merged["preferences"] == {"x": 1}
+    assert merged["current-context"] == "kubeloop"
+
+
+@pytest.mark.parametrize("content", ["just text", "- a\n- list", "kind: Pod", "{", "a: b: c"])
+def test_file_that_is_no_kubeconfig_is_refused_and_left_alone(content: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(UnusableKubeconfig, match="is not a kubeconfig"):
+        write_kubeconfig(path, text)
+    assert path.read_text() == content
+
+
+def test_kubeconfig_behind_a_link_is_written_where_the_link_leads(text: str, tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("")
+    (tmp_path / "link").symlink_to("real")
+    write_kubeconfig(tmp_path / "link", text)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("127.0.0.1", "https://127.0.0.1:7"),
+        ("0.0.0.0", "https://127.0.0.1:7"),
+        ("192.0.2.1", "https://192.0.2.1:7"),
+        ("::", "https://[::1]:7"),
+        ("fd00::5", "https://[fd00::5]:7"),
+    ],
+)
+def test_url_is_one_that_a_client_on_this_machine_can_use(address: str, url: str) -> None:
+    assert server_url(address, 7) == url

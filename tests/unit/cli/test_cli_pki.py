@@ -1,0 +1,126 @@
+"""Keys and certificates are made once, kept, and renewed for a reason."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import NameOID
+
+from kubeloop.cli import issuing
+from kubeloop.cli.pki import UnusableKey, ensure_pki, first_service_address, serving_names
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+NAMES = ["localhost", "127.0.0.1", "::1"]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def changed(before: dict[str, bytes], after: dict[str, bytes]) -> set[str]:
+    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)} - {"checked.json"}
+
+
+def certificate(path: Path) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(path.read_bytes())
+
+
+def test_first_start_makes_everything_and_keys_are_private(tmp_path: Path) -> None:
+    pki = ensure_pki(tmp_path / "deep" / "pki", NAMES, NOW)
+    assert all(path.exists() for path in pki.files)
+    for path in pki.files:
+        assert path.stat().st_mode & 0o777 == (0o600 if path.suffix == ".key" else 0o644)
+    assert pki.folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_certificates_say_who_may_use_them_for_what(tmp_path: Path) -> None:
+    pki = ensure_pki(tmp_path, NAMES, NOW)
+    ca, serving, admin = map(certificate, (pki.ca, pki.serving_certificate, pki.admin_certificate))
+    for leaf in (serving, admin):
+        leaf.verify_directly_issued_by(ca)
+    names = serving.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert sorted(str(name.value) for name in names) == sorted(NAMES)
+    assert admin.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == "kubernetes-admin"
+    assert admin.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)[0].value == "system:masters"
+
+
+def test_public_key_for_tokens_belongs_to_its_private_key(tmp_path: Path) -> None:
+    ensure_pki(tmp_path, NAMES, NOW)
+    private = serialization.load_pem_private_key((tmp_path / "sa.key").read_bytes(), None)
+    assert serialization.load_pem_public_key((tmp_path / "sa.pub").read_bytes()) == private.public_key()
+
+
+def test_next_start_changes_nothing_and_loads_no_cryptography(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ensure_pki(tmp_path, NAMES, NOW)
+    before = contents(tmp_path)
+    monkeypatch.setattr(issuing, "issue_missing", None)
+    ensure_pki(tmp_path, reversed(NAMES), NOW + timedelta(days=200))
+    assert contents(tmp_path) == before
+
+
+def test_new_name_renews_the_serving_certificate_alone(tmp_path: Path) -> None:
+    ensure_pki(tmp_path, NAMES, NOW)
+    before = contents(tmp_path)
+    ensure_pki(tmp_path, [*NAMES, "10.1.2.3"], NOW)
+    assert changed(before, contents(tmp_path)) == {"apiserver.crt"}
+
+
+def test_name_that_is_no_longer_needed_renews_nothing(tmp_path: Path) -> None:
+    ensure_pki(tmp_path, NAMES, NOW)
+    before = contents(tmp_path)
+    ensure_pki(tmp_path, NAMES[:1], NOW)
+    assert changed(before, contents(tmp_path)) == set()
+
+
+def test_certificates_in_the_last_quarter_of_their_life_are_renewed_with_their_keys_kept(tmp_path: Path) -> None:
+    pki = ensure_pki(tmp_path, NAMES, NOW)
+    before = contents(tmp_path)
+    later = NOW + timedelta(days=300)
+    ensure_pki(tmp_path, NAMES, later)
+    assert changed(before, contents(tmp_path)) == {"apiserver.crt", "admin.crt"}
+    assert certificate(pki.serving_certificate).not_valid_after_utc > later + timedelta(days=300)
+
+
+def test_lost_file_is_made_again_and_the_rest_stays(tmp_path: Path) -> None:
+    ensure_pki(tmp_path, NAMES, NOW)
+    before = contents(tmp_path)
+    (tmp_path / "admin.key").unlink()
+    ensure_pki(tmp_path, NAMES, NOW)
+    assert changed(before, contents(tmp_path)) == {"admin.key", "admin.crt"}
+
+
+def test_authority_of_somebody_else_signs_everything_anew(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ensure_pki(theirs, NAMES, NOW)
+    ensure_pki(ours, NAMES, NOW)
+    for name in ("ca.crt", "ca.key"):
+        (ours / name).write_bytes((theirs / name).read_bytes())
+    pki = ensure_pki(ours, NAMES, NOW)
+    certificate(pki.serving_certificate).verify_directly_issued_by(certificate(theirs / "ca.crt"))
+    certificate(pki.admin_certificate).verify_directly_issued_by(certificate(theirs / "ca.crt"))
+
+
+@pytest.mark.parametrize("name", ["ca.key", "apiserver.crt", "sa.key"])
+def test_damaged_file_is_named_and_left_alone(name: str, tmp_path: Path) -> None:
+    ensure_pki(tmp_path, NAMES, NOW)
+    (tmp_path / name).write_bytes(b"not PEM")
+    with pytest.raises(UnusableKey, match=f"{name}: holds no usable"):
+        ensure_pki(tmp_path, NAMES, NOW)
+    assert (tmp_path / name).read_bytes() == b"not PEM"
+
+
+def test_server_is_named_by_every_way_to_call_it_but_not_by_the_wildcard_address() -> None:
+    names = serving_names(["0.0.0.0", "192.0.2.7", ""], "10.96.0.0/12,fd00::/108", "somehost")
+    assert {"localhost", "somehost", "127.0.0.1", "::1", "192.0.2.7", "10.96.0.1"} <= set(names)
+    assert {"kubernetes", "kubernetes.default.svc.cluster.local"} <= set(names)
+    assert "0.0.0.0" not in names
+    assert "" not in names
+
+
+def test_kubernetes_service_has_the_first_address_of_the_range() -> None:
+    assert str(first_service_address("10.0.0.0/24")) == "10.0.0.1"
+    assert str(first_service_address("fd00::/108, 10.0.0.0/24")) == "fd00::1"
