@@ -19,13 +19,15 @@ decode_hook = wire.decode_hook
 
 
 @cache
-def decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]:
+def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
     """The decoder of a struct class; unknown fields are skipped."""
     return msgspec.json.Decoder(kind, dec_hook=wire.decode_hook)
 
 
 def decode(data: bytes, kind: type[T]) -> T:
-    return decoder_of(kind).decode(data)
+    """An object from wire bytes."""
+    obj: T = decoder_of(kind).decode(data)
+    return obj
 
 
 def to_plain(obj: Any) -> Any:

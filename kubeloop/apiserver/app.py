@@ -19,7 +19,7 @@ from kubeloop.apiserver.authorization import authorize_path, authorize_target
 from kubeloop.apiserver.context import Context, User
 from kubeloop.apiserver.endpoints.delete import delete_collection, delete_object
 from kubeloop.apiserver.endpoints.read import get_object, list_objects, watch_objects
-from kubeloop.apiserver.endpoints.subresources import SUBRESOURCES, create_only
+from kubeloop.apiserver.endpoints.subresources import SUBRESOURCES, UNSTORED
 from kubeloop.apiserver.endpoints.write import create_object, patch_object, replace_object
 from kubeloop.apiserver.health import Health
 from kubeloop.apiserver.http import Request, Response
@@ -96,11 +96,11 @@ class ApiServer:
         if not verb:
             raise errors.generic(405)
         accept = request.headers.get("accept", "")
-        form = PLAIN if accept in ("", "*/*", "application/json") else negotiate(accept, target.resource.is_stored)
+        form = PLAIN if accept in ("", "*/*", "application/json") else negotiate(accept, "get" in target.resource.verbs)
         ctx = Context(request, target, query, user, form, self.clock.now())
         ctx.dry_run = bool(query) and bool(query.text("dryRun"))
-        if target.resource.plural in create_only or target.subresource in SUBRESOURCES:
-            endpoint = SUBRESOURCES.get(target.subresource) or create_only[target.resource.plural]
+        if target.resource.plural in UNSTORED or target.subresource in SUBRESOURCES:
+            endpoint = SUBRESOURCES.get(target.subresource) or UNSTORED[target.resource.plural]
             async with self._writes:
                 return await endpoint(ctx, self)
         storage = self.registry.of(target.resource)
@@ -116,7 +116,9 @@ class ApiServer:
     def failed(self, request: Request, error: BaseException) -> Response:
         """What a client gets when we are at fault."""
         log.error("%s %s failed", request.method, request.path, exc_info=error)
-        return status_response(errors.internal_error("an error on the server has prevented the request from succeeding"))
+        return status_response(
+            errors.internal_error("an error on the server has prevented the request from succeeding")
+        )
 
     def close(self) -> None:
         """End all watches."""

@@ -77,9 +77,7 @@ def _check_list(options: ListOptions) -> list[FieldError]:
         if options.match not in ("Exact", "NotOlderThan"):
             found.append(fields.not_supported(_MATCH, options.match, ("Exact", "NotOlderThan", "")))
         if options.match == "Exact" and options.resource_version == "0":
-            found.append(
-                fields.forbidden(_MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
-            )
+            found.append(fields.forbidden(_MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
     if options.initial_events is not None:
         found.append(fields.forbidden(_INITIAL, "sendInitialEvents is forbidden for list"))
     return found

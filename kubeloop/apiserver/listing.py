@@ -66,9 +66,7 @@ def _range(store: Store, prefix: str, start_after: str, limit: int, at: int) -> 
         raise errors.expired(_INCONSISTENT, token) from None
 
 
-def _select(
-    fetch: Callable[[str, int], Range], prefix: str, start_after: str, at: int, options: ListOptions
-) -> Page:
+def _select(fetch: Callable[[str, int], Range], prefix: str, start_after: str, at: int, options: ListOptions) -> Page:
     selection, limit = options.selection, options.limit
     if selection.everything:
         found = fetch(start_after, limit)

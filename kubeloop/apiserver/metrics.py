@@ -104,7 +104,11 @@ class Metrics:
 
 
 _VERBS = {"list": "LIST", "watch": "WATCH", "get": "GET", "create": "POST", "update": "PUT", "patch": "PATCH"}
-_BUILD: Labels = (("git_version", f"v{KUBERNETES_VERSION}"), ("major", "1"), ("minor", KUBERNETES_VERSION.split(".")[1]))
+_BUILD: Labels = (
+    ("git_version", f"v{KUBERNETES_VERSION}"),
+    ("major", "1"),
+    ("minor", KUBERNETES_VERSION.split(".")[1]),
+)
 
 
 def _scope(target: Target) -> str:

@@ -31,6 +31,8 @@ from kubeloop.store import Conflict, Record
 
 _NAME_ATTEMPTS = 8
 _UPDATE_ATTEMPTS = 5
+# Writes that may change what the main resource may: a scale sets the replicas in the spec.
+_WHOLE_OBJECT = ("", "scale")
 # Given the present object (None when there is none), the one that a client wants instead of it.
 Produce = Callable[[Current | None], Any]
 
@@ -165,12 +167,14 @@ class Mutations:
         self._admission.admit(attempt)
         new = to_stored(obj, resource)
         self._prepare_update(ctx, strategy, new, old, subresource)
-        self._refuse_invalid(resource, ctx.target.name, validate_update(new, old, subresource))
+        checked_as = "" if subresource in _WHOLE_OBJECT else subresource
+        self._refuse_invalid(resource, ctx.target.name, validate_update(new, old, checked_as))
         self._admission.check(attempt)
         value = stored_bytes(new)
         if metadata.done_deleting(new.metadata, old.metadata) and not metadata.held_by_spec(new):
             return await self._remove(ctx, storage, record, value)
         if value == record.value or _differs_only_in_times(new, old, value, record.value):
+            await storage.store.durable(record.mod_revision)
             return Written(record.value, record.mod_revision)
         if ctx.dry_run:
             return Written(value, record.mod_revision)
@@ -189,7 +193,7 @@ class Mutations:
     def _prepare_update(self, ctx: Context, strategy: Strategy, new: Any, old: Any, subresource: str) -> None:
         ensure_namespace(new.metadata, ctx.target.namespace)
         force_setattr(new.metadata, "generation", old.metadata.generation)
-        if not subresource:
+        if subresource in _WHOLE_OBJECT:
             strategy.prepare_update(new, old)
         elif subresource in strategy.other_updates:
             strategy.other_updates[subresource](new, old)
@@ -221,6 +225,12 @@ class Mutations:
 
     def admit_delete(self, ctx: Context, old: Any) -> None:
         attempt = self._attempt("DELETE", ctx, "", None, old)
+        self._admission.admit(attempt)
+        self._admission.check(attempt)
+
+    def admit_posted(self, ctx: Context, obj: Any) -> None:
+        """A POST that isn't stored itself: a binding, an eviction, a token request."""
+        attempt = self._attempt("CREATE", ctx, ctx.target.subresource, obj, None)
         self._admission.admit(attempt)
         self._admission.check(attempt)
 

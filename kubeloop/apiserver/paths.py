@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from email.utils import format_datetime
 from datetime import timedelta
+from email.utils import format_datetime
 
 import msgspec
 
@@ -77,7 +77,7 @@ class Paths:
         form = negotiate(accept, convertible=False)
         body = self._document(parts)
         if body is None:
-            if parts[0] == "apis" and not (len(parts) > 1 and self._discovery.has_group(parts[1])):
+            if parts[0] == "apis" and not (parts[1] and self._discovery.has_group(parts[1])):
                 raise PageNotFound
             raise errors.generic(404)
         if form.yaml:

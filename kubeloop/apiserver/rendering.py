@@ -66,7 +66,10 @@ def many_objects(ctx: Context, storage: Storage, page: Page) -> Response:
         return Response(200, parts, headers=warning_headers(ctx.warnings))
     if form.convert == "PartialObjectMetadataList":
         items = [view.partial(record.value, record.mod_revision, form.meta_version) for record in page.records]
-        head = b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/%b","metadata":' % form.meta_version.encode()
+        head = (
+            b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/%b","metadata":'
+            % form.meta_version.encode()
+        )
         return respond(ctx, head + page.metadata() + b',"items":[' + b",".join(items) + b"]}")
     if form.convert == "Table":
         return respond(ctx, table(ctx, storage, page.records, msgspec.json.decode(page.metadata()), is_list=True))
@@ -87,7 +90,9 @@ def table(
 
     include = ctx.query.text("includeObject") or "Metadata"
     if include not in ("None", "Metadata", "Object"):
-        raise errors.bad_request(f"Unable to convert to Table as requested: unrecognized includeObject value: {include}")
+        raise errors.bad_request(
+            f"Unable to convert to Table as requested: unrecognized includeObject value: {include}"
+        )
     view = storage.view
     rows = (
         (

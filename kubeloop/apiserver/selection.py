@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.api.kinds import Resource
 from kubeloop.api.field_selectors import FieldSelector, parse_fields
+from kubeloop.api.kinds import Resource
 from kubeloop.api.selectors import LabelSelector, SelectorError, parse_labels
 from kubeloop.store import Record
 
@@ -143,9 +143,7 @@ class Memory:
             raise errors.bad_request(f"field label not supported for {kind}: {field}")
         if self._has_own:
             raise errors.bad_request(f"field label not supported: {field}")
-        raise errors.bad_request(
-            f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
-        )
+        raise errors.bad_request(f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
     def labels(self, record: Record) -> Mapping[str, str]:
         return self._remember(self._labels, record, _labels_of)

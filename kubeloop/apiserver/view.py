@@ -14,7 +14,7 @@ import msgspec
 
 from kubeloop.api import codec
 from kubeloop.api.conversion import converter
-from kubeloop.api.kinds import Resource
+from kubeloop.api.kinds import Resource, definition_of, type_of
 from kubeloop.store import Record
 
 
@@ -44,7 +44,6 @@ class View:
             resource.group_version.encode(),
         )
         self._convert: Callable[[Any], Any] | None = None
-        self._stored_type: Any = None
         if resource.stored_as is not None:
             self._convert = converter(resource.stored_as, (resource.group, resource.version), resource.kind)
 
@@ -54,13 +53,13 @@ class View:
             return value
         if self._convert is not None:
             return codec.encode(self.decode(value, revision))
-        return b"%b%d\",%b" % (self._object_head, revision, memoryview(value)[self._skip :])
+        return b"".join((self._object_head, b'%d",' % revision, memoryview(value)[self._skip :]))
 
     def item(self, value: bytes, revision: int) -> bytes:
         """The same as an item of a list, which says its kind once for all."""
         if self._convert is not None:
             return b"{" + self.object(value, revision)[len(self._object_head) - len(self._item_head) + 1 :]
-        return b"%b%d\",%b" % (self._item_head, revision, memoryview(value)[self._skip :])
+        return b"".join((self._item_head, b'%d",' % revision, memoryview(value)[self._skip :]))
 
     def list(self, metadata: bytes, items: list[bytes]) -> list[bytes]:
         """A list document, in parts: it is written in slices, never joined."""
@@ -72,7 +71,7 @@ class View:
 
     def metadata(self, value: bytes, revision: int) -> bytes:
         raw = memoryview(_METADATA.decode(value).metadata)
-        return b'{"resourceVersion":"%d",%b' % (revision, raw[1:])
+        return b"".join((b'{"resourceVersion":"%d",' % revision, raw[1:]))
 
     def decode(self, value: bytes, revision: int) -> Any:
         """The object as a struct of the served version."""
@@ -91,8 +90,7 @@ class View:
 
 @cache
 def stored_type_of(resource: Resource) -> Any:
-    from kubeloop.api.kinds import definition_of, type_of
-
+    """The struct class of the version that a resource's objects are stored in."""
     group, version = resource.stored_version
     return type_of(definition_of(f"{group}/{version}" if group else version, resource.kind))
 

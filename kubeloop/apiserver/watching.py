@@ -9,14 +9,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import msgspec
-
 from kubeloop.apiserver.http import frame
 from kubeloop.apiserver.selection import Memory, Selection
 from kubeloop.store import Event, Record, Store, Subscription
-
-_ENDED = msgspec.json.encode
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Sink(Protocol):
@@ -60,24 +55,23 @@ class Presenter(Protocol):
 
 
 class Watcher:
-    """One client's watch: what it selects, how it wants it, and how far it has come."""
+    """One client's watch: what it selects and how it wants it."""
 
-    __slots__ = ("namespace", "present", "revision", "selection", "sink")
+    __slots__ = ("namespace", "present", "selection", "sink")
 
-    def __init__(self, sink: Sink, namespace: str, selection: Selection, present: Presenter, revision: int) -> None:
+    def __init__(self, sink: Sink, namespace: str, selection: Selection, present: Presenter) -> None:
         self.sink = sink
         self.namespace = namespace
         self.selection = selection
         self.present = present
-        self.revision = revision
 
     def offer(self, changes: Sequence[Change]) -> None:
         """Send those changes that matter to this watcher, as one write."""
-        frames = [sent for change in changes if (sent := self._frame(change))]
+        frames = [sent for change in changes if (sent := self.frame(change))]
         if frames:
             self.sink.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
-    def _frame(self, change: Change) -> bytes:
+    def frame(self, change: Change) -> bytes:
         event = change.event
         if self.namespace and change.namespace != self.namespace:
             return b""
@@ -120,7 +114,7 @@ class Hub:
         """Everything that happened after a revision; raises `Compacted`."""
         changes: list[Change] = []
         subscription = self._store.subscribe(
-            self._prefix, after, lambda events: changes.extend(map(self._change, events))
+            self._prefix, after, lambda events: changes.extend(map(self.change, events))
         )
         subscription.cancel()
         return changes
@@ -142,14 +136,14 @@ class Hub:
         for watcher in tuple(self._watchers):
             watcher.sink.close()
 
-    def _change(self, event: Event) -> Change:
+    def change(self, event: Event) -> Change:
         if not self._namespaced:
             return Change(event, "")
         start = len(self._prefix)
         return Change(event, event.key[start : event.key.index("/", start)])
 
     def _publish(self, events: Sequence[Event]) -> None:
-        changes = [self._change(event) for event in events]
+        changes = [self.change(event) for event in events]
         shared: dict[object, bytes] = {}
         for watcher in tuple(self._watchers):
             if watcher.sink.closed:
@@ -159,7 +153,7 @@ class Hub:
                 token = (watcher.namespace, watcher.present.token)
                 joined = shared.get(token)
                 if joined is None:
-                    joined = shared[token] = b"".join(map(watcher._frame, changes))
+                    joined = shared[token] = b"".join(map(watcher.frame, changes))
                 if joined:
                     watcher.sink.write(joined)
             else:

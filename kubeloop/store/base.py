@@ -108,6 +108,9 @@ class Store(Protocol):
         to be read again.
         """
 
+    async def durable(self, revision: int) -> None:
+        """Wait until a peeked revision is durable; `StoreError` when its flush failed."""
+
     def subscribe(self, prefix: str, after_revision: int, callback: EventCallback) -> Subscription:
         """Call back with every event after a revision, exactly once, in order, in batches.
 

@@ -146,6 +146,15 @@ class LoggedStore:
         self._gathering.append((event, future))
         return future
 
+    async def durable(self, revision: int) -> None:
+        if revision <= self._revision:
+            return
+        for event, future in (*self._in_flight, *self._gathering):
+            if event.revision == revision:
+                await asyncio.shield(future)
+                return
+        raise StoreError(f"revision {revision} was never made durable")
+
     def _speculate(self, key: str, value: bytes | None, previous: Record | None) -> Event:
         revision = self._newest_revision + 1
         if value is not None:

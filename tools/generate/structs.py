@@ -102,7 +102,7 @@ def _write_class(name: str, facts: Facts, wire: Mapping[str, Any]) -> Iterator[s
     if nullable:
         # Upstream's stored form does not tell an empty list from none.
         yield "\n    def __post_init__(self) -> None:"
-        yield from (f"        wire.empty_is_null(self, \"{field_name}\")" for field_name in nullable)
+        yield from (f'        wire.empty_is_null(self, "{field_name}")' for field_name in nullable)
 
 
 def _is_null_when_empty(name: str, field_name: str, facts: Facts, wire: Mapping[str, Any]) -> bool:
@@ -119,9 +119,17 @@ def _field(name: str, field_name: str, prop: Mapping[str, Any], facts: Facts, wi
     pointer = field_name in wire.get(name, {}).get("pointer", ())
     nullable = "default_factory=wire.always_null" if always else "default=None"
     if kind.startswith("tuple"):
-        return _line(field_name, kind + " | None", nullable) if always or pointer else _line(field_name, kind, "default=()")
+        return (
+            _line(field_name, kind + " | None", nullable)
+            if always or pointer
+            else _line(field_name, kind, "default=()")
+        )
     if kind.startswith("Mapping"):
-        return _line(field_name, kind + " | None", nullable) if always or pointer else _line(field_name, kind, "default_factory=dict")
+        return (
+            _line(field_name, kind + " | None", nullable)
+            if always or pointer
+            else _line(field_name, kind, "default_factory=dict")
+        )
     if pointer and kind != "Raw":
         return _line(field_name, kind + " | None", nullable)
     if kind in _ZERO:
@@ -135,7 +143,11 @@ def _field(name: str, field_name: str, prop: Mapping[str, Any], facts: Facts, wi
         return _line(field_name, kind, "default_factory=wire.null_json" if always else "default=wire.NO_JSON")
     if kind in _NAMED.values():
         return _line(field_name, kind + " | None", nullable)
-    return _line(field_name, kind, f"default_factory={kind}") if always else _line(field_name, kind + " | None", "default=None")
+    return (
+        _line(field_name, kind, f"default_factory={kind}")
+        if always
+        else _line(field_name, kind + " | None", "default=None")
+    )
 
 
 def _line(wire_name: str, kind: str, default: str) -> str:

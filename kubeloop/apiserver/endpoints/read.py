@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import msgspec
@@ -27,6 +28,8 @@ from kubeloop.store import Compacted, Event
 # Upstream ends watches that give no timeout at a random moment between this and twice this.
 MIN_WATCH_SECONDS = 1800
 _BOOKMARK_SECONDS = 60.0
+# How many events are sent to a new watcher before it is asked whether it keeps up.
+_SLICE = 200
 
 
 def get_object(ctx: Context, storage: Storage) -> Response:
@@ -91,25 +94,25 @@ class WatchResponse(StreamResponse):
         self._revision = revision
         self._timeout = timeout
 
-    def run(self, stream: Stream) -> None:
+    async def run(self, stream: Stream) -> None:
         storage, options = self._storage, self._options
-        watcher = Watcher(
-            stream, _scope(self._ctx, options), options.selection, self._presenter(), storage.store.revision
-        )
+        watcher = Watcher(stream, _scope(self._ctx, options), options.selection, self._presenter())
+        timers = Timers()
+        over = asyncio.get_running_loop().create_future()
+        stream.on_close(lambda: over.set_result(None))
+        timers.after(self._timeout, stream.close)
         try:
-            self._catch_up(watcher)
+            await self._catch_up(stream, watcher)
+            storage.hub.add(watcher)
+            if options.bookmarks:
+                timers.every(_BOOKMARK_SECONDS, lambda: watcher.bookmark(storage.store.revision))
+            await over
         except Compacted as error:
             gone = errors.too_old_resource_version(self._revision, error.compact_revision)
             stream.write(frame(b'{"type":"ERROR","object":%b}\n' % msgspec.json.encode(gone.status())))
-            stream.close()
-            return
-        storage.hub.add(watcher)
-        timers = Timers()
-        stream.on_close(timers.cancel)
-        stream.on_close(lambda: storage.hub.remove(watcher))
-        timers.after(self._timeout, stream.close)
-        if options.bookmarks:
-            timers.every(_BOOKMARK_SECONDS, lambda: watcher.bookmark(storage.store.revision))
+        finally:
+            timers.cancel()
+            storage.hub.remove(watcher)
 
     def _presenter(self) -> Presenter:
         form = self._ctx.form
@@ -119,15 +122,28 @@ class WatchResponse(StreamResponse):
             return TablePresenter(self._ctx, self._storage)
         return ObjectPresenter(self._storage)
 
-    def _catch_up(self, watcher: Watcher) -> None:
-        """The past: the present state for version 0 or none, the history since any other."""
-        options, store = self._options, self._storage.store
+    async def _catch_up(self, stream: Stream, watcher: Watcher) -> None:
+        """The past: the present state for version 0 or none, the history since any other.
+
+        A client that takes its time gets it in slices, and what happens meanwhile behind that, until nothing is left
+        that it has not been sent: then the watcher joins the others in the same turn of the loop.
+        """
+        options, store, hub = self._options, self._storage.store, self._storage.hub
         wants_state = options.initial_events if options.initial_events is not None else not self._revision
+        reached = store.revision if wants_state else min(self._revision, store.revision)
         if wants_state:
-            prefix = self._storage.prefix(watcher.namespace)
-            events = [Event(one.mod_revision, one.key, one, None) for one in store.range(prefix).records]
-            watcher.offer([Change(event, watcher.namespace) for event in events])
-            if options.initial_events and options.bookmarks:
-                watcher.bookmark(store.revision, initial_events_end=True)
-        elif self._revision and self._revision < store.revision:
-            watcher.offer(self._storage.hub.replay(self._revision))
+            state = store.range(self._storage.prefix(watcher.namespace)).records
+            changes = [hub.change(Event(one.mod_revision, one.key, one, None)) for one in state]
+            await _offer(stream, watcher, changes)
+        if wants_state and options.initial_events and options.bookmarks:
+            watcher.bookmark(reached, initial_events_end=True)
+        while reached < store.revision:
+            changes = hub.replay(reached)
+            reached = store.revision
+            await _offer(stream, watcher, changes)
+
+
+async def _offer(stream: Stream, watcher: Watcher, changes: list[Change]) -> None:
+    for start in range(0, len(changes), _SLICE):
+        watcher.offer(changes[start : start + _SLICE])
+        await stream.drained()

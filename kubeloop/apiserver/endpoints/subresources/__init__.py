@@ -1,0 +1,41 @@
+"""Paths that don't show the stored object itself: scale, binding, eviction, tokens, reviews and what nodes serve.
+
+    path ── SUBRESOURCES (by subresource) ──┐
+         └─ UNSTORED (by resource) ─────────┴─▶ endpoint(ctx, server) ─▶ Response
+
+Each is imported when it is first asked for; `status`, `ephemeralcontainers`, `resize`, `approval` and `finalize` show
+the object itself and so need nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.http import Response
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.app import ApiServer
+
+Endpoint = Callable[[Context, "ApiServer"], Awaitable[Response]]
+
+
+def _endpoint(module: str, name: str) -> Endpoint:
+    async def serve(ctx: Context, server: ApiServer) -> Response:
+        endpoint: Endpoint = getattr(import_module(f"{__name__}.{module}"), name)
+        return await endpoint(ctx, server)
+
+    return serve
+
+
+SUBRESOURCES: dict[str, Endpoint] = {
+    "binding": _endpoint("binding", "bind"),
+    "eviction": _endpoint("eviction", "evict"),
+    "scale": _endpoint("scale", "scale"),
+}
+# Resources that are answered and never kept, by their plural.
+UNSTORED: dict[str, Endpoint] = {
+    "bindings": _endpoint("binding", "bind"),
+}

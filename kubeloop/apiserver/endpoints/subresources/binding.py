@@ -1,0 +1,109 @@
+"""binding: the scheduler's word on which node a pod runs, said once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kubeloop.api import conditions, errors, fields, names
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.fields import FieldError, Path
+from kubeloop.api.generated.core_v1 import Binding, PodCondition
+from kubeloop.api.kinds import Resource
+from kubeloop.api.metadata import time_of
+from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.endpoints.subresources.answers import success
+from kubeloop.apiserver.endpoints.subresources.preconditions import demand
+from kubeloop.apiserver.endpoints.write import read_body
+from kubeloop.apiserver.http import Response
+from kubeloop.apiserver.mutation import ensure_namespace
+from kubeloop.apiserver.options import check_write_options
+from kubeloop.apiserver.storage import Storage
+from kubeloop.store import Conflict, Record
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.app import ApiServer
+
+BINDING = Resource("", "v1", "bindings", "Binding", verbs=("create",))
+_ATTEMPTS = 5
+# Left over from before init containers were fields; never stored.
+_FORGOTTEN_ANNOTATIONS = tuple(
+    f"pod.{stage}.kubernetes.io/{name}"
+    for stage in ("alpha", "beta")
+    for name in ("init-containers", "init-container-statuses")
+)
+
+
+async def bind(ctx: Context, server: ApiServer) -> Response:
+    """POST a binding, to its pod or to the old collection of bindings."""
+    check_write_options(ctx.query, "CreateOptions")
+    binding: Binding = read_body(ctx, BINDING)
+    ensure_namespace(binding.metadata, ctx.target.namespace)
+    if ctx.target.name and ctx.target.name != binding.metadata.name:
+        raise errors.bad_request("name in URL does not match name in Binding object")
+    found = binding_errors(binding)
+    if found:
+        raise errors.ApiError(fields.aggregate(error.message() for error in found))
+    server.mutations.admit_posted(ctx, binding)
+    await _assign(ctx, server, binding)
+    return success(ctx)
+
+
+def binding_errors(binding: Binding) -> list[FieldError]:
+    """What is wrong with a binding's target."""
+    path, target = Path("target"), binding.target
+    found: list[FieldError] = []
+    if target.kind not in ("", "Node"):
+        found.append(fields.not_supported(path.child("kind"), target.kind, ("Node", "<empty>")))
+    if not target.name:
+        found.append(fields.required(path.child("name")))
+    elif target.kind in ("", "Node"):
+        problems = names.check_dns1123_subdomain(target.name)
+        found += [fields.invalid(path.child("name"), target.name, problem) for problem in problems]
+    return found
+
+
+async def _assign(ctx: Context, server: ApiServer, binding: Binding) -> None:
+    storage = server.registry.named("", "v1", "pods")
+    name = binding.metadata.name
+    for _ in range(_ATTEMPTS):
+        record = storage.peek(ctx.target.namespace, name)
+        if record is None:
+            raise errors.not_found("", "pods", name)
+        try:
+            await server.mutations.put_record(ctx, storage, record, _bound(ctx, storage, record, binding))
+        except Conflict:
+            continue
+        return
+    raise errors.conflict("", "pods", name)
+
+
+def _bound(ctx: Context, storage: Storage, record: Record, binding: Binding) -> Any:
+    """The pod on its node. No strategy or ownership is asked: binding is the server's own change."""
+    pod = storage.view.decode_stored(record.value, record.mod_revision)
+    meta = pod.metadata
+    demand(storage, record, meta, binding.metadata.uid, binding.metadata.resource_version)
+    if why := reason_not_to_bind(pod):
+        raise errors.conflict("", "pods/binding", meta.name, why)
+    annotations = {**meta.annotations, **binding.metadata.annotations}
+    for forgotten in _FORGOTTEN_ANNOTATIONS:
+        annotations.pop(forgotten, None)
+    force_setattr(meta, "annotations", annotations)
+    force_setattr(meta, "labels", {**meta.labels, **binding.metadata.labels})
+    force_setattr(pod.spec, "node_name", binding.target.name)
+    force_setattr(pod.status, "nominated_node_name", "")
+    scheduled = PodCondition(type="PodScheduled", status="True")
+    found = conditions.set_condition(pod.status.conditions, scheduled, time_of(ctx.now))
+    force_setattr(pod.status, "conditions", found)
+    return pod
+
+
+def reason_not_to_bind(pod: Any) -> str:
+    """Why a pod can't get a node (any more); empty when it can."""
+    name = pod.metadata.name
+    if pod.metadata.deletion_timestamp is not None:
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if pod.spec.node_name:
+        return f"pod {name} is already assigned to node {fields.quote(pod.spec.node_name)}"
+    if pod.spec.scheduling_gates:
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""
