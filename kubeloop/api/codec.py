@@ -26,8 +26,8 @@ def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
 
 def decode(data: bytes, kind: type[T]) -> T:
     """An object from wire bytes."""
-    obj: T = decoder_of(kind).decode(data)
-    return obj
+    decoder: msgspec.json.Decoder[T] = decoder_of(kind)  # type: ignore[arg-type]  # classes are hashable
+    return decoder.decode(data)
 
 
 def to_plain(obj: Any) -> Any:

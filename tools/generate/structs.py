@@ -48,10 +48,8 @@ def write_module(module: str, members: list[str], facts: Facts, wire: Mapping[st
     structs = [name for name in members if is_struct(name, facts)]
     if not structs:
         return ""
-    body: list[str] = []
-    for name in _ordered(structs, facts, wire):
-        body.append("\n\n" + "\n".join(_write_class(name, facts, wire)))
-    text = "".join(body)
+    ordered = _ordered(structs, facts, wire)
+    text = "".join("\n\n" + "\n".join(_write_class(name, facts, wire)) for name in ordered)
     used = sorted({m for m in re.findall(r"\b(\w+_v\d\w*)\.", text) if m != module})
     imports = "".join(f"from kubeloop.api.generated import {m}\n" for m in used)
     return (
