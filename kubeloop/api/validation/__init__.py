@@ -23,6 +23,8 @@ from kubeloop.api.validation.rules import METADATA_ONLY, Rules
 RULES: dict[str, str] = {
     "core_v1.ConfigMap": "config:CONFIG_MAP",
     "core_v1.Namespace": "namespaces:NAMESPACE",
+    "core_v1.Pod": "pods:POD",
+    "core_v1.PodTemplate": "pod_templates:POD_TEMPLATE",
     "core_v1.Secret": "config:SECRET",
 }
 

@@ -20,7 +20,8 @@ _EMPTY_DIR_MODE: Final = "must be a number between 0 and 01777 (octal), both inc
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _WRONG_ISCSI_START: Final = "must be valid format starting with iqn, eui, or naa"
 _ISCSI_TOO_LONG: Final = (
-    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified."
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
+    "if iscsi.initiatorName is specified."
 )
 
 SourceRule = Callable[[Any, Path], FieldErrors]

@@ -6,8 +6,17 @@ from collections.abc import Callable, Mapping, Set
 from functools import lru_cache
 from typing import Final
 
-from kubeloop.api.fields import ErrorType, FieldError, FieldErrors, Path, duplicate, forbidden, invalid, required
-from kubeloop.api.fields import not_supported as _not_supported
+from kubeloop.api.fields import (
+    ErrorType,
+    FieldError,
+    FieldErrors,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from kubeloop.api.generated.core_v1 import ResourceClaim, ResourceRequirements
 from kubeloop.api.names import check_qualified_name
 from kubeloop.api.quantity import QuantityError, parse_quantity
@@ -82,7 +91,7 @@ def validate_pod_resource_name(name: str, path: Path) -> FieldErrors:
     errors = validate_resource_name(name, path)
     if errors or name in _POD_LEVEL or name.startswith(HUGE_PAGES):
         return errors
-    return [_not_supported(path, name, ("cpu", HUGE_PAGES, "memory"))]
+    return [not_supported(path, name, ("cpu", HUGE_PAGES, "memory"))]
 
 
 def validate_amount(name: str, amount: str, path: Path) -> FieldErrors:
@@ -95,15 +104,18 @@ def validate_amount(name: str, amount: str, path: Path) -> FieldErrors:
 
 
 def validate_requirements(
-    resources: ResourceRequirements, claims: Set[str], path: Path, name_rule: NameRule = validate_container_resource_name
+    resources: ResourceRequirements,
+    claims: Set[str],
+    path: Path,
+    name_rule: NameRule = validate_container_resource_name,
 ) -> FieldErrors:
     """What a container or a pod may use."""
     limits, requests = resources.limits, resources.requests
     errors: FieldErrors = []
     if limits:
-        errors += _validate_amounts(limits, path.child("limits"), name_rule)
+        errors += validate_amounts(limits, path.child("limits"), name_rule)
     if requests:
-        errors += _validate_amounts(requests, path.child("requests"), name_rule)
+        errors += validate_amounts(requests, path.child("requests"), name_rule)
         errors += _validate_against_limits(requests, limits, path)
     names = limits.keys() | requests.keys()
     if any(name.startswith(HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
@@ -113,7 +125,7 @@ def validate_requirements(
     return errors
 
 
-def _validate_amounts(amounts: Mapping[str, str], path: Path, name_rule: NameRule) -> FieldErrors:
+def validate_amounts(amounts: Mapping[str, str], path: Path, name_rule: NameRule) -> FieldErrors:
     errors: FieldErrors = []
     for name, amount in amounts.items():
         at = path.key(name)

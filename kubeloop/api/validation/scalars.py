@@ -17,6 +17,7 @@ from kubeloop.api.names import (
     check_port_number,
     check_qualified_name,
 )
+from kubeloop.api.strategy.equality import means_the_same
 
 NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 POSITIVE: Final = "must be greater than zero"
@@ -58,7 +59,7 @@ def positive(value: int, path: Path) -> FieldErrors:
 
 def unchanged(new: Any, old: Any, path: Path, shown: Any = ...) -> FieldErrors:
     """A field that can't change; `shown` is what the error shows where it isn't the new value itself."""
-    return [] if new == old else [invalid(path, new if shown is ... else shown, IMMUTABLE)]
+    return [] if means_the_same(new, old) else [invalid(path, new if shown is ... else shown, IMMUTABLE)]
 
 
 def one_of(value: str | None, supported: Iterable[str], path: Path) -> FieldErrors:
