@@ -1,0 +1,92 @@
+"""The objects that a fresh API server makes for itself, as plain values; creating what is missing is the server's job.
+
+options ──▶ essential_objects (needed before anybody is served) ──▶ remaining_objects (may follow a moment later)
+
+Each object comes with its status where the server is the one who reports it; a normal create would drop that. Objects
+come without their defaults and share what they have in common: complete them with `apply_defaults`, replace, don't
+change, what is nested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.api.times import format_time
+from kubeloop.api.wire import Time
+
+
+@dataclass(frozen=True, kw_only=True)
+class BootstrapOptions:
+    """What the objects say about this server; an advertised loopback address gets no endpoints."""
+
+    now: datetime
+    advertise_address: str = ""
+    secure_port: int = 6443
+    service_cidr: str = "10.0.0.0/24"
+    client_ca_pem: str = ""
+
+
+Made = tuple[Resource, Any]
+
+
+def bootstrap_objects(options: BootstrapOptions) -> Iterable[Made]:
+    """All of them, those that others refer to first."""
+    return chain(essential_objects(options), remaining_objects(options))
+
+
+def essential_objects(options: BootstrapOptions) -> Iterator[Made]:
+    """Namespaces, priority classes, the server's own service and where it leads, facts for other servers."""
+    from kubeloop.apiserver.bootstrap import essentials
+
+    now = Time(format_time(options.now))
+    cidr, port = options.service_cidr, options.secure_port
+    yield from _with_resource(essentials.namespaces())
+    yield from _with_resource(essentials.priority_classes())
+    yield from _with_resource((essentials.service_cidr(cidr, now), essentials.service_ip(cidr)))
+    yield from _with_resource((essentials.service(cidr, port),))
+    yield from _with_resource(essentials.endpoints(options.advertise_address, port))
+    yield from _with_resource(essentials.config_maps(options.client_ca_pem, now[: len("2026-01-31")]))
+
+
+def remaining_objects(options: BootstrapOptions) -> Iterator[Made]:
+    """What steers and describes the server, group by group; each group's types are loaded when it is reached."""
+    now = Time(format_time(options.now))
+    yield from _api_services(now)
+    yield from _flow_control(now)
+    yield from access_objects()
+
+
+def _api_services(now: Time) -> Iterator[Made]:
+    from kubeloop.apiserver.bootstrap.api_services import api_services
+
+    yield from _with_resource(api_services(now))
+
+
+def _flow_control(now: Time) -> Iterator[Made]:
+    from kubeloop.apiserver.bootstrap.flow_control import flow_schemas, priority_levels
+
+    yield from _with_resource(priority_levels())
+    yield from _with_resource(flow_schemas(now))
+
+
+def access_objects() -> Iterator[Made]:
+    """Roles before the bindings that refer to them."""
+    from kubeloop.apiserver.bootstrap import access
+
+    yield from _with_resource(access.cluster_roles())
+    yield from _with_resource(access.cluster_role_bindings())
+    yield from _with_resource(access.roles())
+    yield from _with_resource(access.role_bindings())
+
+
+def _with_resource(objects: Iterable[Any]) -> Iterator[Made]:
+    for obj in objects:
+        yield _RESOURCES[obj.api_version, obj.kind], obj
+
+
+_RESOURCES = {(resource.group_version, resource.kind): resource for resource in RESOURCES}

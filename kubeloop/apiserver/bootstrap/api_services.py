@@ -1,0 +1,75 @@
+"""One APIService for each group and version that this server itself answers for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kubeloop.api.generated.apiregistration_v1 import (
+    APIService,
+    APIServiceCondition,
+    APIServiceSpec,
+    APIServiceStatus,
+)
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.kinds import RESOURCES
+from kubeloop.api.wire import Time
+
+_LABELS = {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
+# The registry of services doesn't list itself.
+_OWN_GROUP = "apiregistration.k8s.io"
+
+# Where each group stands in discovery: higher comes first.
+_GROUP_PRIORITIES = {
+    "": 18000,
+    "apps": 17800,
+    "events.k8s.io": 17750,
+    "authentication.k8s.io": 17700,
+    "authorization.k8s.io": 17600,
+    "autoscaling": 17500,
+    "batch": 17400,
+    "certificates.k8s.io": 17300,
+    "networking.k8s.io": 17200,
+    "policy": 17100,
+    "rbac.authorization.k8s.io": 17000,
+    "storage.k8s.io": 16800,
+    "apiextensions.k8s.io": 16700,
+    "admissionregistration.k8s.io": 16700,
+    "scheduling.k8s.io": 16600,
+    "coordination.k8s.io": 16500,
+    "node.k8s.io": 16300,
+    "discovery.k8s.io": 16200,
+    "resource.k8s.io": 16200,
+    "flowcontrol.apiserver.k8s.io": 16100,
+    "storagemigration.k8s.io": 15800,
+}
+_USUAL_VERSION_PRIORITY = 15
+_VERSION_PRIORITIES = {
+    ("", "v1"): 1,
+    ("autoscaling", "v2"): 30,
+    ("flowcontrol.apiserver.k8s.io", "v1"): 21,
+    ("resource.k8s.io", "v1"): 21,
+}
+
+
+def api_services(now: Time) -> Iterator[APIService]:
+    available = APIServiceCondition(
+        type="Available",
+        status="True",
+        reason="Local",
+        message="Local APIServices are always available",
+        last_transition_time=now,
+    )
+    served = dict.fromkeys((resource.group, resource.version) for resource in RESOURCES)
+    for group, version in served:
+        if group == _OWN_GROUP:
+            continue
+        yield APIService(
+            metadata=ObjectMeta(name=f"{version}.{group}", labels=_LABELS),
+            spec=APIServiceSpec(
+                group=group,
+                version=version,
+                group_priority_minimum=_GROUP_PRIORITIES[group],
+                version_priority=_VERSION_PRIORITIES.get((group, version), _USUAL_VERSION_PRIORITY),
+            ),
+            status=APIServiceStatus(conditions=(available,)),
+        )

@@ -1,0 +1,153 @@
+"""What has to be there before anybody else can use the server: namespaces, the service for itself, a few facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from kubeloop.api.generated.core_v1 import (
+    ConfigMap,
+    EndpointAddress,
+    EndpointPort,
+    Endpoints,
+    EndpointSubset,
+    Namespace,
+    NamespaceSpec,
+    Service,
+    ServicePort,
+    ServiceSpec,
+)
+from kubeloop.api.generated.meta_v1 import Condition, ObjectMeta
+from kubeloop.api.generated.networking_v1 import (
+    IPAddress,
+    IPAddressSpec,
+    ParentReference,
+    ServiceCIDR,
+    ServiceCIDRSpec,
+    ServiceCIDRStatus,
+)
+from kubeloop.api.generated.scheduling_v1 import PriorityClass
+from kubeloop.api.wire import Time
+
+_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
+_SYSTEM_PRIORITY = 2_000_000_000
+_SERVICE = "kubernetes"
+_SERVICE_PORT = 443
+
+
+def namespaces() -> Iterator[Namespace]:
+    for name in _NAMESPACES:
+        yield Namespace(metadata=ObjectMeta(name=name), spec=NamespaceSpec(finalizers=("kubernetes",)))
+
+
+def priority_classes() -> Iterator[PriorityClass]:
+    yield PriorityClass(
+        metadata=ObjectMeta(name="system-cluster-critical"),
+        value=_SYSTEM_PRIORITY,
+        description=(
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."
+        ),
+    )
+    yield PriorityClass(
+        metadata=ObjectMeta(name="system-node-critical"),
+        value=_SYSTEM_PRIORITY + 1000,
+        description="Used for system critical pods that must not be moved from their current node.",
+    )
+
+
+def service_address(service_cidr: str) -> str:
+    """The first address of the services' range is the server's own."""
+    return str(ip_network(service_cidr).network_address + 1)
+
+
+def service_cidr(cidr: str, now: Time) -> ServiceCIDR:
+    ready = Condition(
+        type="Ready",
+        status="True",
+        message="Kubernetes default Service CIDR is ready",
+        last_transition_time=now,
+    )
+    return ServiceCIDR(
+        metadata=ObjectMeta(name=_SERVICE),
+        spec=ServiceCIDRSpec(cidrs=(cidr,)),
+        status=ServiceCIDRStatus(conditions=(ready,)),
+    )
+
+
+def service_ip(cidr: str) -> IPAddress:
+    address = service_address(cidr)
+    labels = {
+        "ipaddress.kubernetes.io/ip-family": _family(address),
+        "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+    }
+    parent = ParentReference(resource="services", namespace="default", name=_SERVICE)
+    return IPAddress(metadata=ObjectMeta(name=address, labels=labels), spec=IPAddressSpec(parent_ref=parent))
+
+
+def service(cidr: str, secure_port: int) -> Service:
+    address = service_address(cidr)
+    return Service(
+        metadata=ObjectMeta(
+            name=_SERVICE, namespace="default", labels={"component": "apiserver", "provider": "kubernetes"}
+        ),
+        spec=ServiceSpec(
+            type="ClusterIP",
+            cluster_ip=address,
+            cluster_ips=(address,),
+            ip_families=(_family(address),),
+            ip_family_policy="SingleStack",
+            internal_traffic_policy="Cluster",
+            session_affinity="None",
+            ports=(ServicePort(name="https", port=_SERVICE_PORT, protocol="TCP", target_port=secure_port),),
+        ),
+    )
+
+
+def endpoints(address: str, secure_port: int) -> Iterator[Any]:
+    """Where the service leads, in both forms; none for an address that no pod could reach, which the API refuses."""
+    if not address or ip_address(address).is_loopback or ip_address(address).is_unspecified:
+        return
+    # The server keeps the slice itself, so the mirroring controller must leave it alone.
+    yield Endpoints(
+        metadata=ObjectMeta(
+            name=_SERVICE, namespace="default", labels={"endpointslice.kubernetes.io/skip-mirror": "true"}
+        ),
+        subsets=(
+            EndpointSubset(
+                addresses=(EndpointAddress(ip=address),),
+                ports=(EndpointPort(name="https", port=secure_port, protocol="TCP"),),
+            ),
+        ),
+    )
+    yield _endpoint_slice(address, secure_port)
+
+
+def _endpoint_slice(address: str, secure_port: int) -> Any:
+    # Imported here: a server on the loopback interface has none, and starts without the group's types.
+    from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointSlice
+    from kubeloop.api.generated.discovery_v1 import EndpointPort as SlicePort
+
+    return EndpointSlice(
+        metadata=ObjectMeta(name=_SERVICE, namespace="default", labels={"kubernetes.io/service-name": _SERVICE}),
+        address_type=_family(address),
+        endpoints=(Endpoint(addresses=(address,), conditions=EndpointConditions(ready=True)),),
+        ports=(SlicePort(name="https", port=secure_port, protocol="TCP"),),
+    )
+
+
+def config_maps(client_ca_pem: str, today: str) -> Iterator[ConfigMap]:
+    """How other servers recognize our clients, and since when old account tokens are tracked."""
+    if client_ca_pem:
+        yield ConfigMap(
+            metadata=ObjectMeta(name="extension-apiserver-authentication", namespace="kube-system"),
+            data={"client-ca-file": client_ca_pem},
+        )
+    yield ConfigMap(
+        metadata=ObjectMeta(name="kube-apiserver-legacy-service-account-token-tracking", namespace="kube-system"),
+        data={"since": today},
+    )
+
+
+def _family(address: str) -> str:
+    return f"IPv{ip_address(address).version}"
