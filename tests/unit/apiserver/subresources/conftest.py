@@ -1,0 +1,136 @@
+"""A whole API server on a store in memory, asked in process, with a clock that stands still until it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pytest
+
+from kubeloop.api.kinds import RESOURCES
+from kubeloop.apiserver.admission import Chain
+from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.authentication import Authenticator
+from kubeloop.apiserver.context import User
+from kubeloop.apiserver.health import Health
+from kubeloop.apiserver.http import Request
+from kubeloop.apiserver.inflight import InFlight
+from kubeloop.apiserver.storage import Registry
+from kubeloop.store.memory import MemoryStore
+
+ADMIN = User("admin", ("system:masters", "system:authenticated"), "7", (("team", ("a", "b")),))
+NOBODY = User("nobody", ("system:authenticated",))
+TYPES = {
+    "apply": "application/apply-patch+yaml",
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+
+
+class StillClock:
+    """Noon, until time is moved on."""
+
+    def __init__(self) -> None:
+        self._random = random.Random(7)
+        self.time = datetime(2026, 5, 10, 12, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time.timestamp()
+
+    def random(self) -> random.Random:
+        return self._random
+
+    def advance(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+class Answer(NamedTuple):
+    status: int
+    body: Any
+    headers: dict[str, str]
+
+
+class Api:
+    """A client of the server that waits for every answer."""
+
+    def __init__(self, runner: asyncio.Runner, clock: StillClock) -> None:
+        self._runner = runner
+        self.clock = clock
+        self.store = MemoryStore()
+        self.registry = Registry(self.store, RESOURCES)
+        self.server = self._serve()
+        runner.run(self.store.start())
+
+    def _serve(self) -> ApiServer:
+        return ApiServer(
+            self.registry,
+            self.clock,
+            Authenticator({"admin": ADMIN, "nobody": NOBODY}),
+            Chain(),
+            InFlight(10, 10),
+            Health({}, {}),
+            lambda: "127.0.0.1:6443",
+        )
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        path, _, query = path.partition("?")
+        request = Request(method, path, query)
+        request.headers = {"authorization": f"Bearer {headers.pop('token', 'admin')}"}
+        request.headers |= {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is not None:
+            request.headers.setdefault("content-type", "application/json")
+            request.body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        response = self._runner.run(self.server.handle(request))
+        raw = response.body if isinstance(response.body, bytes) else b"".join(response.body)
+        is_json = response.content_type == "application/json" and raw
+        return Answer(response.status, json.loads(raw) if is_json else raw, dict(response.headers))
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.ask("GET", path, **headers)
+
+    def post(self, path: str, body: Any, **headers: str) -> Answer:
+        return self.ask("POST", path, body, **headers)
+
+    def put(self, path: str, body: Any, **headers: str) -> Answer:
+        return self.ask("PUT", path, body, **headers)
+
+    def patch(self, kind: str, path: str, body: Any) -> Answer:
+        return self.ask("PATCH", path, body, content_type=TYPES[kind])
+
+    def made(self, path: str, body: Any) -> Any:
+        """A new object; its creation must succeed."""
+        answer = self.post(path, body)
+        assert answer.status == 201, answer.body
+        return answer.body
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    with asyncio.Runner() as runner:
+        yield Api(runner, StillClock())
+
+
+POD_SPEC = {"containers": [{"name": "c", "image": "nginx"}]}
+
+
+@pytest.fixture
+def pods(api):
+    """Makes pods in the namespace `shop`, and says where they are."""
+
+    def make(name: str, labels: dict[str, str] | None = None, status: Any = None, **spec: Any) -> str:
+        metadata = {"name": name, "labels": labels or {}}
+        api.made("/api/v1/namespaces/shop/pods", {"metadata": metadata, "spec": {**POD_SPEC, **spec}})
+        path = f"/api/v1/namespaces/shop/pods/{name}"
+        if status:
+            assert api.patch("merge", f"{path}/status", {"status": status}).status == 200
+        return path
+
+    return make

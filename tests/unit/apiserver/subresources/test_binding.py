@@ -1,0 +1,130 @@
+"""A pod gets its node once, by a binding."""
+
+from __future__ import annotations
+
+import pytest
+
+PODS = "/api/v1/namespaces/shop/pods"
+
+
+def binding(name="p", node="n1", kind="Node", **metadata):
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, **metadata},
+        "target": {"kind": kind, "name": node},
+    }
+
+
+def test_a_bound_pod_has_its_node_and_says_that_it_is_scheduled(api, pods):
+    path = pods("p")
+    answer = api.post(f"{path}/binding", binding())
+    assert (answer.status, answer.body["status"], answer.body["code"]) == (201, "Success", 201)
+    pod = api.get(path).body
+    assert pod["spec"]["nodeName"] == "n1"
+    assert pod["status"]["conditions"] == [
+        {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": "2026-05-10T12:00:00Z",
+        }
+    ]
+
+
+def test_binding_changes_no_generation_and_no_owner(api, pods):
+    before = api.get(pods("p")).body["metadata"]
+    api.post(f"{PODS}/p/binding", binding())
+    after = api.get(f"{PODS}/p").body["metadata"]
+    assert (after["generation"], after["managedFields"]) == (before["generation"], before["managedFields"])
+
+
+def test_a_binding_brings_labels_and_annotations(api, pods):
+    path = pods("p", {"app": "web", "zone": "old"})
+    legacy = {"pod.beta.kubernetes.io/init-containers": "[]"}
+    api.post(f"{path}/binding", binding(labels={"zone": "new"}, annotations={"by": "scheduler", **legacy}))
+    meta = api.get(path).body["metadata"]
+    assert meta["labels"] == {"app": "web", "zone": "new"}
+    assert meta["annotations"] == {"by": "scheduler"}
+
+
+def test_binding_forgets_the_node_that_was_hoped_for(api, pods):
+    path = pods("p", status={"nominatedNodeName": "n9"})
+    api.post(f"{path}/binding", binding())
+    assert "nominatedNodeName" not in api.get(path).body["status"]
+
+
+def test_a_pod_is_bound_through_the_collection_of_bindings_too(api, pods):
+    path = pods("p")
+    assert api.post("/api/v1/namespaces/shop/bindings", binding()).status == 201
+    assert api.get(path).body["spec"]["nodeName"] == "n1"
+
+
+def test_a_dry_run_binds_nothing(api, pods):
+    path = pods("p")
+    assert api.post(f"{path}/binding?dryRun=All", binding()).status == 201
+    assert "nodeName" not in api.get(path).body["spec"]
+
+
+def test_a_pod_is_bound_once(api, pods):
+    path = pods("p")
+    api.post(f"{path}/binding", binding())
+    answer = api.post(f"{path}/binding", binding(node="n2"))
+    assert answer.status == 409
+    assert answer.body["message"] == (
+        'Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n1"'
+    )
+
+
+def test_a_pod_behind_scheduling_gates_is_not_bound(api, pods):
+    path = pods("p", schedulingGates=[{"name": "quota"}])
+    answer = api.post(f"{path}/binding", binding())
+    assert answer.body["message"].endswith("pod p has non-empty .spec.schedulingGates")
+
+
+def test_a_pod_that_goes_is_not_bound(api, pods):
+    path = pods("p")
+    api.patch("merge", path, {"metadata": {"finalizers": ["example.org/wait"]}})
+    api.ask("DELETE", path)
+    answer = api.post(f"{path}/binding", binding())
+    assert answer.body["message"].endswith("pod p is being deleted, cannot be assigned to a host")
+
+
+@pytest.mark.parametrize(
+    ("demand", "told"),
+    [
+        ({"uid": "other"}, "UID in precondition: other, UID in object meta: "),
+        ({"resourceVersion": "1"}, "ResourceVersion in precondition: 1, ResourceVersion in object meta: "),
+    ],
+)
+def test_a_binding_may_demand_which_pod_it_means(api, pods, demand, told):
+    pods("before")
+    answer = api.post(f"{pods('p')}/binding", binding(**demand))
+    assert answer.status == 409
+    assert (
+        f"Key: /registry/pods/shop/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {told}"
+        in (answer.body["message"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        (binding(kind="Pod"), 500, 'target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>"'),
+        (binding(node=""), 500, "target.name: Required value"),
+        (binding(name="other"), 400, "name in URL does not match name in Binding object"),
+    ],
+)
+def test_a_binding_that_means_nothing_is_refused(api, pods, body, status, message):
+    answer = api.post(f"{pods('p')}/binding", body)
+    assert (answer.status, answer.body["message"]) == (status, message)
+
+
+def test_there_is_nothing_to_bind_without_a_pod(api):
+    answer = api.post(f"{PODS}/none/binding", binding(name="none"))
+    assert (answer.status, answer.body["message"]) == (404, 'pods "none" not found')
+
+
+@pytest.mark.parametrize("path", [f"{PODS}/p/binding", "/api/v1/namespaces/shop/bindings"])
+def test_bindings_cannot_be_read(api, path):
+    assert api.get(path).status == 405
