@@ -1,0 +1,174 @@
+"""From a request's body to a defaulted object, with upstream's strictness and words.
+
+    body ─ typed decode ─ ordinary? ─ yes ────────────────────────────▶ defaults ─▶ object
+              │ fails        │ no                                         ▲
+              └──────────────┴──▶ parse ─ kind fits? ─ unmarshal ─ typed ─┘ with warnings, or a refusal
+
+The common body takes one typed decode and a quick look. Everything unusual (nulls, unknown or repeated fields, YAML,
+wrong types) goes a slower way that can say exactly what is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from kubeloop.api import codec, errors
+from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.kinds import Resource, definition_of
+from kubeloop.api.schema import definitions
+from kubeloop.apiserver.decoding.go_json import MAX_DEPTH, GoJsonError, decode_text, parse_json
+from kubeloop.apiserver.decoding.ordinary import Unusual, keys_written, look_at
+from kubeloop.apiserver.decoding.shapes import shape_of
+from kubeloop.apiserver.decoding.type_meta import (
+    MisfitError,
+    TypeMeta,
+    UnrecognizedError,
+    check_convertible,
+    check_known,
+    completed,
+    interpret,
+)
+from kubeloop.apiserver.decoding.unmarshal import UnmarshalError, unmarshal
+from kubeloop.apiserver.decoding.yaml_text import parse_yaml, read_yaml, yaml_warnings
+
+__all__ = ["Decoded", "decode_document", "decode_object", "parse_yaml"]
+
+ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+_ECHO_LENGTH: Final = 30
+# What decoding raises on what isn't ordinary.
+_FAILURES: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, TypeError)
+
+
+class Decoded(NamedTuple):
+    obj: Any
+    warnings: list[str]
+
+
+def decode_object(body: bytes, content_type: str, resource: Resource, validation: str) -> Decoded:
+    """A body of one resource's kind, defaulted; raises BadRequest or UnsupportedMediaType."""
+    if content_type and content_type != ACCEPTED[0]:
+        media = content_type.partition(";")[0].strip().lower()
+        if media == ACCEPTED[1]:
+            return _decode_yaml(body, resource, validation)
+        if media != ACCEPTED[0]:
+            raise errors.unsupported_media_type(ACCEPTED)
+    obj = _ordinary_object(body, resource)
+    if obj is not None:
+        apply_defaults(obj)
+        return Decoded(obj, [])
+    try:
+        document = parse_json(body)
+    except GoJsonError as error:
+        raise _unrecognized(f"couldn't get version/kind; json parse error: {error}", body, resource) from None
+    return _decode_carefully(document, body, resource, validation)
+
+
+def decode_document(document: dict[str, Any], resource: Resource, validation: str) -> Decoded:
+    """The same for a document that a patch produced."""
+    try:
+        body = msgspec.json.encode(document)
+    except RecursionError:
+        raise _unrecognized(MAX_DEPTH, b"", resource) from None
+    obj = _typed(body, resource)
+    if obj is not None:
+        try:
+            look_at(document, resource.definition)
+        except Unusual:
+            pass
+        else:
+            apply_defaults(obj)
+            return Decoded(obj, [])
+    return _decode_carefully(document, body, resource, validation)
+
+
+def _typed(body: bytes, resource: Resource) -> Any:
+    """The body as the resource's own kind; None when it isn't one, or not plainly so."""
+    try:
+        obj = codec.decode(body, resource.type)
+    except _FAILURES:
+        return None
+    fits = obj.kind == resource.kind and obj.api_version == resource.group_version
+    return obj if fits else None
+
+
+def _ordinary_object(body: bytes, resource: Resource) -> Any:
+    obj = _typed(body, resource)
+    if obj is None:
+        return None
+    try:
+        return obj if look_at(msgspec.json.decode(body), resource.definition) == keys_written(body) else None
+    except Unusual:
+        return None
+
+
+def _decode_yaml(body: bytes, resource: Resource, validation: str) -> Decoded:
+    try:
+        document, repeated = read_yaml(body)
+    except ValueError as error:
+        raise _unrecognized(str(error), body, resource) from None
+    return _decode_carefully(document, body, resource, validation, repeated)
+
+
+def _decode_carefully(document: Any, body: bytes, resource: Resource, validation: str, repeated: str = "") -> Decoded:
+    """The slow way; `repeated` is what a YAML parser says about repeated keys."""
+    try:
+        meta = completed(interpret(document), resource)
+    except UnrecognizedError as error:
+        raise _unrecognized(str(error), body, resource) from None
+    try:
+        check_known(meta, resource)
+        plain, strict = _unmarshal(document, meta, resource)
+        check_convertible(meta, resource)
+    except (MisfitError, UnmarshalError) as error:
+        raise _refused(meta, resource, str(error)) from None
+    except RecursionError:
+        raise _refused(meta, resource, MAX_DEPTH) from None
+    if repeated:
+        strict.insert(0, repeated)
+    if strict and validation == "Strict":
+        raise _refused(meta, resource, "strict decoding error: " + ", ".join(strict))
+    if meta.group_version != resource.group_version:
+        raise errors.bad_request(
+            f"the API version in the data ({meta.group_version}) does not match "
+            f"the expected API version ({resource.group_version})"
+        )
+    warnings = [] if validation == "Ignore" else [text for one in strict for text in yaml_warnings(one)]
+    return Decoded(_object_of(plain, meta, resource), warnings)
+
+
+def _unmarshal(document: Any, meta: TypeMeta, resource: Resource) -> tuple[dict[str, Any], list[str]]:
+    """Read as the kind it says it is, as far as we know that one's fields."""
+    definition = definition_of(meta.group_version, meta.kind)
+    if definition not in definitions():
+        definition = "" if (meta.kind, meta.group) != (resource.kind, resource.group) else resource.definition
+    return unmarshal(document, shape_of(definition)) if definition else ({}, [])
+
+
+def _object_of(plain: dict[str, Any], meta: TypeMeta, resource: Resource) -> Any:
+    plain["kind"], plain["apiVersion"] = resource.kind, resource.group_version
+    try:
+        obj = codec.decode(codec.encode(plain), resource.type)
+    except _FAILURES as error:
+        raise _refused(meta, resource, str(error)) from None
+    apply_defaults(obj)
+    return obj
+
+
+def _refused(meta: TypeMeta, resource: Resource, why: str) -> errors.BadRequest:
+    return errors.bad_request(f'{meta.kind} in version "{meta.version}" cannot be handled as a {resource.kind}: {why}')
+
+
+def _unrecognized(why: str, body: bytes, resource: Resource) -> errors.BadRequest:
+    return errors.bad_request(
+        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({_echo(body)})"
+    )
+
+
+def _echo(body: bytes) -> str:
+    """The beginning of a body, in hexadecimal when it doesn't look like JSON."""
+    if not body:
+        return "<empty>"
+    shown = decode_text(body[:_ECHO_LENGTH]) if body[:1] == b"{" else body[:_ECHO_LENGTH].hex()
+    return shown + " ..." if len(body) > _ECHO_LENGTH else shown

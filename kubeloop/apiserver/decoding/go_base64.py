@@ -1,0 +1,53 @@
+"""Base64 as Go's standard decoder reads it: line breaks are skipped, and an error tells its place."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import string
+from typing import Final
+
+_ALPHABET: Final = frozenset(string.ascii_letters + string.digits + "+/")
+
+
+def decode_base64(text: str) -> bytes:
+    """The bytes; raises ValueError with Go's message."""
+    packed = text.replace("\n", "").replace("\r", "")
+    place = _first_fault(text)
+    if place is not None:
+        raise ValueError(f"illegal base64 data at input byte {place}")
+    try:
+        return base64.b64decode(packed, validate=True)
+    except binascii.Error:
+        raise ValueError(f"illegal base64 data at input byte {len(text)}") from None
+
+
+def _first_fault(text: str) -> int | None:
+    """Where Go's decoder gives up: four characters at a time, padding only at the end."""
+    raw = text.encode("utf-8", "replace").decode("latin-1")
+    places = [index for index, char in enumerate(raw) if char not in "\r\n"]
+    for start in range(0, len(places), 4):
+        quantum = places[start : start + 4]
+        for position, place in enumerate(quantum):
+            if raw[place] in _ALPHABET:
+                continue
+            if raw[place] != "=":
+                return place
+            return _padding_fault(raw, places, start + position, position)
+        if len(quantum) < 4:
+            return len(raw) - len(quantum)
+    return None
+
+
+def _padding_fault(raw: str, places: list[int], at: int, position: int) -> int | None:
+    """Padding stands at the third or fourth place of the last four characters."""
+    if position < 2:
+        return places[at]
+    last = at
+    if position == 2:
+        if at + 1 >= len(places):
+            return len(raw)
+        if raw[places[at + 1]] != "=":
+            return places[at + 1] - 1
+        last = at + 1
+    return places[last + 1] if last + 1 < len(places) else None

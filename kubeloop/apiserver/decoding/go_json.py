@@ -1,0 +1,229 @@
+"""JSON as Go's decoder reads it: repeated keys and number texts kept, syntax errors in its words.
+
+The parser is the standard library's; only a text it refuses is scanned again, slowly, to say what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, NoReturn
+
+MAX_DEPTH: Final = "exceeded max depth"
+_END: Final = "unexpected end of JSON input"
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_SPACE: Final = " \t\r\n"
+_HEX: Final = frozenset("0123456789abcdefABCDEF")
+
+
+class GoJsonError(ValueError):
+    """The message is what a client is told."""
+
+
+class Pairs:
+    """A JSON object with its keys in order, repeated ones included."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        self.pairs = pairs
+
+    def items(self) -> list[tuple[str, Any]]:
+        return self.pairs
+
+
+class Number(str):
+    """A JSON number as it was written."""
+
+    __slots__ = ()
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(text)  # NaN and Infinity are no JSON
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=Pairs, parse_int=Number, parse_float=Number, parse_constant=_refuse_constant
+)
+
+
+def parse_json(body: bytes) -> Any:
+    """A document with `Pairs` for objects and `Number` for numbers; raises GoJsonError."""
+    text = decode_text(body)
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:
+        raise GoJsonError(MAX_DEPTH) from None
+    except ValueError:
+        raise GoJsonError(syntax_error(text)) from None
+
+
+def decode_text(body: bytes) -> str:
+    """Bytes that are no UTF-8 are replaced, not refused."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return body.decode(errors="replace")
+
+
+def whole_text(text: str) -> str:
+    """A string without the halves of surrogate pairs that escapes can put into it."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def syntax_error(text: str) -> str:
+    """What Go's scanner says about a text that is no JSON."""
+    try:
+        _Scanner(text).scan()
+    except GoJsonError as error:
+        return str(error)
+    return _END
+
+
+class _Scanner:
+    """Walks a text until the first character that can't stand where it does."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def scan(self) -> None:
+        stack: list[str] = []
+        self.value(stack)
+        while stack:
+            self.after_value(stack)
+        self.skip()
+        if self.at < len(self.text):
+            self.refuse("after top-level value")
+
+    def value(self, stack: list[str]) -> None:
+        """A scalar, or the opening of an object or array up to its first value."""
+        while True:
+            match self.peek():
+                case "{":
+                    self.at += 1
+                    if self.peek() == "}":
+                        self.at += 1
+                        return
+                    stack.append("{")
+                    self.key()
+                case "[":
+                    self.at += 1
+                    if self.peek() == "]":
+                        self.at += 1
+                        return
+                    stack.append("[")
+                case _:
+                    self.scalar()
+                    return
+
+    def after_value(self, stack: list[str]) -> None:
+        in_object = stack[-1] == "{"
+        char = self.peek()
+        if char == ("}" if in_object else "]"):
+            self.at += 1
+            stack.pop()
+            return
+        if char != ",":
+            self.refuse("after object key:value pair" if in_object else "after array element")
+        self.at += 1
+        if in_object:
+            self.key()
+        self.value(stack)
+
+    def key(self) -> None:
+        if self.peek() != '"':
+            self.refuse("looking for beginning of object key string")
+        self.string()
+        if self.peek() != ":":
+            self.refuse("after object key")
+        self.at += 1
+
+    def scalar(self) -> None:
+        char = self.peek()
+        if char == '"':
+            self.string()
+        elif char in "tfn":
+            self.literal({"t": "true", "f": "false", "n": "null"}[char])
+        elif char in "-0123456789":
+            self.number()
+        else:
+            self.refuse("looking for beginning of value")
+
+    def string(self) -> None:
+        self.at += 1
+        while (char := self.char()) != '"':
+            if char < " ":
+                self.refuse("in string literal")
+            self.at += 1
+            if char == "\\":
+                self.escape()
+        self.at += 1
+
+    def escape(self) -> None:
+        char = self.char()
+        if char not in '"\\/bfnrtu':
+            self.refuse("in string escape code")
+        self.at += 1
+        if char == "u":
+            for _ in range(4):
+                if self.char() not in _HEX:
+                    self.refuse("in \\u hexadecimal character escape")
+                self.at += 1
+
+    def literal(self, word: str) -> None:
+        for index, expected in enumerate(word):
+            if self.char() != expected:
+                self.refuse(f"in literal {word} (expecting {_quoted(word[index])})")
+            self.at += 1
+
+    def number(self) -> None:
+        found = _NUMBER.match(self.text, self.at)
+        if found is None:
+            self.at += 1  # a minus alone
+            self.char()
+            self.refuse("in numeric literal")
+        self.at = found.end()
+        rest = self.text[self.at : self.at + 2]
+        if rest[:1] == "." and "." not in found[0] and "e" not in found[0].lower():
+            self.at += 1
+            self.char()
+            self.refuse("after decimal point in numeric literal")
+        if rest[:1] in ("e", "E") and "e" not in found[0].lower():
+            self.at += 2 if rest[1:] in ("+", "-") else 1
+            self.char()
+            self.refuse("in exponent of numeric literal")
+
+    def skip(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] in _SPACE:
+            self.at += 1
+
+    def peek(self) -> str:
+        """The next character that isn't white space."""
+        self.skip()
+        return self.char()
+
+    def char(self) -> str:
+        if self.at >= len(self.text):
+            raise GoJsonError(_END)
+        return self.text[self.at]
+
+    def refuse(self, where: str) -> NoReturn:
+        # Go looks at bytes: of a character beyond ASCII it names the first one alone.
+        first = self.text[self.at].encode("utf-8", "replace")[0]
+        raise GoJsonError(f"invalid character {_quoted(chr(first))} {where}")
+
+
+def _quoted(char: str) -> str:
+    """A character as Go writes it between single quotes."""
+    if char == "'":
+        return "'\\''"
+    if char == '"':
+        return "'\"'"
+    escapes = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\v": "\\v"}
+    if char in escapes:
+        return f"'{escapes[char]}'"
+    if char.isprintable():
+        return f"'{char}'"
+    return f"'\\x{ord(char):02x}'" if ord(char) < 128 else f"'\\u{ord(char):04x}'"

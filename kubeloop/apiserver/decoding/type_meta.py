@@ -1,0 +1,94 @@
+"""Which kind and version a body says it is, and whether that fits where it was sent."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.decoding.go_json import Number, Pairs, whole_text
+from kubeloop.apiserver.decoding.scheme import internal_type, is_known, scheme_name
+from kubeloop.apiserver.decoding.unmarshal import kind_of
+
+_HEADER_TYPE: Final = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+_FIELDS: Final = {"apiversion": "apiVersion", "kind": "kind"}
+
+
+class TypeMeta(NamedTuple):
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def group_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class UnrecognizedError(ValueError):
+    """A body that doesn't even say what it is."""
+
+
+class MisfitError(ValueError):
+    """A body of a kind that can't be taken here."""
+
+
+def interpret(document: Any) -> TypeMeta:
+    """What a document says of itself, in any case of letters as upstream's first look takes them."""
+    found = {"apiVersion": "", "kind": ""}
+    if document is not None and not isinstance(document, Pairs | dict):
+        raise UnrecognizedError(
+            _json_error(f"cannot unmarshal {kind_of(document)} into Go value of type {_HEADER_TYPE}")
+        )
+    problem = ""
+    for key, value in document.items() if document is not None else ():
+        field = _FIELDS.get(key.lower())
+        if field is None or value is None:
+            continue
+        if isinstance(value, Number) or not isinstance(value, str):
+            found_kind = kind_of(value)
+            problem = problem or f"cannot unmarshal {found_kind} into Go struct field .{field} of type string"
+        else:
+            found[field] = whole_text(value)
+    if problem:
+        raise UnrecognizedError(_json_error(problem))
+    return TypeMeta(*_group_and_version(found["apiVersion"]), found["kind"])
+
+
+def _json_error(what: str) -> str:
+    return f"couldn't get version/kind; json parse error: json: {what}"
+
+
+def _group_and_version(text: str) -> tuple[str, str]:
+    if text in ("", "/"):
+        return "", ""
+    if text.count("/") > 1:
+        raise UnrecognizedError(f"unexpected GroupVersion string: {text}")
+    group, _, version = text.rpartition("/")
+    return group, version
+
+
+def completed(meta: TypeMeta, resource: Resource) -> TypeMeta:
+    """What a document leaves open is what its path says."""
+    group, version, kind = meta
+    if not version and group in ("", resource.group):
+        group, version = resource.group, resource.version
+    return TypeMeta(group, version, kind or resource.kind)
+
+
+def check_known(meta: TypeMeta, resource: Resource) -> None:
+    """Refuses kinds and versions that nobody ever defined."""
+    if not meta.version:
+        raise MisfitError("Object 'apiVersion' is missing")
+    if not is_known(meta.group_version, meta.kind, resource.group):
+        scheme = scheme_name(resource.group)
+        raise MisfitError(
+            f'no kind "{meta.kind}" is registered for version "{meta.group_version}" in scheme "{scheme}"'
+        )
+
+
+def check_convertible(meta: TypeMeta, resource: Resource) -> None:
+    """Refuses a kind that isn't a version of what the resource holds."""
+    wanted = internal_type(resource.group, resource.kind)
+    if internal_type(meta.group, meta.kind) != wanted:
+        raise MisfitError(f"converting ({meta.version}.{meta.kind}) to ({wanted}): unknown conversion")

@@ -1,0 +1,267 @@
+"""The careful way through a document: what Go's decoder would make of it, and what it would say.
+
+Follows a parsed document along its type in document order. Nulls mean what they mean in Go, repeated objects are
+merged, unknown and repeated fields are noted. The first value of a wrong type is remembered while the rest is read;
+a text that its type can't parse (a quantity, a time) ends the reading at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+
+from kubeloop.api.fields import quote
+from kubeloop.api.quantity import canonical_quantity
+from kubeloop.api.times import normalize_micro_time, normalize_time
+from kubeloop.apiserver.decoding.go_base64 import decode_base64
+from kubeloop.apiserver.decoding.go_json import Number, Pairs, whole_text
+from kubeloop.apiserver.decoding.shapes import Category, Shape
+
+MAX_STRICT_ERRORS: Final = 100
+_ABSENT: Final = object()
+_INT_LIMITS: Final = {"int32": 2**31, "int64": 2**63}
+_ZERO: Final[dict[Category, Any]] = {
+    "struct": {},
+    "map": {},
+    "list": [],
+    "string": "",
+    "bytes": "",
+    "integer": 0,
+    "number": 0,
+    "boolean": False,
+    "int-or-string": 0,
+    "quantity": "0",
+}
+
+
+class UnmarshalError(ValueError):
+    """A document that doesn't fit its type, in the words of Go's decoder."""
+
+
+def unmarshal(document: Any, shape: Shape) -> tuple[dict[str, Any], list[str]]:
+    """The document as its type takes it, and the strict errors found on the way; raises UnmarshalError."""
+    reader = _Reader()
+    try:
+        plain = reader.read(shape, document)
+    except UnmarshalError:
+        raise
+    except ValueError as error:
+        raise UnmarshalError(str(error)) from None
+    if reader.saved:
+        raise UnmarshalError(reader.saved)
+    return ({} if plain is _ABSENT else plain), list(reader.strict)
+
+
+def number_text(value: Any) -> str | None:
+    """A number as it was written; None for everything else."""
+    if isinstance(value, Number):
+        return str(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return repr(value)
+
+
+def kind_of(value: Any) -> str:
+    """A value's kind in the decoder's words."""
+    if isinstance(value, Pairs | dict):
+        return "object"
+    if isinstance(value, list | tuple):
+        return "array"
+    if isinstance(value, bool):
+        return "bool"
+    return "number" if number_text(value) is not None else "string"
+
+
+def plain_json(value: Any) -> Any:
+    """Free-form JSON as it can be encoded again, numbers untouched."""
+    if isinstance(value, Pairs | dict):
+        return {whole_text(key): plain_json(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [plain_json(one) for one in value]
+    if isinstance(value, Number):
+        return msgspec.Raw(value.encode())
+    return whole_text(value) if isinstance(value, str) else value
+
+
+class _Reader:
+    """One way through one document."""
+
+    def __init__(self) -> None:
+        self.saved = ""  # the first wrong type
+        self.strict: dict[str, None] = {}  # unknown and repeated fields, each once, in order
+        self.place: list[str] = []  # where we are, with keys and indexes
+        self.struct = ""  # the innermost struct, and the fields that lead to its field
+        self.fields: list[str] = []
+        self.readers: dict[Category, Callable[[Shape, Any, Any], Any]] = {
+            "struct": self.read_struct,
+            "map": self.read_map,
+            "list": self.read_list,
+            "string": self.read_string,
+            "bytes": self.read_bytes,
+            "integer": self.read_integer,
+            "number": self.read_number,
+            "boolean": self.read_boolean,
+            "int-or-string": self.read_int_or_string,
+            "quantity": self.read_quantity,
+            "time": self.read_time,
+            "micro-time": self.read_time,
+            "any": self.read_any,
+        }
+
+    def read(self, shape: Shape, value: Any, before: Any = _ABSENT) -> Any:
+        """What a place holds after a value was read into it that held `before`."""
+        if value is None:
+            return _ABSENT if shape.category in ("map", "list", "any") else before
+        return self.readers[shape.category](shape, value, before)
+
+    def read_struct(self, shape: Shape, value: Any, before: Any) -> Any:
+        if not isinstance(value, Pairs | dict):
+            return self.wrong(kind_of(value), shape.go_type)
+        made = {} if before is _ABSENT else before
+        seen: set[str] = set()
+        for key, inner in value.items():
+            field = shape.fields.get(key)
+            if field is None:
+                self.note("unknown", key)
+                continue
+            if key in seen:
+                self.note("duplicate", key)
+            seen.add(key)
+            with self.at_field(shape.name, key):
+                self.put(made, key, self.read(field, inner, made.get(key, _ABSENT)))
+        return made
+
+    def read_map(self, shape: Shape, value: Any, before: Any) -> Any:
+        if not isinstance(value, Pairs | dict):
+            return self.wrong(kind_of(value), shape.go_type)
+        made = {} if before is _ABSENT else before
+        seen: set[str] = set()
+        for raw_key, inner in value.items():
+            key = whole_text(raw_key)
+            if key in seen:
+                self.note("duplicate", key)
+            seen.add(key)
+            with self.at(f".{key}" if self.place else key):
+                self.put(made, key, self.read_item(shape.item, inner))
+        return made
+
+    def read_list(self, shape: Shape, value: Any, before: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return self.wrong(kind_of(value), shape.go_type)
+        made = []
+        for index, inner in enumerate(value):
+            with self.at(f"[{index}]"):
+                one = self.read_item(shape.item, inner)
+            if one is not _ABSENT:
+                made.append(one)
+        return made
+
+    def read_item(self, shape: Shape, value: Any) -> Any:
+        """An element of a list or map: null is its type's zero value, or null where that stands for itself."""
+        if value is None:
+            return _ZERO.get(shape.category)
+        return self.read(shape, value)
+
+    def read_string(self, shape: Shape, value: Any, before: Any) -> Any:
+        if kind_of(value) != "string":
+            return self.wrong(kind_of(value), shape.go_type)
+        return whole_text(value)
+
+    def read_bytes(self, shape: Shape, value: Any, before: Any) -> Any:
+        if kind_of(value) != "string":
+            return self.wrong(kind_of(value), shape.go_type)
+        try:
+            return decode_base64(value)
+        except ValueError as error:
+            self.saved = self.saved or str(error)
+            return _ABSENT
+
+    def read_integer(self, shape: Shape, value: Any, before: Any) -> Any:
+        text = number_text(value)
+        if text is None:
+            return self.wrong(kind_of(value), shape.go_type)
+        number = _integer(text, _INT_LIMITS["int32" if "32" in shape.go_type else "int64"])
+        return number if number is not None else self.wrong(f"number {text}", shape.go_type)
+
+    def read_number(self, shape: Shape, value: Any, before: Any) -> Any:
+        text = number_text(value)
+        if text is None:
+            return self.wrong(kind_of(value), shape.go_type)
+        if float(text) in (float("inf"), float("-inf")):
+            return self.wrong(f"number {text}", shape.go_type)
+        return msgspec.Raw(text.encode())
+
+    def read_boolean(self, shape: Shape, value: Any, before: Any) -> Any:
+        return value if isinstance(value, bool) else self.wrong(kind_of(value), shape.go_type)
+
+    def read_int_or_string(self, shape: Shape, value: Any, before: Any) -> Any:
+        text = number_text(value)
+        if text is None and isinstance(value, str):
+            return whole_text(value)
+        number = _integer(text, _INT_LIMITS["int32"]) if text is not None else None
+        if number is None:
+            raise UnmarshalError(self.mismatch(kind_of(value) if text is None else f"number {text}", "int32"))
+        return number
+
+    def read_quantity(self, shape: Shape, value: Any, before: Any) -> Any:
+        text = number_text(value)
+        if text is None:
+            text = value.strip() if isinstance(value, str) else "?"
+        return canonical_quantity(text)
+
+    def read_time(self, shape: Shape, value: Any, before: Any) -> Any:
+        if kind_of(value) != "string":
+            raise UnmarshalError(self.mismatch(kind_of(value), "string"))
+        return normalize_time(value) if shape.category == "time" else normalize_micro_time(value)
+
+    def read_any(self, shape: Shape, value: Any, before: Any) -> Any:
+        return plain_json(value)
+
+    def put(self, made: dict[str, Any], key: str, value: Any) -> None:
+        if value is _ABSENT:
+            made.pop(key, None)
+        else:
+            made[key] = value
+
+    def wrong(self, found: str, go_type: str) -> Any:
+        self.saved = self.saved or self.mismatch(found, go_type)
+        return _ABSENT
+
+    def mismatch(self, found: str, go_type: str) -> str:
+        if not self.fields:
+            return f"json: cannot unmarshal {found} into Go value of type {go_type}"
+        place = ".".join(self.fields)
+        return f"json: cannot unmarshal {found} into Go struct field {self.struct}.{place} of type {go_type}"
+
+    def note(self, what: str, key: str) -> None:
+        if len(self.strict) < MAX_STRICT_ERRORS:
+            path = "".join((*self.place, "." if self.place else "", whole_text(key)))
+            self.strict[f"{what} field {quote(path)}"] = None
+
+    @contextmanager
+    def at_field(self, struct: str, name: str) -> Iterator[None]:
+        outer = self.struct
+        self.struct = struct
+        self.fields.append(name)
+        with self.at(f".{name}" if self.place else name):
+            yield
+        self.struct = outer
+        self.fields.pop()
+
+    @contextmanager
+    def at(self, step: str) -> Iterator[None]:
+        self.place.append(step)
+        yield
+        self.place.pop()
+
+
+def _integer(text: str, limit: int) -> int | None:
+    """A number's text as an integer below a limit; None for what isn't one."""
+    digits = text.removeprefix("-")
+    if not digits.isdigit() or len(digits) > 20:
+        return None
+    number = int(text)
+    return number if -limit <= number < limit else None
