@@ -21,11 +21,24 @@ from kubeloop.api.validation.rules import METADATA_ONLY, Rules
 
 # Struct class, by the module that generates it, to its rules. Kinds that are missing get the metadata rules alone.
 RULES: dict[str, str] = {
+    "apps_v1.ControllerRevision": "daemonsets:CONTROLLER_REVISION",
+    "apps_v1.DaemonSet": "daemonsets:DAEMON_SET",
+    "apps_v1.Deployment": "deployments:DEPLOYMENT",
+    "apps_v1.ReplicaSet": "deployments:REPLICA_SET",
+    "apps_v1.StatefulSet": "statefulsets:STATEFUL_SET",
+    "autoscaling_v2.HorizontalPodAutoscaler": "autoscaling:AUTOSCALER",
     "core_v1.ConfigMap": "config:CONFIG_MAP",
     "core_v1.Namespace": "namespaces:NAMESPACE",
     "core_v1.Pod": "pods:POD",
     "core_v1.PodTemplate": "pod_templates:POD_TEMPLATE",
+    "core_v1.ReplicationController": "replicationcontrollers:REPLICATION_CONTROLLER",
     "core_v1.Secret": "config:SECRET",
+    "networking_v1.IPAddress": "service_ranges:IP_ADDRESS",
+    "networking_v1.Ingress": "ingresses:INGRESS",
+    "networking_v1.IngressClass": "ingresses:INGRESS_CLASS",
+    "networking_v1.NetworkPolicy": "network_policies:NETWORK_POLICY",
+    "networking_v1.ServiceCIDR": "service_ranges:SERVICE_CIDR",
+    "policy_v1.PodDisruptionBudget": "policy:DISRUPTION_BUDGET",
 }
 
 

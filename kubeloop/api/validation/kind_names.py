@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from kubeloop.api.addresses import check_ip
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.api.names import (
     Check,
@@ -39,7 +40,7 @@ NAME_CHECKS: Final[dict[str, Check]] = {
     "certificates_v1.ClusterTrustBundle": check_path_segment_name,
     "core_v1.Namespace": check_dns1123_label,
     "core_v1.Service": check_dns1123_label,
-    "networking_v1.IPAddress": check_path_segment_name,
+    "networking_v1.IPAddress": check_ip,
     "rbac_v1.ClusterRole": check_path_segment_name,
     "rbac_v1.ClusterRoleBinding": check_path_segment_name,
     "rbac_v1.Role": check_path_segment_name,

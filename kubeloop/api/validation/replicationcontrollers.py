@@ -1,0 +1,47 @@
+"""Rules of ReplicationControllers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeloop.api.fields import FieldErrors, Path, required
+from kubeloop.api.generated.core_v1 import ReplicationController, ReplicationControllerSpec
+from kubeloop.api.validation.deployments import validate_replica_counts
+from kubeloop.api.validation.pod_templates import validate_template
+from kubeloop.api.validation.rules import Rules
+from kubeloop.api.validation.scalars import not_negative
+from kubeloop.api.validation.workloads import labels_mismatch, validate_long_running
+
+_SPEC: Final = Path("spec")
+
+
+def _validate_spec(spec: ReplicationControllerSpec) -> FieldErrors:
+    errors = not_negative(spec.min_ready_seconds, _SPEC.child("minReadySeconds"))
+    if not spec.selector:
+        errors.append(required(_SPEC.child("selector")))
+    if spec.replicas is None:
+        errors.append(required(_SPEC.child("replicas")))
+    errors += not_negative(spec.replicas, _SPEC.child("replicas"))
+    path, template = _SPEC.child("template"), spec.template
+    if template is None:
+        return [*errors, required(path)]
+    labels = template.metadata.labels
+    if not spec.selector.items() <= labels.items():
+        errors += labels_mismatch(labels, path)
+    errors += validate_template(template, path)
+    return errors + validate_long_running(template, "ReplicationController", path)
+
+
+def _validate_controller(obj: ReplicationController) -> FieldErrors:
+    return _validate_spec(obj.spec)
+
+
+def _validate_update(new: ReplicationController, old: ReplicationController) -> FieldErrors:
+    return _validate_spec(new.spec)
+
+
+def _validate_status(new: ReplicationController, old: ReplicationController) -> FieldErrors:
+    return validate_replica_counts(new.status)
+
+
+REPLICATION_CONTROLLER = Rules(_validate_controller, _validate_update, {"status": _validate_status})
