@@ -7,6 +7,7 @@ from kubeloop.apiserver.admission.certificate_subject_restriction import Certifi
 from kubeloop.apiserver.admission.default_ingress_class import DefaultIngressClass
 from kubeloop.apiserver.admission.default_storage_class import DefaultStorageClass
 from kubeloop.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from kubeloop.apiserver.admission.limit_ranger import LimitRanger
 from kubeloop.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from kubeloop.apiserver.admission.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from kubeloop.apiserver.admission.pod_topology_labels import PodTopologyLabels
@@ -21,6 +22,7 @@ from kubeloop.clock import Clock
 def built_in_plugins(lookup: Lookup, clock: Clock) -> tuple[Plugin, ...]:
     return (
         NamespaceLifecycle(lookup),
+        LimitRanger(lookup),
         ServiceAccountPlugin(lookup, clock),
         TaintNodesByCondition(),
         Priority(lookup),

@@ -41,6 +41,8 @@ class RegistryLookup:
         known = self._lists.get(prefix)
         if known is None:
             self._follow(storage)
+            if len(self._lists) >= _REMEMBERED:
+                self._lists.clear()
             records = storage.store.range(prefix).records
             known = self._lists[prefix] = tuple(storage.view.decode_record(record) for record in records)
         return known

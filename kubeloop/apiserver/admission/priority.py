@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # the kind's types are loaded when its first object is
 
 _GROUP = "scheduling.k8s.io"
 _CLASSES = "priorityclasses.scheduling.k8s.io"
+_SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
 class _Rank(NamedTuple):
@@ -30,7 +31,6 @@ _WITHOUT_CLASS = _Rank("", 0, "PreemptLowerPriority")
 
 class Priority(Plugin):
     name = "Priority"
-    operations = frozenset({"CREATE", "UPDATE"})
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
@@ -39,7 +39,11 @@ class Priority(Plugin):
         self._default = _WITHOUT_CLASS
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        return operation in self.operations and not subresource and resource.qualified in ("pods", _CLASSES)
+        if subresource:
+            return False
+        if resource.qualified == "pods":
+            return operation in ("CREATE", "UPDATE")
+        return resource.qualified == _CLASSES and operation != "CONNECT"
 
     def admit(self, attempt: Attempt) -> None:
         if not isinstance(attempt.obj, Pod):
@@ -50,6 +54,8 @@ class Priority(Plugin):
             _keep_rank(attempt.obj, attempt.old)
 
     def check(self, attempt: Attempt) -> None:
+        if attempt.operation == "DELETE" and attempt.name in _SYSTEM_CLASSES:
+            raise attempt.forbidden("this is a system priority class and cannot be deleted")
         if attempt.obj is None or attempt.resource.qualified != _CLASSES or not attempt.obj.global_default:
             return
         wanted: PriorityClass = attempt.obj

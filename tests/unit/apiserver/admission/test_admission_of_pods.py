@@ -333,3 +333,13 @@ def test_a_pod_on_a_node_carries_the_nodes_zone_and_region(cluster, pod, writes)
 
 def test_a_pod_on_an_unknown_node_is_left_alone(pod):
     assert "labels" not in pod(nodeName="ghost")["metadata"]
+
+
+def test_system_priority_classes_stay(writes):
+    with pytest.raises(errors.Forbidden) as caught:
+        writes.delete("priorityclasses", "system-node-critical")
+    assert caught.value.message == (
+        'priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: '
+        "this is a system priority class and cannot be deleted"
+    )
+    writes.delete("priorityclasses", "mine")

@@ -9,6 +9,7 @@ import pytest
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.storage import Registry
+from kubeloop.clock import SystemClock
 from kubeloop.store.memory import MemoryStore
 
 GROUP = "scheduling.k8s.io"
@@ -22,7 +23,7 @@ def run():
         async def whole():
             store = MemoryStore()
             await store.start()
-            await steps(store, RegistryLookup(Registry(store, RESOURCES)))
+            await steps(store, RegistryLookup(Registry(store, RESOURCES, SystemClock())))
             await store.close()
 
         asyncio.run(whole())
