@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeloop.apiserver.storage import Registry, Storage
 from kubeloop.store import Event, Record
@@ -12,50 +12,61 @@ from kubeloop.store import Event, Record
 _REMEMBERED = 20_000
 
 
+class _Found(NamedTuple):
+    """An object, and the record that it was decoded from."""
+
+    record: Record
+    obj: Any
+
+
 class RegistryLookup:
-    """The `Lookup` of a server's own storages."""
+    """The `Lookup` of a server's own storages. What it remembers is found by the question itself: no key is built."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._found: dict[str, tuple[Record, Any]] = {}
-        self._lists: dict[str, tuple[Any, ...]] = {}
-        self._followed: set[str] = set()
+        self._get = registry.store.get
+        self._found: dict[tuple[str, str, str, str, str], _Found] = {}
+        # Lists that are up to date, by group, version and plural, then by namespace.
+        self._lists: dict[tuple[str, str, str], dict[str, tuple[Any, ...]]] = {}
 
     def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
+        question = (plural, namespace, name, group, version)
+        known = self._found.get(question)
+        if known is not None and self._get(known.record.key) is known.record:
+            return known.obj
         storage = self._registry.named(group, version, plural)
         record = storage.get(namespace, name)
         if record is None:
+            self._found.pop(question, None)
             return None
-        known = self._found.get(record.key)
-        if known is not None and known[0] is record:
-            return known[1]
         if len(self._found) >= _REMEMBERED:
             self._found.clear()
         obj = storage.view.decode_record(record)
-        self._found[record.key] = (record, obj)
+        self._found[question] = _Found(record, obj)
         return obj
 
     def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> Sequence[Any]:
-        storage = self._registry.named(group, version, plural)
-        prefix = storage.prefix(namespace)
-        known = self._lists.get(prefix)
+        kind = (group, version, plural)
+        lists = self._lists.get(kind)
+        if lists is None:
+            lists = self._lists[kind] = self._followed_lists(self._registry.named(*kind))
+        known = lists.get(namespace)
         if known is None:
-            self._follow(storage)
-            if len(self._lists) >= _REMEMBERED:
-                self._lists.clear()
-            records = storage.store.range(prefix).records
-            known = self._lists[prefix] = tuple(storage.view.decode_record(record) for record in records)
+            if len(lists) >= _REMEMBERED:
+                lists.clear()
+            known = lists[namespace] = self._read(self._registry.named(*kind), namespace)
         return known
 
-    def _follow(self, storage: Storage) -> None:
-        """From now on, forget a kind's lists whenever an object of it changes."""
-        whole = storage.prefix("")
-        if whole in self._followed:
-            return
-        self._followed.add(whole)
+    def _followed_lists(self, storage: Storage) -> dict[str, tuple[Any, ...]]:
+        """A place for a kind's lists that empties itself whenever an object of the kind changes."""
+        lists: dict[str, tuple[Any, ...]] = {}
 
         def forget(events: Sequence[Event]) -> None:
-            for prefix in [prefix for prefix in self._lists if prefix.startswith(whole)]:
-                del self._lists[prefix]
+            lists.clear()
 
-        storage.store.subscribe(whole, storage.store.revision, forget)
+        storage.store.subscribe(storage.prefix(""), storage.store.revision, forget)
+        return lists
+
+    def _read(self, storage: Storage, namespace: str) -> tuple[Any, ...]:
+        records = storage.store.range(storage.prefix(namespace)).records
+        return tuple(storage.view.decode_record(record) for record in records)
