@@ -1,0 +1,81 @@
+"""Calling the kubectl that is on the PATH, whichever its version."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e.plane import environment
+
+DEADLINE = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How a run of kubectl ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """kubectl with the administrator's kubeconfig, in one namespace."""
+
+    kubeconfig: Path
+    namespace: str
+    home: Path
+
+    def run(self, *arguments: str, stdin: str | None = None, **variables: str) -> Said:
+        """Run it to its end, whatever that is."""
+        done = subprocess.run(
+            self.command(*arguments),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            env={**self.environment(), **variables},
+            check=False,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def command(self, *arguments: str) -> list[str]:
+        return ["kubectl", f"--namespace={self.namespace}", *arguments]
+
+    def environment(self) -> dict[str, str]:
+        return {**environment(), "HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig)}
+
+    def __call__(self, *arguments: str, stdin: str | None = None, **variables: str) -> str:
+        """What it said, given that it succeeded."""
+        said = self.run(*arguments, stdin=stdin, **variables)
+        assert said.code == 0, f"kubectl {' '.join(arguments)}: {said.err}{said.out}"
+        return said.out
+
+    def fails(self, *arguments: str, stdin: str | None = None) -> str:
+        """What it complained of, given that it failed."""
+        said = self.run(*arguments, stdin=stdin)
+        assert said.code != 0, f"kubectl {' '.join(arguments)} succeeded: {said.out}"
+        return said.err
+
+    def json(self, *arguments: str, stdin: str | None = None) -> Any:
+        return json.loads(self(*arguments, "-o", "json", stdin=stdin))
+
+    def apply(self, *documents: Any) -> str:
+        return self("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
+
+
+@cache
+def version() -> tuple[int, int]:
+    """(1, 32) for kubectl 1.32."""
+    done = subprocess.run(
+        ["kubectl", "version", "--client", "-o", "json"], capture_output=True, check=True, env=environment()
+    )
+    found = json.loads(done.stdout)["clientVersion"]
+    return int(found["major"]), int(found["minor"].rstrip("+"))
