@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import ssl
 from contextlib import AsyncExitStack
@@ -14,15 +15,19 @@ from kubeloop.apiserver.admission import default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.app import ApiServer, rejected
 from kubeloop.apiserver.authentication import Authenticator, read_token_file
+from kubeloop.apiserver.bootstrap import BootstrapOptions, essential_objects, remaining_objects
 from kubeloop.apiserver.compaction import Compactor
 from kubeloop.apiserver.event_expiry import SWEEP_SECONDS, EventExpiry
 from kubeloop.apiserver.health import Health
 from kubeloop.apiserver.http import Hooks, Limits, Server, serve
 from kubeloop.apiserver.inflight import InFlight
+from kubeloop.apiserver.own_objects import OwnObjects
 from kubeloop.apiserver.periodic import Periodic
 from kubeloop.apiserver.storage import Registry
 from kubeloop.clock import Clock
 from kubeloop.store import Store, open_store
+
+log = logging.getLogger(__name__)
 
 # Writes that wait for a seat, for each one that has one.
 _WAITING_PER_SEAT = 5
@@ -81,6 +86,7 @@ class RunningServer:
             self.port = listener.port
             parts.push_async_callback(self._stop_listening, app, listener)
             self._keep_house(store, parts)
+            await self._ensure_own_objects(app.registry, parts)
             self._waiting_for = ""
             self._parts = parts.pop_all()
 
@@ -92,6 +98,22 @@ class RunningServer:
         if self._config.shutdown_delay:
             await asyncio.sleep(self._config.shutdown_delay)
         await self._parts.aclose()
+
+    async def _ensure_own_objects(self, registry: Registry, parts: AsyncExitStack) -> None:
+        config = self._config
+        authorities = "".join(path.read_text() for path in config.client_authorities)
+        options = BootstrapOptions(
+            now=self._clock.now(),
+            advertise_address=config.advertise_address or config.host,
+            secure_port=self.port,
+            service_cidr=config.service_range.split(",")[0],
+            client_ca_pem=authorities,
+        )
+        own = OwnObjects(registry, self._clock)
+        await own.ensure(essential_objects(options))
+        later = asyncio.create_task(own.ensure_by_and_by(remaining_objects(options)), name="bootstrap")
+        later.add_done_callback(_report_failure)
+        parts.push_async_callback(_ended, later)
 
     def _application(self, store: Store) -> ApiServer:
         config = self._config
@@ -160,3 +182,14 @@ def tls_context(config: ServerConfig) -> ssl.SSLContext | None:
 
 def _well() -> str:
     return ""
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def _report_failure(task: asyncio.Task[None]) -> None:
+    """The server goes on without what is made in the background, and tries again when restarted."""
+    if not task.cancelled() and task.exception() is not None:
+        log.error("making the server's own objects failed", exc_info=task.exception())

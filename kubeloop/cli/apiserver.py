@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import logging
 import socket
 from pathlib import Path
@@ -49,9 +50,23 @@ def _own_keys(options: argparse.Namespace, clock: Clock) -> Pki | None:
     """Our own authority, where the flags leave something for it to sign."""
     if options.tls_cert_file and not options.kubeconfig:
         return None
-    addresses = (options.bind_address, options.advertise_address or "")
+    addresses = (options.bind_address, advertised_address(options))
     names = serving_names(addresses, options.service_cluster_ip_range, socket.gethostname())
     return ensure_pki(options.cert_dir, names, clock.now())
+
+
+def advertised_address(options: argparse.Namespace) -> str:
+    """The address that was given, or bound, or, for one bound to all, the one that leads out of this machine."""
+    bound = ipaddress.ip_address(options.bind_address)
+    if options.advertise_address or not bound.is_unspecified:
+        return str(options.advertise_address or bound)
+    family, outside = (socket.AF_INET, "192.0.2.1") if bound.version == 4 else (socket.AF_INET6, "2001:db8::1")
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((outside, 9))  # sends nothing: it asks the routing table
+        except OSError:
+            return "127.0.0.1" if bound.version == 4 else "::1"
+        return str(probe.getsockname()[0])
 
 
 def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
@@ -63,7 +78,7 @@ def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
         store=options.store,
         host=options.bind_address,
         port=options.secure_port,
-        advertise_address=options.advertise_address or "",
+        advertise_address=advertised_address(options),
         certificate=options.tls_cert_file or (pki.serving_certificate if pki else None),
         key=options.tls_private_key_file or (pki.serving_key if pki else None),
         client_authorities=tuple(authorities),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
-from kubeloop.cli.apiserver import config_of
+from kubeloop.cli.apiserver import advertised_address, config_of
 from kubeloop.cli.main import _parser, main
 from kubeloop.cli.pki import Pki
 from kubeloop.cli.up import plan_of
@@ -77,6 +78,24 @@ def test_own_authority_is_trusted_beside_a_given_one_only_when_a_kubeconfig_is_a
     asked = _parser().parse_args(["apiserver", f"--client-ca-file={given}", "--kubeconfig=/x"])
     assert config_of(without, Pki(tmp_path)).client_authorities == (given,)
     assert config_of(asked, Pki(tmp_path)).client_authorities == (given, tmp_path / "ca.crt")
+
+
+@pytest.mark.parametrize(
+    ("flags", "address"),
+    [
+        ("--advertise-address 192.0.2.9", "192.0.2.9"),
+        ("--bind-address 127.0.0.1", "127.0.0.1"),
+        ("--bind-address ::1 --advertise-address 2001:db8::5", "2001:db8::5"),
+    ],
+)
+def test_advertised_address_is_the_given_one_else_the_bound_one(flags: str, address: str) -> None:
+    assert advertised_address(_parser().parse_args(["apiserver", *flags.split()])) == address
+
+
+@pytest.mark.parametrize("bound", ["0.0.0.0", "::"])
+def test_server_bound_to_all_addresses_advertises_one_that_can_be_called(bound: str) -> None:
+    found = advertised_address(_parser().parse_args(["apiserver", "--bind-address", bound]))
+    assert not ip_address(found).is_unspecified
 
 
 @pytest.mark.parametrize(("flags", "store"), [("", "sqlite:/d/store.db"), ("--store memory", "memory")])

@@ -1,0 +1,71 @@
+# Everything one does with a checkout. Needs python3 (3.11 or newer) and make; the rest is set up in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+export PIP_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install up test lint format type layers generate docs bench kubectl clean
+
+help: ## list what can be made
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## set up .venv with the package and its tools
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kubeloop needs Python 3.11 or newer; set PYTHON=/path/to/python3"; exit 1; }
+	@echo "== setting up $(VENV): the package and its development tools, in the versions of constraints.txt"
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module: install your system's python3-venv"; rm -rf $(VENV); exit 1; }
+	@$(BIN)/pip install -qq --editable '.[dev]'
+	@touch $@
+
+up: install ## run the control plane in the foreground (flags: make up ARGS="--ephemeral --port 0")
+	@echo "== kubeloop up $(ARGS)  (Ctrl-C stops it)"
+	@$(BIN)/python -m compileall -q kubeloop  # what the interpreter would do while starting
+	@exec $(BIN)/kubeloop up $(ARGS)
+
+test: install kubectl ## run all tests (some of them: make test ARGS="-k store")
+	@echo "== pytest, two at a time"
+	@$(BIN)/pytest -q -n 2 $(ARGS)
+
+kubectl:
+	@command -v kubectl >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "== installing kubectl (Debian's kubernetes-client), which the end-to-end tests drive"; \
+	    apt-get update -qq && apt-get install -qq -y --no-install-recommends kubernetes-client >/dev/null; \
+	  else \
+	    echo "== no kubectl on the PATH: the end-to-end tests that need it will fail; install one first"; \
+	  fi; }
+
+lint: install ## style and formatting
+	@echo "== ruff"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || { echo "some files are not formatted: make format"; exit 1; }
+
+format: install ## format all files, and fix what can be fixed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+type: install ## strict types
+	@echo "== mypy --strict"
+	@$(BIN)/mypy
+
+layers: install ## who may import whom
+	@echo "== import layers"
+	@$(BIN)/lint-imports
+
+generate: install ## write kubeloop/api/generated anew from published schema data
+	@echo "== generating"
+	@$(BIN)/python -m tools.generate
+
+docs: install ## check that the documents name and link what exists
+	@$(BIN)/pytest -q tests/architecture
+
+bench: install ## measure the server on this machine (bench/README.md)
+	@$(BIN)/python -m bench $(ARGS)
+
+clean: ## remove everything that make made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

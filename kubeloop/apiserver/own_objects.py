@@ -1,0 +1,104 @@
+"""Keeps the server's own objects in the store: makes those that are missing, corrects those that describe the server.
+
+They go past admission and authorization, which need some of them to be there already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import codec, metadata
+from kubeloop.api.apply.ownership import track_update
+from kubeloop.api.conversion import to_stored
+from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.kinds import Resource
+from kubeloop.api.schema import node_of
+from kubeloop.api.times import format_time
+from kubeloop.apiserver.managers import set_entries
+from kubeloop.apiserver.storage import Registry, Storage
+from kubeloop.apiserver.view import stored_bytes
+from kubeloop.clock import Clock, new_uid
+from kubeloop.store import Conflict, Event, Record
+
+MANAGER = "kube-apiserver"
+# What depends on how the server was started this time; everything else belongs to the administrators once it is made.
+_DESCRIBE_THE_SERVER = {
+    ("services", "kubernetes"),
+    ("endpoints", "kubernetes"),
+    ("endpointslices", "kubernetes"),
+    ("configmaps", "extension-apiserver-authentication"),
+}
+
+
+class OwnObjects:
+    """Writes bootstrap objects through one server's storages."""
+
+    def __init__(self, registry: Registry, clock: Clock) -> None:
+        self._registry = registry
+        self._clock = clock
+
+    async def ensure(self, objects: Iterable[tuple[Resource, Any]]) -> None:
+        """Returns when all of them are durable; they share a flush."""
+        writes = [write for resource, obj in objects if (write := self._write(resource, obj)) is not None]
+        if writes:
+            await asyncio.gather(*writes)
+
+    async def ensure_by_and_by(self, objects: Iterable[tuple[Resource, Any]]) -> None:
+        """The same, one by one, with others' requests answered in between."""
+        for resource, obj in objects:
+            write = self._write(resource, obj)
+            if write is not None:
+                await write
+            await asyncio.sleep(0)
+
+    def _write(self, resource: Resource, obj: Any) -> asyncio.Future[Event] | None:
+        storage = self._registry.of(resource)
+        name, namespace = obj.metadata.name, obj.metadata.namespace
+        record = storage.peek(namespace, name)
+        if record is not None and (resource.plural, name) not in _DESCRIBE_THE_SERVER:
+            return None
+        fresh = self._prepared(storage, obj, namespace)
+        if record is not None:
+            return _corrected(storage, record, fresh)
+        try:
+            return storage.store.write(storage.key(namespace, name), stored_bytes(fresh), 0)
+        except Conflict:
+            return None  # somebody was faster, which is as good
+
+    def _prepared(self, storage: Storage, obj: Any, namespace: str) -> Any:
+        """A copy of its own, complete as after a create, with the status that a create would drop."""
+        resource = storage.resource
+        fresh = codec.decode(codec.encode(obj), type(obj))
+        apply_defaults(fresh)
+        now = self._clock.now()
+        metadata.fill_for_create(fresh.metadata, namespace, new_uid(self._clock), now)
+        plain = codec.to_plain(fresh)
+        set_entries(fresh, _entries(plain, resource, format_time(now)))
+        stored = to_stored(fresh, resource)
+        status = getattr(stored, "status", None)
+        storage.strategy.prepare_create(stored)
+        if status is not None:
+            codec.force_setattr(stored, "status", status)
+        return stored
+
+
+def _entries(plain: dict[str, Any], resource: Resource, now: str) -> list[dict[str, Any]]:
+    shape = node_of(resource.definition)
+    entries: list[dict[str, Any]] = track_update(None, plain, shape, MANAGER, resource.group_version, "", now, [], None)
+    return entries
+
+
+def _corrected(storage: Storage, record: Record, fresh: Any) -> asyncio.Future[Event] | None:
+    """The record with fresh content, if that differs."""
+    old = storage.view.decode_stored(record.value, record.mod_revision)
+    corrected = msgspec.structs.replace(fresh, metadata=old.metadata)
+    if corrected == old:
+        return None
+    try:
+        return storage.store.write(record.key, stored_bytes(corrected), record.mod_revision)
+    except Conflict:
+        return None

@@ -1,0 +1,41 @@
+"""History is kept for one to two intervals."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kubeloop.apiserver.compaction import Compactor
+from kubeloop.store.memory import MemoryStore
+
+
+def test_each_turn_forgets_what_was_history_at_the_turn_before() -> None:
+    async def scenario() -> list[int]:
+        store = MemoryStore()
+        await store.start()
+        await store.write("/a", b"1")
+        compactor = Compactor(store)
+        seen = []
+        for value in (b"2", b"3"):
+            await store.write("/a", value)
+            compactor.compact()
+            seen.append(store.compact_revision)
+        await store.close()
+        return seen
+
+    assert asyncio.run(scenario()) == [2, 3]
+
+
+def test_nothing_new_means_nothing_to_forget() -> None:
+    async def scenario() -> int:
+        store = MemoryStore()
+        await store.start()
+        compactor = Compactor(store)
+        for _ in range(3):
+            compactor.compact()
+        compacted = store.compact_revision
+        await store.write("/a", b"1")
+        assert [event.revision for event in await anext(aiter(store.watch("/", 1)))] == [2]
+        await store.close()
+        return compacted
+
+    assert asyncio.run(scenario()) <= 1

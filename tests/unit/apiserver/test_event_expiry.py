@@ -1,0 +1,138 @@
+"""Events end some time after their last write, and nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+from kubeloop.apiserver.event_expiry import EventExpiry
+from kubeloop.store.memory import MemoryStore
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+EVENT = "/registry/events/default/one"
+OTHER = "/registry/events/default/two"
+
+
+class Clock:
+    """Noon, until time is moved on."""
+
+    def __init__(self) -> None:
+        self.time = NOON
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time.timestamp()
+
+    def random(self) -> random.Random:
+        return random.Random(0)
+
+    def advance(self, **by: float) -> None:
+        self.time += timedelta(**by)
+
+
+def event(created: str = "2030-01-01T12:00:00Z", more: str = "") -> bytes:
+    return b'{"kind":"Event","metadata":{"creationTimestamp":"%b"}%b}' % (created.encode(), more.encode())
+
+
+def on_a_store(scenario: Callable[[MemoryStore, Clock], Awaitable[None]]) -> None:
+    async def run() -> None:
+        store = MemoryStore()
+        await store.start()
+        await scenario(store, Clock())
+        await store.close()
+
+    asyncio.run(run())
+
+
+async def sweep(store: MemoryStore, expiry: EventExpiry) -> list[str]:
+    """What is left after a sweep."""
+    expiry.sweep()
+    await store.write("/registry/marker", b"{}")  # committed behind what the sweep wrote
+    return [record.key for record in store.range("/registry/events/").records]
+
+
+def test_event_ends_when_its_time_has_come_and_not_before() -> None:
+    async def scenario(store: MemoryStore, clock: Clock) -> None:
+        expiry = EventExpiry(store, clock, 3600)
+        await store.write(EVENT, event())
+        clock.advance(minutes=59)
+        assert await sweep(store, expiry) == [EVENT]
+        clock.advance(minutes=1)
+        assert await sweep(store, expiry) == []
+
+    on_a_store(scenario)
+
+
+def test_every_write_gives_an_event_a_new_life() -> None:
+    async def scenario(store: MemoryStore, clock: Clock) -> None:
+        expiry = EventExpiry(store, clock, 3600)
+        await store.write(EVENT, event())
+        clock.advance(minutes=50)
+        await store.write(EVENT, event(more=',"count":2'))
+        clock.advance(minutes=50)
+        assert await sweep(store, expiry) == [EVENT]
+        clock.advance(minutes=10)
+        assert await sweep(store, expiry) == []
+
+    on_a_store(scenario)
+
+
+def test_event_that_somebody_deleted_and_made_again_counts_from_then() -> None:
+    async def scenario(store: MemoryStore, clock: Clock) -> None:
+        expiry = EventExpiry(store, clock, 3600)
+        await store.write(EVENT, event())
+        await store.write(EVENT, None)
+        clock.advance(minutes=30)
+        await store.write(EVENT, event())
+        clock.advance(minutes=30)
+        assert await sweep(store, expiry) == [EVENT]
+
+    on_a_store(scenario)
+
+
+def test_age_of_an_event_from_before_a_restart_is_the_newest_time_that_it_tells() -> None:
+    async def scenario(store: MemoryStore, clock: Clock) -> None:
+        await store.write(EVENT, event("2030-01-01T10:00:00Z", ',"lastTimestamp":"2030-01-01T11:30:00Z"'))
+        await store.write(OTHER, event("2030-01-01T10:00:00Z", ',"eventTime":null,"series":null'))
+        expiry = EventExpiry(store, clock, 3600)
+        assert await sweep(store, expiry) == [EVENT]
+        clock.advance(minutes=30)
+        assert await sweep(store, expiry) == []
+
+    on_a_store(scenario)
+
+
+def test_event_from_the_future_lives_no_longer_than_one_from_now() -> None:
+    async def scenario(store: MemoryStore, clock: Clock) -> None:
+        await store.write(EVENT, event("2099-01-01T00:00:00Z"))
+        expiry = EventExpiry(store, clock, 3600)
+        clock.advance(hours=1)
+        assert await sweep(store, expiry) == []
+
+    on_a_store(scenario)
+
+
+def test_other_objects_do_not_expire() -> None:
+    async def scenario(store: MemoryStore, clock: Clock) -> None:
+        expiry = EventExpiry(store, clock, 3600)
+        await store.write("/registry/configmaps/default/kept", event())
+        clock.advance(days=1)
+        await sweep(store, expiry)
+        assert store.get("/registry/configmaps/default/kept") is not None
+
+    on_a_store(scenario)
+
+
+def test_closed_expiry_follows_the_store_no_longer() -> None:
+    async def scenario(store: MemoryStore, clock: Clock) -> None:
+        expiry = EventExpiry(store, clock, 3600)
+        expiry.close()
+        await store.write(EVENT, event())
+        clock.advance(days=1)
+        assert await sweep(store, expiry) == [EVENT]
+
+    on_a_store(scenario)

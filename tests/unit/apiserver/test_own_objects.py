@@ -1,0 +1,99 @@
+"""The server's own objects: made when missing, corrected where they describe the server, else left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kubeloop.api.kinds import RESOURCES
+from kubeloop.apiserver.bootstrap import BootstrapOptions, bootstrap_objects, essential_objects
+from kubeloop.apiserver.own_objects import OwnObjects
+from kubeloop.apiserver.storage import Registry
+from kubeloop.clock import SystemClock
+from kubeloop.store.memory import MemoryStore
+
+OPTIONS = BootstrapOptions(now=datetime(2030, 1, 1, tzinfo=UTC), advertise_address="192.0.2.1", client_ca_pem="PEM")
+SERVICE = "/registry/services/specs/default/kubernetes"
+
+
+def on_a_server(scenario: Callable[[MemoryStore, OwnObjects], Awaitable[None]]) -> None:
+    async def run() -> None:
+        store = MemoryStore()
+        await store.start()
+        await scenario(store, OwnObjects(Registry(store, RESOURCES), SystemClock()))
+        await store.close()
+
+    asyncio.run(run())
+
+
+def stored(store: MemoryStore, key: str) -> Any:
+    record = store.get(key)
+    assert record is not None, key
+    return json.loads(record.value)
+
+
+def test_fresh_server_gets_all_of_them_with_identity_owner_and_defaults() -> None:
+    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+        await own.ensure(bootstrap_objects(OPTIONS))
+        default = stored(store, "/registry/namespaces/default")
+        assert default["metadata"]["uid"]
+        assert default["metadata"]["creationTimestamp"]
+        assert default["metadata"]["managedFields"][0]["manager"] == "kube-apiserver"
+        assert default["metadata"]["labels"] == {"kubernetes.io/metadata.name": "default"}
+        assert default["status"] == {"phase": "Active"}
+        assert stored(store, SERVICE)["spec"]["clusterIP"] == "10.0.0.1"
+
+    on_a_server(scenario)
+
+
+def test_status_that_the_server_reports_is_kept() -> None:
+    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+        await own.ensure(essential_objects(OPTIONS))
+        conditions = stored(store, "/registry/servicecidrs/kubernetes")["status"]["conditions"]
+        assert conditions[0]["type"] == "Ready"
+
+    on_a_server(scenario)
+
+
+def test_next_start_changes_nothing() -> None:
+    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+        await own.ensure(bootstrap_objects(OPTIONS))
+        revision = store.revision
+        await own.ensure_by_and_by(bootstrap_objects(OPTIONS))
+        assert store.revision == revision
+
+    on_a_server(scenario)
+
+
+def test_what_describes_the_server_is_corrected_and_keeps_its_identity() -> None:
+    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+        await own.ensure(essential_objects(OPTIONS))
+        before = stored(store, SERVICE)
+        await own.ensure(essential_objects(replace(OPTIONS, secure_port=7443, client_ca_pem="OTHER")))
+        after = stored(store, SERVICE)
+        assert after["spec"]["ports"][0]["targetPort"] == 7443
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        facts = stored(store, "/registry/configmaps/kube-system/extension-apiserver-authentication")
+        assert facts["data"] == {"client-ca-file": "OTHER"}
+
+    on_a_server(scenario)
+
+
+def test_what_administrators_changed_stays_and_what_they_deleted_comes_back() -> None:
+    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+        await own.ensure(essential_objects(OPTIONS))
+        key = "/registry/namespaces/default"
+        record = store.get(key)
+        assert record is not None
+        changed = record.value.replace(b'"kubernetes.io/metadata.name"', b'"mine":"x","kubernetes.io/metadata.name"')
+        await store.write(key, changed)
+        await store.write("/registry/namespaces/kube-public", None)
+        await own.ensure(essential_objects(OPTIONS))
+        assert stored(store, key)["metadata"]["labels"]["mine"] == "x"
+        assert stored(store, "/registry/namespaces/kube-public")["status"]["phase"] == "Active"
+
+    on_a_server(scenario)
