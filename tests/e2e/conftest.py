@@ -63,3 +63,15 @@ def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def kubectl(plane: Plane, namespace: str, kubectl_home: Path) -> Kubectl:
     """kubectl in the test's namespace."""
     return Kubectl(plane.kubeconfig, namespace, kubectl_home)
+
+
+@pytest.fixture(autouse=True)
+def no_errors_logged(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a client does, the shared server has no reason to complain."""
+    if "plane" not in request.fixturenames:
+        yield
+        return
+    shared: Plane = request.getfixturevalue("plane")
+    before = len(shared.errors())
+    yield
+    assert shared.errors()[before:] == ""
