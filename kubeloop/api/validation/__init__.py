@@ -27,6 +27,8 @@ RULES: dict[str, str] = {
     "apps_v1.ReplicaSet": "deployments:REPLICA_SET",
     "apps_v1.StatefulSet": "statefulsets:STATEFUL_SET",
     "autoscaling_v2.HorizontalPodAutoscaler": "autoscaling:AUTOSCALER",
+    "batch_v1.CronJob": "cronjobs:CRON_JOB",
+    "batch_v1.Job": "jobs:JOB",
     "core_v1.ConfigMap": "config:CONFIG_MAP",
     "core_v1.Namespace": "namespaces:NAMESPACE",
     "core_v1.Pod": "pods:POD",
@@ -39,6 +41,12 @@ RULES: dict[str, str] = {
     "networking_v1.NetworkPolicy": "network_policies:NETWORK_POLICY",
     "networking_v1.ServiceCIDR": "service_ranges:SERVICE_CIDR",
     "policy_v1.PodDisruptionBudget": "policy:DISRUPTION_BUDGET",
+    "storage_v1.CSIDriver": "storage_drivers:CSI_DRIVER",
+    "storage_v1.CSINode": "storage_drivers:CSI_NODE",
+    "storage_v1.CSIStorageCapacity": "storage_drivers:CSI_STORAGE_CAPACITY",
+    "storage_v1.StorageClass": "storage_classes:STORAGE_CLASS",
+    "storage_v1.VolumeAttachment": "volume_attachments:VOLUME_ATTACHMENT",
+    "storage_v1.VolumeAttributesClass": "storage_classes:VOLUME_ATTRIBUTES_CLASS",
 }
 
 

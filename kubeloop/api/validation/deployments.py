@@ -66,10 +66,10 @@ def _validate_selected_template(
     else:
         errors += validate_label_selector(selector, at)
         if is_empty(selector):
-            errors.append(invalid(at, selector, "empty selector is invalid for deployment"))
+            errors.append(invalid(at, internal(selector), "empty selector is invalid for deployment"))
     matcher = matcher_of(selector)
     if matcher is None:
-        return [*errors, invalid(at, selector, "invalid label selector")]
+        return [*errors, invalid(at, internal(selector), "invalid label selector")]
     if not matcher.empty and not matcher.matches(template.metadata.labels):
         errors += labels_mismatch(template.metadata.labels, path.child("template"))
     errors += validate_template(template, path.child("template"))
@@ -118,7 +118,7 @@ def _validate_deployment(obj: Deployment) -> FieldErrors:
 
 def _validate_deployment_update(new: Deployment, old: Deployment) -> FieldErrors:
     errors = _validate_deployment_spec(new.spec)
-    return errors + unchanged(new.spec.selector, old.spec.selector, _SPEC.child("selector"))
+    return errors + unchanged(new.spec.selector, old.spec.selector, _SPEC.child("selector"), internal(new.spec.selector))
 
 
 def _validate_deployment_status(new: Deployment, old: Deployment) -> FieldErrors:
@@ -141,7 +141,7 @@ def _validate_replica_set(obj: ReplicaSet) -> FieldErrors:
 
 def _validate_replica_set_update(new: ReplicaSet, old: ReplicaSet) -> FieldErrors:
     errors = _validate_replica_set_spec(new.spec)
-    return errors + unchanged(new.spec.selector, old.spec.selector, _SPEC.child("selector"))
+    return errors + unchanged(new.spec.selector, old.spec.selector, _SPEC.child("selector"), internal(new.spec.selector))
 
 
 def validate_replica_counts(status: ReplicaSetStatus | ReplicationControllerStatus) -> FieldErrors:

@@ -39,13 +39,24 @@ def internal(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
-        known = INTERNAL_FIELDS.get(type(value).__name__)
-        return value if known is None or isinstance(value, meta_v1.LabelSelector) else dict(_fields(value))
+        if isinstance(value, meta_v1.LabelSelector):
+            return _selector(value)
+        return dict(_fields(value)) if type(value).__name__ in INTERNAL_FIELDS else value
     if isinstance(value, tuple):
         return [_plain(one) for one in value] or None
     if isinstance(value, Mapping):
         return {key: _plain(value[key]) for key in sorted(value)} or None
     return value
+
+
+def _selector(selector: meta_v1.LabelSelector) -> dict[str, Any]:
+    """Selectors are the same inside and outside, but their fields have another order than ours."""
+    expressions = [
+        {"key": one.key, "operator": one.operator, **({"values": one.values} if one.values else {})}
+        for one in selector.match_expressions
+    ]
+    fields = {"matchLabels": dict(sorted(selector.match_labels.items())), "matchExpressions": expressions}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _fields(value: msgspec.Struct) -> Iterator[tuple[str, Any]]:

@@ -110,10 +110,10 @@ def _validate_selected_template(spec: StatefulSetSpec) -> FieldErrors:
     else:
         errors += validate_label_selector(spec.selector, at)
         if is_empty(spec.selector):
-            errors.append(invalid(at, spec.selector, "empty selector is invalid for statefulset"))
+            errors.append(invalid(at, internal(spec.selector), "empty selector is invalid for statefulset"))
     matcher = matcher_of(spec.selector)
     if matcher is None:
-        return [*errors, invalid(at, spec.selector, "")]
+        return [*errors, invalid(at, internal(spec.selector), "")]
     labels = spec.template.metadata.labels
     if not matcher.empty and not matcher.matches(labels):
         errors += labels_mismatch(labels, _SPEC.child("template"))
@@ -139,7 +139,7 @@ def _validate_stateful_set(obj: StatefulSet) -> FieldErrors:
 def _validate_update(new: StatefulSet, old: StatefulSet) -> FieldErrors:
     after, before = new.spec, old.spec
     errors = _validate_spec(after, is_new=False)
-    errors += unchanged(after.selector, before.selector, _SPEC.child("selector"))
+    errors += unchanged(after.selector, before.selector, _SPEC.child("selector"), internal(after.selector))
     claims = internal(after.volume_claim_templates) if after.volume_claim_templates else ()
     errors += unchanged(
         after.volume_claim_templates, before.volume_claim_templates, _SPEC.child("volumeClaimTemplates"), claims
