@@ -6,8 +6,10 @@ request ─ who? ─ may they? ─┬─ path: health, version, metrics, discove
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -34,6 +36,9 @@ from kubeloop.apiserver.storage import Registry
 from kubeloop.clock import Clock
 from kubeloop.store import StoreError
 
+if TYPE_CHECKING:
+    from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
+
 log = logging.getLogger(__name__)
 
 _WRITES = {
@@ -58,12 +63,14 @@ class ApiServer:
         writes: InFlight,
         health: Health,
         server_address: Callable[[], str],
+        tokens: ServiceAccountTokens | None = None,
     ) -> None:
         self.clock = clock
         self.registry = registry
         self.metrics = Metrics(registry, writes)
         self.mutations = Mutations(registry, admission, clock)
-        self._authenticator = authenticator
+        self.authenticator = authenticator
+        self.tokens = tokens
         self._router = Router(RESOURCES)
         self._paths = Paths(RESOURCES, health, self.metrics, server_address, clock)
         self._writes = writes
@@ -74,7 +81,7 @@ class ApiServer:
         target: Target | None = None
         verb = request.method
         try:
-            user = self._authenticator.authenticate(request)
+            user = self.authenticator.authenticate(request)
             if not _is_resource_path(request.path):
                 authorize_path(user, request.method, request.path)
                 return self._paths.answer(request)
@@ -115,7 +122,8 @@ class ApiServer:
 
     def failed(self, request: Request, error: BaseException) -> Response:
         """What a client gets when we are at fault."""
-        log.error("%s %s failed", request.method, request.path, exc_info=error)
+        if not isinstance(error, asyncio.CancelledError):  # a client that left is nobody's fault
+            log.error("%s %s failed", request.method, request.path, exc_info=error)
         return status_response(
             errors.internal_error("an error on the server has prevented the request from succeeding")
         )
