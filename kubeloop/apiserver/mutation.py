@@ -266,8 +266,8 @@ _DUPLICATE_OWNERS = (
 
 
 def ensure_namespace(meta: Any, namespace: str) -> None:
-    """An object may leave its namespace to the path, but not contradict it."""
-    if meta.namespace and meta.namespace != namespace:
+    """An object may leave its namespace to the path, but not contradict it; one without a namespace gets none."""
+    if namespace and meta.namespace and meta.namespace != namespace:
         raise errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
