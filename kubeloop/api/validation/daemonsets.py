@@ -23,7 +23,6 @@ from kubeloop.api.validation.scalars import (
     int_or_percent,
     not_negative,
     not_over_hundred_percent,
-    unchanged,
 )
 from kubeloop.api.validation.workloads import (
     is_empty,
@@ -31,6 +30,7 @@ from kubeloop.api.validation.workloads import (
     matcher_of,
     no_negative_counts,
     not_decremented,
+    selector_unchanged,
     validate_long_running,
     whole_or_percent,
 )
@@ -53,7 +53,8 @@ def _validate_spec(spec: DaemonSetSpec) -> FieldErrors:
     if matcher is not None and not matcher.matches(labels):
         errors += labels_mismatch(labels, _SPEC.child("template"))
     if spec.selector is not None and is_empty(spec.selector):
-        errors.append(invalid(_SPEC.child("selector"), internal(spec.selector), "empty selector is invalid for daemonset"))
+        detail = "empty selector is invalid for daemonset"
+        errors.append(invalid(_SPEC.child("selector"), internal(spec.selector), detail))
     errors += validate_template(spec.template, _SPEC.child("template"))
     errors += validate_long_running(spec.template, "DaemonSet", _SPEC.child("template"))
     errors += not_negative(spec.min_ready_seconds, _SPEC.child("minReadySeconds"))
@@ -89,7 +90,7 @@ def _validate_daemon_set(obj: DaemonSet) -> FieldErrors:
 
 
 def _validate_update(new: DaemonSet, old: DaemonSet) -> FieldErrors:
-    return unchanged(new.spec.selector, old.spec.selector, _SPEC.child("selector"), internal(new.spec.selector)) + _validate_spec(new.spec)
+    return selector_unchanged(new.spec.selector, old.spec.selector) + _validate_spec(new.spec)
 
 
 def _validate_status(new: DaemonSet, old: DaemonSet) -> FieldErrors:

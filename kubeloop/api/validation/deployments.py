@@ -20,7 +20,7 @@ from kubeloop.api.selectors import validate_label_selector
 from kubeloop.api.validation.go_values import internal
 from kubeloop.api.validation.pod_templates import validate_template
 from kubeloop.api.validation.rules import Rules
-from kubeloop.api.validation.scalars import int_or_percent, not_negative, not_over_hundred_percent, unchanged
+from kubeloop.api.validation.scalars import int_or_percent, not_negative, not_over_hundred_percent
 from kubeloop.api.validation.workloads import (
     ABOVE_REPLICAS,
     is_empty,
@@ -29,6 +29,7 @@ from kubeloop.api.validation.workloads import (
     no_negative_counts,
     not_above,
     not_decremented,
+    selector_unchanged,
     validate_long_running,
     whole_or_percent,
 )
@@ -117,8 +118,7 @@ def _validate_deployment(obj: Deployment) -> FieldErrors:
 
 
 def _validate_deployment_update(new: Deployment, old: Deployment) -> FieldErrors:
-    errors = _validate_deployment_spec(new.spec)
-    return errors + unchanged(new.spec.selector, old.spec.selector, _SPEC.child("selector"), internal(new.spec.selector))
+    return _validate_deployment_spec(new.spec) + selector_unchanged(new.spec.selector, old.spec.selector)
 
 
 def _validate_deployment_status(new: Deployment, old: Deployment) -> FieldErrors:
@@ -140,8 +140,7 @@ def _validate_replica_set(obj: ReplicaSet) -> FieldErrors:
 
 
 def _validate_replica_set_update(new: ReplicaSet, old: ReplicaSet) -> FieldErrors:
-    errors = _validate_replica_set_spec(new.spec)
-    return errors + unchanged(new.spec.selector, old.spec.selector, _SPEC.child("selector"), internal(new.spec.selector))
+    return _validate_replica_set_spec(new.spec) + selector_unchanged(new.spec.selector, old.spec.selector)
 
 
 def validate_replica_counts(status: ReplicaSetStatus | ReplicationControllerStatus) -> FieldErrors:

@@ -18,7 +18,7 @@ from kubeloop.api.validation.objectmeta import METADATA
 from kubeloop.api.validation.pod_templates import validate_template
 from kubeloop.api.validation.rules import Rules
 from kubeloop.api.validation.scalars import not_negative, unchanged
-from kubeloop.api.validation.workloads import labels_mismatch, matcher_of
+from kubeloop.api.validation.workloads import labels_mismatch, matcher_of, selector_unchanged
 
 _SPEC: Final = Path("spec")
 _LABELS: Final = Path("spec").child("template", "metadata", "labels")
@@ -179,7 +179,7 @@ def _validate_job(job: Job) -> FieldErrors:
 def _validate_update(new: Job, old: Job) -> FieldErrors:
     after, before = new.spec, old.spec
     errors = _validate_spec(after) + _validate_completions(after, before)
-    errors += unchanged(after.selector, before.selector, _SPEC.child("selector"), internal(after.selector))
+    errors += selector_unchanged(after.selector, before.selector)
     errors += _validate_template_update(new, old)
     errors += unchanged(after.completion_mode, before.completion_mode, _SPEC.child("completionMode"))
     errors += unchanged(

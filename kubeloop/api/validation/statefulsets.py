@@ -29,6 +29,7 @@ from kubeloop.api.validation.workloads import (
     no_negative_counts,
     not_above,
     not_decremented,
+    selector_unchanged,
     validate_long_running,
     whole_or_percent,
 )
@@ -139,7 +140,7 @@ def _validate_stateful_set(obj: StatefulSet) -> FieldErrors:
 def _validate_update(new: StatefulSet, old: StatefulSet) -> FieldErrors:
     after, before = new.spec, old.spec
     errors = _validate_spec(after, is_new=False)
-    errors += unchanged(after.selector, before.selector, _SPEC.child("selector"), internal(after.selector))
+    errors += selector_unchanged(after.selector, before.selector)
     claims = internal(after.volume_claim_templates) if after.volume_claim_templates else ()
     errors += unchanged(
         after.volume_claim_templates, before.volume_claim_templates, _SPEC.child("volumeClaimTemplates"), claims

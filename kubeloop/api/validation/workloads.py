@@ -10,7 +10,8 @@ from kubeloop.api.generated.core_v1 import PodTemplateSpec
 from kubeloop.api.generated.meta_v1 import LabelSelector
 from kubeloop.api.selectors import LabelSelector as Matcher
 from kubeloop.api.selectors import SelectorError, from_label_selector
-from kubeloop.api.validation.scalars import NOT_NEGATIVE, percent_of
+from kubeloop.api.validation.go_values import internal
+from kubeloop.api.validation.scalars import NOT_NEGATIVE, percent_of, unchanged
 
 STATUS: Final = Path("status")
 NO_MATCH: Final = "`selector` does not match template `labels`"
@@ -27,6 +28,11 @@ def matcher_of(selector: LabelSelector | None) -> Matcher | None:
 
 def is_empty(selector: LabelSelector) -> bool:
     return not selector.match_labels and not selector.match_expressions
+
+
+def selector_unchanged(new: LabelSelector | None, old: LabelSelector | None) -> FieldErrors:
+    """A workload can't change which pods are its own."""
+    return unchanged(new, old, Path("spec").child("selector"), internal(new))
 
 
 def labels_mismatch(labels: Mapping[str, str], path: Path) -> FieldErrors:
