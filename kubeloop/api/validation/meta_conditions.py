@@ -50,18 +50,18 @@ def validate_condition(condition: Condition, path: Path) -> FieldErrors:
         errors.append(invalid(path.child("observedGeneration"), condition.observed_generation, detail))
     if condition.last_transition_time is None:
         errors.append(required(path.child("lastTransitionTime")))
-    errors += _validate_reason(condition.reason, path.child("reason"))
+    errors += validate_reason(condition.reason, _REASON_MAX, path.child("reason"))
     if byte_length(condition.message) > _MESSAGE_MAX:
         errors.append(too_long(path.child("message"), _MESSAGE_MAX))
     return errors
 
 
-def _validate_reason(reason: str, path: Path) -> FieldErrors:
+def validate_reason(reason: str, limit: int, path: Path) -> FieldErrors:
     if not reason:
         return [required(path)]
     errors: FieldErrors = []
     if not re.fullmatch(_REASON, reason):
         errors.append(invalid(path, reason, _BAD_REASON))
-    if byte_length(reason) > _REASON_MAX:
-        errors.append(too_long(path, _REASON_MAX))
+    if byte_length(reason) > limit:
+        errors.append(too_long(path, limit))
     return errors

@@ -1,0 +1,52 @@
+"""How these tests say things: a good manifest, one change to it, and what the server answers."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from kubeloop.api import codec, kinds
+from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.strategy import strategy_of
+from kubeloop.api.validation import validate_create, validate_update
+
+RESOURCES = {resource.qualified: resource for resource in kinds.RESOURCES if resource.stored_as is None}
+Manifest = dict[str, Any]
+
+
+def altered(manifest: Manifest, changes: dict[str, Any]) -> Manifest:
+    """A copy with values set at dotted paths, whose numbers are list indexes."""
+    result = deepcopy(manifest)
+    for path, value in changes.items():
+        *parents, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+        at: Any = result
+        for step in parents:
+            at = at.setdefault(step, {}) if isinstance(at, dict) else at[step]
+        at[last] = value
+    return result
+
+
+def decoded(qualified: str, manifest: Manifest) -> Any:
+    resource = RESOURCES[qualified]
+    named = altered(manifest, {})
+    named["metadata"] = {"name": "x", **named.get("metadata", {})}
+    if resource.namespaced:
+        named["metadata"].setdefault("namespace", "default")
+    obj = codec.from_plain(named, resource.type)
+    apply_defaults(obj)
+    return obj
+
+
+def create_problems(qualified: str, manifest: Manifest) -> list[str]:
+    """What is wrong with a new object, as field and message."""
+    obj = decoded(qualified, manifest)
+    strategy_of(RESOURCES[qualified]).prepare_create(obj)
+    return sorted(error.message() for error in validate_create(obj))
+
+
+def update_problems(qualified: str, old: Manifest, new: Manifest, subresource: str = "") -> list[str]:
+    """What is wrong with a change from one manifest to another."""
+    stored = {"resourceVersion": "1", "uid": "u"}
+    before, after = (altered(one, {"metadata": {**one.get("metadata", {}), **stored}}) for one in (old, new))
+    errors = validate_update(decoded(qualified, after), decoded(qualified, before), subresource)
+    return sorted(error.message() for error in errors)
