@@ -8,7 +8,7 @@ delete: preconditions ─ grace period ─ finalizers ─ mark, or remove
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,9 @@ from kubeloop.apiserver.storage import Registry, Storage
 from kubeloop.apiserver.view import stored_bytes
 from kubeloop.clock import Clock, name_suffix, new_uid
 from kubeloop.store import Conflict, Record
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.allocation.claim import Claim
 
 _NAME_ATTEMPTS = 8
 _UPDATE_ATTEMPTS = 5
@@ -57,8 +60,16 @@ class Mutations:
 
     async def create(self, ctx: Context, obj: Any, tracked: bool = True) -> Written:
         """Store a new object; a generated name that is taken is drawn again."""
+        storage = self._registry.of(ctx.resource)
+        if storage.allocator is None:
+            return await self._create(ctx, storage, obj, tracked)
+        with storage.allocator.claim(self._clock, ctx.dry_run) as claim:
+            return await self._create(ctx, storage, obj, tracked, claim)
+
+    async def _create(
+        self, ctx: Context, storage: Storage, obj: Any, tracked: bool, claim: Claim | None = None
+    ) -> Written:
         resource, namespace = ctx.resource, ctx.target.namespace
-        storage = self._registry.of(resource)
         meta = obj.metadata
         ensure_namespace(meta, namespace)
         generated = bool(meta.generate_name) and not meta.name
@@ -72,6 +83,8 @@ class Mutations:
         attempt = self._attempt("CREATE", ctx, "", obj, None)
         self._admission.admit(attempt)
         stored = to_stored(obj, resource)
+        if claim is not None:
+            claim.allocate(stored, None)
         storage.strategy.prepare_create(stored)
         if storage.strategy.stamp is not None:
             storage.strategy.stamp(stored, None, format_time(ctx.now))
@@ -87,12 +100,12 @@ class Mutations:
                     return Written(value, 0, True)
             else:
                 try:
-                    future = storage.store.write(key, value, 0)
+                    future = (claim or storage.store).write(key, value, 0)
                 except Conflict:
                     pass
                 else:
                     event = await future
-                    return Written(value, event.revision, True)
+                    return Written(event.record.value if event.record else value, event.revision, True)
             if not generated or not remaining:
                 break
             self._draw_name(stored.metadata)
@@ -135,7 +148,10 @@ class Mutations:
                 return await self._create_by_update(ctx, produce(None), tracked)
             current = Current(storage, record)
             try:
-                return await self._replace(ctx, storage, current, produce(current), subresource, tracked)
+                if storage.allocator is None or subresource:
+                    return await self._replace(ctx, storage, current, produce(current), subresource, tracked)
+                with storage.allocator.claim(self._clock, ctx.dry_run) as claim:
+                    return await self._replace(ctx, storage, current, produce(current), subresource, tracked, claim)
             except Conflict:
                 if not retry:
                     break
@@ -154,7 +170,14 @@ class Mutations:
         return await self.create(ctx, obj, tracked)
 
     async def _replace(
-        self, ctx: Context, storage: Storage, current: Current, obj: Any, subresource: str, tracked: bool
+        self,
+        ctx: Context,
+        storage: Storage,
+        current: Current,
+        obj: Any,
+        subresource: str,
+        tracked: bool,
+        claim: Claim | None = None,
     ) -> Written:
         resource, strategy, record = storage.resource, storage.strategy, current.record
         self._check_version(resource, ctx.target.name, obj.metadata, record, strategy.allow_unconditional_update)
@@ -166,6 +189,8 @@ class Mutations:
         attempt = self._attempt("UPDATE", ctx, subresource, obj, current.served)
         self._admission.admit(attempt)
         new = to_stored(obj, resource)
+        if claim is not None:
+            claim.allocate(new, old)
         self._prepare_update(ctx, strategy, new, old, subresource)
         checked_as = "" if subresource in _WHOLE_OBJECT else subresource
         self._refuse_invalid(resource, ctx.target.name, validate_update(new, old, checked_as))
@@ -178,8 +203,8 @@ class Mutations:
             return Written(record.value, record.mod_revision)
         if ctx.dry_run:
             return Written(value, record.mod_revision)
-        event = await storage.store.write(record.key, value, record.mod_revision)
-        return Written(value, event.revision)
+        event = await (claim or storage.store).write(record.key, value, record.mod_revision)
+        return Written(event.record.value if event.record else value, event.revision)
 
     def _check_version(self, resource: Resource, name: str, meta: Any, record: Record, unconditional: bool) -> None:
         asked = meta.resource_version
@@ -220,7 +245,10 @@ class Mutations:
     async def _remove(self, ctx: Context, storage: Storage, record: Record, last: bytes) -> Written:
         if ctx.dry_run:
             return Written(last, record.mod_revision)
-        event = await storage.store.write(record.key, None, record.mod_revision)
+        if storage.allocator is not None:
+            event = await storage.allocator.remove(record, self._clock)
+        else:
+            event = await storage.store.write(record.key, None, record.mod_revision)
         return Written(last, event.revision)
 
     def admit_delete(self, ctx: Context, old: Any) -> None:

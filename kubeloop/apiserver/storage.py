@@ -7,6 +7,7 @@ from typing import Any
 
 from kubeloop.api.kinds import Resource
 from kubeloop.api.strategy import Strategy, strategy_of
+from kubeloop.apiserver.allocation import DEFAULT_RANGES, ServiceAllocator, ServiceRanges
 from kubeloop.apiserver.selection import Memory
 from kubeloop.apiserver.view import View
 from kubeloop.apiserver.watching import Hub
@@ -22,6 +23,7 @@ class Storage:
         self.view = View(resource)
         self.memory = Memory(resource)
         self.hub = hub or Hub(store, resource.key_prefix, resource.namespaced, self.memory)
+        self.allocator: ServiceAllocator | None = None
         self._strategy: Strategy | None = None
 
     @property
@@ -48,7 +50,7 @@ class Storage:
 class Registry:
     """All storages, by (group, version, plural)."""
 
-    def __init__(self, store: Store, resources: Iterable[Resource]) -> None:
+    def __init__(self, store: Store, resources: Iterable[Resource], services: ServiceRanges = DEFAULT_RANGES) -> None:
         self.store = store
         self._storages: dict[tuple[str, str, str], Storage] = {}
         hubs: dict[str, Hub] = {}
@@ -57,6 +59,8 @@ class Registry:
                 storage = Storage(store, resource, hubs.get(resource.key_prefix))
                 hubs.setdefault(resource.key_prefix, storage.hub)
                 self._storages[resource.group, resource.version, resource.plural] = storage
+                if resource.qualified == "services":
+                    storage.allocator = ServiceAllocator(store, services)
 
     def of(self, resource: Resource) -> Storage:
         return self._storages[resource.group, resource.version, resource.plural]
