@@ -63,6 +63,7 @@ class Writes:
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
+        self.warnings: list[str] = []
 
     def create(self, plural: str, namespace: str = "", *, name: str = "x", **fields: Any) -> Plain:
         return self._run("CREATE", plural, namespace, name, self._built(plural, name, namespace, fields), None)
@@ -89,7 +90,7 @@ class Writes:
     ) -> Plain:
         user, noon = User("jane"), datetime(2026, 5, 10, 12, tzinfo=UTC)
         attempt = Attempt(
-            operation, resource_named(plural), subresource, namespace, name, obj, old, user, False, noon, []
+            operation, resource_named(plural), subresource, namespace, name, obj, old, user, False, noon, self.warnings
         )
         self._chain.admit(attempt)
         self._chain.check(attempt)
