@@ -124,19 +124,22 @@ class ServiceAccountPlugin(Plugin):
     def _mount_token(self, spec: PodSpec) -> None:
         needy = [
             container
-            for containers in (spec.init_containers, spec.containers or ())
-            for container in containers
-            if not _mounts_at_token_path(container)
+            for container in (*spec.init_containers, *(spec.containers or ()))
+            if not container.volume_mounts or not _mounts_at_token_path(container)
         ]
         if not needy:
             return
-        existing = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME_PREFIX)), "")
+        existing = _token_volume(spec) if spec.volumes else ""
         name = existing or _VOLUME_PREFIX + name_suffix(self._clock)
         mount = VolumeMount(name=name, read_only=True, mount_path=_MOUNT_PATH)
         for container in needy:
             force_setattr(container, "volume_mounts", (*container.volume_mounts, mount))
         if not existing:
             force_setattr(spec, "volumes", (*spec.volumes, Volume(name=name, projected=_TOKEN_SOURCE)))
+
+
+def _token_volume(spec: PodSpec) -> str:
+    return next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME_PREFIX)), "")
 
 
 def _mounts_at_token_path(container: Container) -> bool:

@@ -33,7 +33,7 @@ _TEMPLATED = frozenset(
 )
 # Of a pod's subresources, those that can change what it runs.
 _POD_WRITES = ("", "ephemeralcontainers", "resize")
-_MODES = (PREFIX + "enforce", PREFIX + "warn")
+_ENFORCE, _WARN = PREFIX + "enforce", PREFIX + "warn"
 # When a namespace's level is raised, no more pods are looked at than that.
 _MAX_PODS = 3000
 
@@ -58,7 +58,7 @@ class PodSecurity(Plugin):
             return
         namespace = self._lookup.find("namespaces", "", attempt.namespace)
         labels = namespace.metadata.labels if namespace is not None else {}
-        if not any(mode in labels for mode in _MODES):
+        if _ENFORCE not in labels and _WARN not in labels:
             return
         policy = policy_of(labels)
         if isinstance(attempt.obj, Pod):
