@@ -1,0 +1,120 @@
+"""Virtual time: it passes only when nothing else can happen, and never further than asked."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from kubeloop.sim.loop import START, Stuck, VirtualClock, VirtualLoop, run_virtual
+
+
+def test_a_day_of_sleep_takes_no_time_and_ends_at_its_moment() -> None:
+    async def main() -> float:
+        await asyncio.sleep(86_400)
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(main()) == pytest.approx(86_400)
+
+
+def test_timers_fire_in_order_of_their_moments() -> None:
+    async def main() -> list[int]:
+        fired: list[int] = []
+
+        async def after(seconds: int) -> None:
+            await asyncio.sleep(seconds)
+            fired.append(seconds)
+
+        await asyncio.gather(*(after(seconds) for seconds in (30, 10, 20)))
+        return fired
+
+    assert run_virtual(main()) == [10, 20, 30]
+
+
+def test_settling_runs_what_is_ready_and_leaves_timers_alone() -> None:
+    loop = VirtualLoop()
+
+    async def main() -> None:
+        steps: list[str] = []
+
+        async def worker() -> None:
+            for number in range(3):
+                await asyncio.sleep(0)
+                steps.append(f"step {number}")
+            await asyncio.sleep(1)
+            steps.append("a second later")
+
+        task = asyncio.create_task(worker())
+        await loop.settle()
+        assert steps == ["step 0", "step 1", "step 2"]
+        assert loop.time() == 0
+        await loop.advance(1)
+        assert steps[-1] == "a second later"
+        assert task.done()
+
+    run_virtual(main(), loop=loop)
+
+
+def test_advancing_stops_at_the_asked_moment_and_fires_repeating_timers_on_the_way() -> None:
+    loop = VirtualLoop()
+
+    async def main() -> int:
+        ticks = 0
+
+        async def ticker() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(60)
+                ticks += 1
+
+        task = asyncio.create_task(ticker())
+        await loop.advance(3600)
+        assert loop.time() == pytest.approx(3600)
+        task.cancel()
+        return ticks
+
+    assert run_virtual(main(), loop=loop) == 60
+
+
+def test_a_program_that_waits_for_nothing_is_told_so() -> None:
+    async def main() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(Stuck):
+        run_virtual(main())
+
+
+def test_the_clock_goes_with_the_loop_and_its_chance_repeats() -> None:
+    def draw(seed: int) -> list[float]:
+        loop = VirtualLoop()
+
+        async def main() -> list[float]:
+            clock = VirtualClock(loop, seed=seed)
+            await asyncio.sleep(90)
+            assert (clock.now() - START).total_seconds() == pytest.approx(90)
+            return [clock.random().random() for _ in range(3)]
+
+        return run_virtual(main(), loop=loop)
+
+    assert draw(1) == draw(1)
+    assert draw(1) != draw(2)
+
+
+def test_a_shuffled_loop_runs_ready_callbacks_in_an_order_that_its_seed_decides() -> None:
+    def order(seed: int) -> list[int]:
+        loop = VirtualLoop(random.Random(seed))
+
+        async def main() -> list[int]:
+            seen: list[int] = []
+
+            async def note(number: int) -> None:
+                seen.append(number)
+
+            await asyncio.gather(*(note(number) for number in range(10)))
+            return seen
+
+        return run_virtual(main(), loop=loop)
+
+    assert order(3) == order(3)
+    assert len({tuple(order(seed)) for seed in range(5)}) > 1
