@@ -10,7 +10,7 @@ import msgspec
 
 from kubeloop.api import errors, fields
 from kubeloop.api.fields import Path
-from kubeloop.api.kinds import Resource
+from kubeloop.api.kinds import Resource, definition_of
 from kubeloop.api.patch import (
     PatchError,
     PatchRejected,
@@ -20,6 +20,10 @@ from kubeloop.api.patch import (
 )
 from kubeloop.api.patch.gotext import go_text
 from kubeloop.api.schema import node_of
+from kubeloop.apiserver.decoding import StrictError
+from kubeloop.apiserver.decoding.from_map import conversion_error
+from kubeloop.apiserver.decoding.produced import after_merge, after_operations
+from kubeloop.apiserver.decoding.shapes import shape_of
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -42,6 +46,8 @@ def apply_patch(media: str, live: dict[str, Any], patch: Any, resource: Resource
             patched = apply_merge_patch(live, patch)
         else:
             patched = apply_strategic_merge_patch(live, patch, node_of(resource.definition))
+            # What such a patch says about its object's type is not looked at.
+            patched = {**patched, "apiVersion": live["apiVersion"], "kind": live["kind"]}
     except PatchRejected:
         raise errors.generic(422) from None
     except PatchError as error:
@@ -65,7 +71,24 @@ def refuse_produced(media: str, patch: Any, patched: dict[str, Any]) -> Iterator
     try:
         yield
     except errors.BadRequest as error:
-        strategic = media not in (JSON_PATCH, MERGE_PATCH)
-        shown = go_text(patch) if strategic else msgspec.json.encode(patched).decode()
-        _, _, why = error.message.partition(": ")
+        cause = error.__cause__
+        why = str(cause) if cause is not None else error.message
+        if media == JSON_PATCH:
+            shown = _json(after_operations(patched, patch))
+        elif media == MERGE_PATCH:
+            shown = _json(after_merge(patched, patch))
+        else:
+            shown = go_text(patch)
+            why = _converters_words(cause, patched) or why
         raise errors.invalid("", "", "", [fields.invalid(Path("patch"), shown, why)]) from None
+
+
+def _json(document: Any) -> str:
+    return msgspec.json.encode(document).decode()
+
+
+def _converters_words(cause: BaseException | None, patched: dict[str, Any]) -> str:
+    """Strategic merge patches aren't decoded from JSON, so that upstream says the same things differently."""
+    if isinstance(cause, StrictError):
+        return str(StrictError(sorted(cause.found)))
+    return conversion_error(patched, shape_of(definition_of(patched["apiVersion"], patched["kind"])))

@@ -10,6 +10,7 @@ wrong types) goes a slower way that can say exactly what is wrong.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -22,7 +23,6 @@ from kubeloop.apiserver.decoding.go_json import MAX_DEPTH, GoJsonError, decode_t
 from kubeloop.apiserver.decoding.ordinary import Unusual, keys_written, look_at
 from kubeloop.apiserver.decoding.shapes import shape_of
 from kubeloop.apiserver.decoding.type_meta import (
-    MisfitError,
     TypeMeta,
     UnrecognizedError,
     check_convertible,
@@ -30,15 +30,15 @@ from kubeloop.apiserver.decoding.type_meta import (
     completed,
     interpret,
 )
-from kubeloop.apiserver.decoding.unmarshal import UnmarshalError, unmarshal
+from kubeloop.apiserver.decoding.unmarshal import unmarshal
 from kubeloop.apiserver.decoding.yaml_text import parse_yaml, read_yaml, yaml_warnings
 
-__all__ = ["Decoded", "decode_document", "decode_object", "parse_yaml"]
+__all__ = ["Decoded", "StrictError", "decode_document", "decode_object", "parse_yaml"]
 
 ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 _ECHO_LENGTH: Final = 30
 # What decoding raises on what isn't ordinary.
-_FAILURES: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, TypeError)
+_FAILURES: Final = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
 
 
 class Decoded(NamedTuple):
@@ -46,8 +46,19 @@ class Decoded(NamedTuple):
     warnings: list[str]
 
 
+class StrictError(ValueError):
+    """Fields that are unknown or repeated, refused because the client asked for that."""
+
+    def __init__(self, found: Sequence[str]) -> None:
+        super().__init__("strict decoding error: " + ", ".join(found))
+        self.found = tuple(found)
+
+
 def decode_object(body: bytes, content_type: str, resource: Resource, validation: str) -> Decoded:
-    """A body of one resource's kind, defaulted; raises BadRequest or UnsupportedMediaType."""
+    """A body of one resource's kind, defaulted; raises BadRequest or UnsupportedMediaType.
+
+    A refusal's `__cause__` is the reason alone, without what the body was taken for.
+    """
     if content_type and content_type != ACCEPTED[0]:
         media = content_type.partition(";")[0].strip().lower()
         if media == ACCEPTED[1]:
@@ -61,26 +72,30 @@ def decode_object(body: bytes, content_type: str, resource: Resource, validation
     try:
         document = parse_json(body)
     except GoJsonError as error:
-        raise _unrecognized(f"couldn't get version/kind; json parse error: {error}", body, resource) from None
-    return _decode_carefully(document, body, resource, validation)
+        why = f"couldn't get version/kind; json parse error: {error}"
+        raise _unrecognized(why, body, resource) from error
+    return _decode_carefully(_Source(document, body), resource, validation)
 
 
 def decode_document(document: dict[str, Any], resource: Resource, validation: str) -> Decoded:
-    """The same for a document that a patch produced."""
+    """The same for a document that a patch produced, whose version may be any that converts."""
     try:
         body = msgspec.json.encode(document)
     except RecursionError:
-        raise _unrecognized(MAX_DEPTH, b"", resource) from None
+        raise _unrecognized(MAX_DEPTH, b"", resource) from GoJsonError(MAX_DEPTH)
     obj = _typed(body, resource)
-    if obj is not None:
-        try:
-            look_at(document, resource.definition)
-        except Unusual:
-            pass
-        else:
-            apply_defaults(obj)
-            return Decoded(obj, [])
-    return _decode_carefully(document, body, resource, validation)
+    if obj is not None and _is_known(document, resource):
+        apply_defaults(obj)
+        return Decoded(obj, [])
+    return _decode_carefully(_Source(document, body, any_version=True), resource, validation)
+
+
+def _is_known(document: dict[str, Any], resource: Resource) -> bool:
+    try:
+        look_at(document, resource.definition)
+    except Unusual:
+        return False
+    return True
 
 
 def _typed(body: bytes, resource: Resource) -> Any:
@@ -103,39 +118,55 @@ def _ordinary_object(body: bytes, resource: Resource) -> Any:
         return None
 
 
+class _Source(NamedTuple):
+    """What is to be decoded, and what is known of it from where it was parsed."""
+
+    document: Any
+    body: bytes
+    repeated: str = ""  # what a YAML parser says about repeated keys
+    any_version: bool = False
+
+
 def _decode_yaml(body: bytes, resource: Resource, validation: str) -> Decoded:
     try:
         document, repeated = read_yaml(body)
     except ValueError as error:
-        raise _unrecognized(str(error), body, resource) from None
-    return _decode_carefully(document, body, resource, validation, repeated)
+        raise _unrecognized(str(error), body, resource) from error
+    return _decode_carefully(_Source(document, body, repeated), resource, validation)
 
 
-def _decode_carefully(document: Any, body: bytes, resource: Resource, validation: str, repeated: str = "") -> Decoded:
-    """The slow way; `repeated` is what a YAML parser says about repeated keys."""
+def _decode_carefully(source: _Source, resource: Resource, validation: str) -> Decoded:
+    """The slow way."""
     try:
-        meta = completed(interpret(document), resource)
+        meta = completed(interpret(source.document), resource)
     except UnrecognizedError as error:
-        raise _unrecognized(str(error), body, resource) from None
+        raise _unrecognized(str(error), source.body, resource) from error
     try:
-        check_known(meta, resource)
-        plain, strict = _unmarshal(document, meta, resource)
-        check_convertible(meta, resource)
-    except (MisfitError, UnmarshalError) as error:
-        raise _refused(meta, resource, str(error)) from None
+        obj, strict = _careful_object(source, meta, resource, validation)
     except RecursionError:
-        raise _refused(meta, resource, MAX_DEPTH) from None
-    if repeated:
-        strict.insert(0, repeated)
-    if strict and validation == "Strict":
-        raise _refused(meta, resource, "strict decoding error: " + ", ".join(strict))
-    if meta.group_version != resource.group_version:
+        raise _refused(meta, resource, MAX_DEPTH) from GoJsonError(MAX_DEPTH)
+    except _FAILURES as error:
+        raise _refused(meta, resource, str(error)) from error
+    if meta.group_version != resource.group_version and not source.any_version:
         raise errors.bad_request(
             f"the API version in the data ({meta.group_version}) does not match "
             f"the expected API version ({resource.group_version})"
         )
-    warnings = [] if validation == "Ignore" else [text for one in strict for text in yaml_warnings(one)]
-    return Decoded(_object_of(plain, meta, resource), warnings)
+    apply_defaults(obj)
+    return Decoded(obj, [] if validation == "Ignore" else [text for one in strict for text in yaml_warnings(one)])
+
+
+def _careful_object(source: _Source, meta: TypeMeta, resource: Resource, validation: str) -> tuple[Any, list[str]]:
+    """The object with what strictness has to say about it; raises ValueError."""
+    check_known(meta, resource)
+    plain, strict = _unmarshal(source.document, meta, resource)
+    check_convertible(meta, resource)
+    if source.repeated:
+        strict.insert(0, source.repeated)
+    if strict and validation == "Strict":
+        raise StrictError(strict)
+    plain["kind"], plain["apiVersion"] = resource.kind, resource.group_version
+    return codec.decode(codec.encode(plain), resource.type), strict
 
 
 def _unmarshal(document: Any, meta: TypeMeta, resource: Resource) -> tuple[dict[str, Any], list[str]]:
@@ -144,16 +175,6 @@ def _unmarshal(document: Any, meta: TypeMeta, resource: Resource) -> tuple[dict[
     if definition not in definitions():
         definition = "" if (meta.kind, meta.group) != (resource.kind, resource.group) else resource.definition
     return unmarshal(document, shape_of(definition)) if definition else ({}, [])
-
-
-def _object_of(plain: dict[str, Any], meta: TypeMeta, resource: Resource) -> Any:
-    plain["kind"], plain["apiVersion"] = resource.kind, resource.group_version
-    try:
-        obj = codec.decode(codec.encode(plain), resource.type)
-    except _FAILURES as error:
-        raise _refused(meta, resource, str(error)) from None
-    apply_defaults(obj)
-    return obj
 
 
 def _refused(meta: TypeMeta, resource: Resource, why: str) -> errors.BadRequest:
