@@ -31,11 +31,24 @@ def _endpoint(module: str, name: str) -> Endpoint:
 
 
 SUBRESOURCES: dict[str, Endpoint] = {
+    "attach": _endpoint("node_paths", "pod_stream"),
     "binding": _endpoint("binding", "bind"),
     "eviction": _endpoint("eviction", "evict"),
+    "exec": _endpoint("node_paths", "pod_stream"),
+    "log": _endpoint("node_paths", "pod_log"),
+    "portforward": _endpoint("node_paths", "pod_stream"),
+    "proxy": _endpoint("node_paths", "proxy"),
     "scale": _endpoint("scale", "scale"),
+    "token": _endpoint("token", "request_token"),
 }
 # Resources that are answered and never kept, by their plural.
 UNSTORED: dict[str, Endpoint] = {
     "bindings": _endpoint("binding", "bind"),
+    "componentstatuses": _endpoint("componentstatuses", "component_statuses"),
+    "localsubjectaccessreviews": _endpoint("access_reviews", "review_local_subject"),
+    "selfsubjectaccessreviews": _endpoint("access_reviews", "review_self"),
+    "selfsubjectreviews": _endpoint("identity_reviews", "who_am_i"),
+    "selfsubjectrulesreviews": _endpoint("access_reviews", "review_own_rules"),
+    "subjectaccessreviews": _endpoint("access_reviews", "review_subject"),
+    "tokenreviews": _endpoint("identity_reviews", "review_token"),
 }

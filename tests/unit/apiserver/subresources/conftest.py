@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import Chain
@@ -19,11 +21,16 @@ from kubeloop.apiserver.context import User
 from kubeloop.apiserver.health import Health
 from kubeloop.apiserver.http import Request
 from kubeloop.apiserver.inflight import InFlight
+from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
 from kubeloop.apiserver.storage import Registry
 from kubeloop.store.memory import MemoryStore
 
 ADMIN = User("admin", ("system:masters", "system:authenticated"), "7", (("team", ("a", "b")),))
 NOBODY = User("nobody", ("system:authenticated",))
+ISSUER = "https://kubernetes.default.svc"
+SIGNING_KEY = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+    serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+)
 TYPES = {
     "apply": "application/apply-patch+yaml",
     "json": "application/json-patch+json",
@@ -66,6 +73,7 @@ class Api:
         self.clock = clock
         self.store = MemoryStore()
         self.registry = Registry(self.store, RESOURCES)
+        self.tokens = ServiceAccountTokens(SIGNING_KEY, ISSUER, (ISSUER, "second"), self.registry, clock)
         self.server = self._serve()
         runner.run(self.store.start())
 
@@ -78,6 +86,7 @@ class Api:
             InFlight(10, 10),
             Health({}, {}),
             lambda: "127.0.0.1:6443",
+            self.tokens,
         )
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
