@@ -6,9 +6,11 @@ import asyncio
 import logging
 import os
 import ssl
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import default_chain
@@ -17,6 +19,7 @@ from kubeloop.apiserver.app import ApiServer, rejected
 from kubeloop.apiserver.authentication import Authenticator, read_token_file
 from kubeloop.apiserver.bootstrap import BootstrapOptions, essential_objects, remaining_objects
 from kubeloop.apiserver.compaction import Compactor
+from kubeloop.apiserver.default_accounts import DefaultAccounts
 from kubeloop.apiserver.event_expiry import SWEEP_SECONDS, EventExpiry
 from kubeloop.apiserver.health import Health
 from kubeloop.apiserver.http import Hooks, Limits, Server, serve
@@ -56,6 +59,7 @@ class ServerConfig:
     event_ttl: float = 3600.0
     shutdown_delay: float = 0.0
     service_range: str = "10.0.0.0/24"
+    default_accounts: bool = False  # whether to give each namespace its `default` service account
     limits: Limits = field(default_factory=Limits)
 
 
@@ -111,9 +115,11 @@ class RunningServer:
         )
         own = OwnObjects(registry, self._clock)
         await own.ensure(essential_objects(options))
-        later = asyncio.create_task(own.ensure_by_and_by(remaining_objects(options)), name="bootstrap")
-        later.add_done_callback(_report_failure)
-        parts.push_async_callback(_ended, later)
+        _in_background(own.ensure_by_and_by(remaining_objects(options)), "making the server's own objects", parts)
+        if config.default_accounts:
+            accounts = DefaultAccounts(registry, own)
+            revision = await accounts.ensure_all()
+            _in_background(accounts.follow(revision), "making default service accounts", parts)
 
     def _application(self, store: Store) -> ApiServer:
         config = self._config
@@ -184,12 +190,17 @@ def _well() -> str:
     return ""
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])
+def _in_background(work: Coroutine[Any, Any, None], what: str, parts: AsyncExitStack) -> None:
+    """Run it beside the server, which goes on without it should it fail; end it with the server."""
 
+    def report(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            log.error("%s failed", what, exc_info=task.exception())
 
-def _report_failure(task: asyncio.Task[None]) -> None:
-    """The server goes on without what is made in the background, and tries again when restarted."""
-    if not task.cancelled() and task.exception() is not None:
-        log.error("making the server's own objects failed", exc_info=task.exception())
+    async def end() -> None:
+        task.cancel()
+        await asyncio.wait([task])
+
+    task = asyncio.create_task(work, name=what)
+    task.add_done_callback(report)
+    parts.push_async_callback(end)

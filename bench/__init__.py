@@ -1,0 +1,1 @@
+"""Measures the program from the outside, over TLS, as a client sees it: `make bench`."""

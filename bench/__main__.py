@@ -1,0 +1,52 @@
+"""Runs all measurements and prints one line of JSON a figure."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+from pathlib import Path
+
+import uvloop
+
+from bench.figures import Size, list_seconds, prepare, request_rates, watch_rate
+from bench.program import running
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("bench", description="Measure kubeloop up on this machine.")
+    parser.add_argument("--objects", type=int, default=3000)
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--watchers", type=int, default=100)
+    parser.add_argument("--events", type=int, default=500)
+    options = parser.parse_args()
+    size = Size(options.objects, options.connections, options.watchers, options.events)
+    with (
+        tempfile.TemporaryDirectory(prefix="kubeloop-bench-") as folder,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        runner.run(measure(Path(folder) / "data", size))
+
+
+async def measure(folder: Path, size: Size) -> None:
+    async with running(folder) as program:
+        report("first_start_s", program.start_seconds)
+    async with running(folder) as program:
+        report("start_s", program.start_seconds)
+        report("idle_mib", program.resident_mib())
+        await prepare(program)
+        async for name, rate in request_rates(program, size):
+            report(name, rate)
+        report("list_pods_s", await list_seconds(program))
+        report("watch_deliveries_per_s", await watch_rate(program, size))
+        report("loaded_mib", program.resident_mib())
+    async with running(folder) as program:
+        report("loaded_start_s", program.start_seconds)
+
+
+def report(figure: str, value: float) -> None:
+    print(json.dumps({"figure": figure, "value": float(f"{value:.4g}")}), flush=True)
+
+
+main()

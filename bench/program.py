@@ -1,0 +1,59 @@
+"""The program under measurement: started as a child process, with durable writes, in a folder of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import ssl
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.connection import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A server that answers."""
+
+    folder: Path
+    pid: int
+    port: int
+    start_seconds: float
+
+    def tls(self) -> ssl.SSLContext:
+        """As the administrator."""
+        pki = self.folder / "pki"
+        context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+        context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+        return context
+
+    def resident_mib(self) -> float:
+        """Memory in use, as Linux counts it."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[Program]:
+    """Start in a folder, wait until `/readyz` says ok, stop at the end."""
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "kubeloop.cli.main", "up", "--data-dir", str(folder), "--port", "0"]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        line = (await process.stdout.readline()).decode()
+        port = int(line.partition("https://127.0.0.1:")[2].partition(":")[0])
+        started = Program(folder, process.pid, port, 0.0)
+        connection = await Connection.open(port, started.tls())
+        await connection.call("GET", "/readyz")
+        yield Program(folder, process.pid, port, time.perf_counter() - began)
+        connection.close()
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+            await process.wait()

@@ -1,0 +1,63 @@
+"""Who may import whom, and what pure code may not touch."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "kubeloop"
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "generated" not in path.parts)
+# What would make a pure function depend on the moment, the machine or the network.
+_IMPURE = {"asyncio", "os", "random", "selectors", "socket", "sqlite3", "ssl", "subprocess", "threading", "time"}
+# The calls by which time and chance would come in unseen, and the one module that may make them.
+_HIDDEN_INPUTS = {"time.time", "time.monotonic", "time.sleep", "datetime.now", "datetime.utcnow", "date.today"}
+_CLOCK = PACKAGE / "clock.py"
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def imported_by(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+
+
+def test_layers_are_kept() -> None:
+    program = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_objects_are_depends_on_neither_time_nor_machine() -> None:
+    pure = [path for path in MODULES if path.is_relative_to(PACKAGE / "api")]
+    assert {name_of(path): bad for path in pure if (bad := _IMPURE.intersection(imported_by(path)))} == {}
+
+
+def test_time_and_chance_come_from_the_clock_alone() -> None:
+    others = [path for path in MODULES if path != _CLOCK]
+    assert {name_of(path): bad for path in others if (bad := hidden_inputs_of(path))} == {}
+
+
+def hidden_inputs_of(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    chance = {call for call in calls if call.startswith("random.")} if "random" in modules else set()
+    return calls & _HIDDEN_INPUTS | chance
+
+
+def test_module_opens_with_a_sentence_that_says_what_it_is_for() -> None:
+    assert [name_of(path) for path in MODULES if not ast.get_docstring(ast.parse(path.read_text()))] == []
+
+
+def test_module_has_a_name_that_says_something() -> None:
+    vague = {"utils", "util", "helpers", "helper", "common", "misc"}
+    assert [name_of(path) for path in MODULES if path.stem in vague] == []
