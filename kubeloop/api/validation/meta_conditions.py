@@ -8,6 +8,7 @@ from typing import Final
 from kubeloop.api.fields import FieldErrors, Path, duplicate, invalid, not_supported, required, too_long
 from kubeloop.api.generated.meta_v1 import Condition
 from kubeloop.api.names import regex_message
+from kubeloop.api.validation.go_values import ordered
 from kubeloop.api.validation.objectmeta import byte_length
 from kubeloop.api.validation.scalars import qualified_name
 
@@ -65,3 +66,20 @@ def validate_reason(reason: str, limit: int, path: Path) -> FieldErrors:
     if byte_length(reason) > limit:
         errors.append(too_long(path, limit))
     return errors
+
+
+def shown_conditions(conditions: tuple[Condition, ...]) -> object:
+    """Conditions as an error shows them: upstream's order of fields."""
+    return [ordered(_fields(one)) for one in conditions] or None
+
+
+def _fields(condition: Condition) -> dict[str, object]:
+    generation = condition.observed_generation
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        **({"observedGeneration": generation} if generation else {}),
+        "lastTransitionTime": condition.last_transition_time,
+        "reason": condition.reason,
+        "message": condition.message,
+    }
