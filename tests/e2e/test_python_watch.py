@@ -1,0 +1,104 @@
+"""The official Python client watches: from a version, through a restart, past compacted history."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from kubernetes import client, config, watch
+from kubernetes.client.exceptions import ApiException
+
+from tests.e2e.conftest import MakePlane, make_namespace
+from tests.e2e.plane import Plane, config_map, eventually
+
+
+def core_of(plane: Plane) -> client.CoreV1Api:
+    return client.CoreV1Api(config.new_client_from_config(str(plane.kubeconfig)))
+
+
+def names_of(events: list[Any]) -> list[tuple[str, str]]:
+    return [(event["type"], event["object"].metadata.name) for event in events]
+
+
+def test_a_watch_from_a_version_sees_what_came_after(plane: Plane, namespace: str) -> None:
+    core = core_of(plane)
+    core.create_namespaced_config_map(namespace, config_map("before"))
+    version = core.list_namespaced_config_map(namespace).metadata.resource_version
+    core.create_namespaced_config_map(namespace, config_map("one"))
+    core.patch_namespaced_config_map("one", namespace, {"data": {"a": "1"}})
+    core.delete_namespaced_config_map("one", namespace)
+    stream = watch.Watch().stream(
+        core.list_namespaced_config_map, namespace, resource_version=version, timeout_seconds=1
+    )
+    assert names_of(list(stream)) == [("ADDED", "one"), ("MODIFIED", "one"), ("DELETED", "one")]
+    core.api_client.close()
+
+
+def test_a_watch_with_a_selector_sees_objects_come_and_go(plane: Plane, namespace: str) -> None:
+    core = core_of(plane)
+    core.create_namespaced_config_map(namespace, config_map("one"))
+    version = core.list_namespaced_config_map(namespace).metadata.resource_version
+    for tier in ("front", "back"):
+        core.patch_namespaced_config_map("one", namespace, {"metadata": {"labels": {"tier": tier}}})
+    stream = watch.Watch().stream(
+        core.list_namespaced_config_map,
+        namespace,
+        resource_version=version,
+        label_selector="tier=front",
+        timeout_seconds=1,
+    )
+    assert names_of(list(stream)) == [("ADDED", "one"), ("DELETED", "one")]
+    core.api_client.close()
+
+
+def test_a_version_of_the_future_is_refused(plane: Plane, namespace: str) -> None:
+    core = core_of(plane)
+    with pytest.raises(ApiException) as refused:
+        core.list_namespaced_config_map(namespace, resource_version="999999999", resource_version_match="Exact")
+    assert refused.value.status == 504
+    core.api_client.close()
+
+
+def test_a_watch_goes_on_across_a_restart_with_nothing_lost_or_repeated(make_plane: MakePlane) -> None:
+    plane = make_plane()
+    plane.start()
+    make_namespace(plane, "watched")
+    version = plane.get("/api/v1/namespaces/watched/configmaps")["metadata"]["resourceVersion"]
+    seen: list[tuple[str, str]] = []
+    done = threading.Event()
+
+    def follow() -> None:
+        nonlocal version
+        while not done.is_set():
+            core = core_of(plane)
+            stream = watch.Watch()
+            try:
+                for event in stream.stream(
+                    core.list_namespaced_config_map, "watched", resource_version=version, timeout_seconds=5
+                ):
+                    seen.append((event["type"], event["object"].metadata.name))
+                    version = event["object"].metadata.resource_version
+                    if done.is_set():
+                        stream.stop()
+            except Exception:  # the server is away: whatever the client makes of it, try again
+                done.wait(0.05)
+            finally:
+                core.api_client.close()
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    path = "/api/v1/namespaces/watched/configmaps"
+    for number in range(12):
+        plane.create(path, config_map(f"m{number}"))
+        if number == 3:
+            plane.stop()
+            plane.start()
+        if number == 8:
+            plane.kill()
+            plane.start()
+    eventually(lambda: len(seen) >= 12)
+    done.set()
+    plane.create(path, config_map("last"))
+    thread.join(20)
+    assert [name for _, name in seen][:12] == [f"m{number}" for number in range(12)]

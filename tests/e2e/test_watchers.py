@@ -1,0 +1,156 @@
+"""Many watchers on the real port: all see the same, a slow one is cut and holds up nobody, and each can end."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from itertools import islice
+from typing import Any
+
+from tests.e2e.plane import Plane, call_on, config_map, eventually
+
+WATCHERS = 50
+CHANGES = 40
+
+
+def collection(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def version_now(plane: Plane, namespace: str) -> str:
+    return str(plane.get(collection(namespace))["metadata"]["resourceVersion"])
+
+
+def test_fifty_watchers_see_the_same_sequence(plane: Plane, namespace: str) -> None:
+    path = f"{collection(namespace)}?watch=1&resourceVersion={version_now(plane, namespace)}"
+    sequences: list[list[Any]] = []
+    lock = threading.Lock()
+
+    def follow() -> None:
+        with plane.watch(path) as events:
+            seen = [(event["type"], event["object"]) for event in islice(events, CHANGES * 3)]
+        with lock:
+            sequences.append(seen)
+
+    threads = [threading.Thread(target=follow, daemon=True) for _ in range(WATCHERS)]
+    for thread in threads:
+        thread.start()
+    connection = plane.connection()
+    for number in range(CHANGES):
+        name = f"m{number}"
+        assert call_on(connection, "POST", collection(namespace), config_map(name)).status == 201
+        assert call_on(connection, "PUT", f"{collection(namespace)}/{name}", config_map(name, a="1")).status == 200
+        assert call_on(connection, "DELETE", f"{collection(namespace)}/{name}").status == 200
+    connection.close()
+    for thread in threads:
+        thread.join(30)
+    assert len(sequences) == WATCHERS
+    assert all(seen == sequences[0] for seen in sequences)
+    versions = [int(item["metadata"]["resourceVersion"]) for _, item in sequences[0]]
+    assert versions == sorted(set(versions))
+    assert [kind for kind, _ in sequences[0]] == ["ADDED", "MODIFIED", "DELETED"] * CHANGES
+
+
+def test_a_watcher_that_does_not_read_is_cut_and_others_go_on(plane: Plane, namespace: str) -> None:
+    version = version_now(plane, namespace)
+    path = f"{collection(namespace)}?watch=1&resourceVersion={version}"
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.connect(("127.0.0.1", plane.port))
+    slow = plane.tls.wrap_socket(raw, server_hostname="127.0.0.1")
+    slow.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    assert slow.recv(100).startswith(b"HTTP/1.1 200")
+    large = "x" * 900_000
+    writing = plane.connection()
+    assert call_on(writing, "POST", collection(namespace), config_map("one")).status == 201
+    with plane.watch(path) as events:
+        assert next(events)["type"] == "ADDED"
+        for number in range(30):  # more than the server keeps for one connection
+            body = config_map("one", number=str(number), large=large)
+            assert call_on(writing, "PUT", f"{collection(namespace)}/one", body).status == 200
+            assert next(events)["object"]["data"]["number"] == str(number)
+    writing.close()
+    slow.settimeout(20)
+    received = 0
+    try:
+        while chunk := slow.recv(1 << 20):
+            received += len(chunk)
+    except OSError:
+        pass  # cut in the midst of an event: the client must notice, and does
+    finally:
+        slow.close()
+    assert received < 30 * len(large), "the slow watcher was sent everything, so it was never cut"
+
+
+def test_a_watch_ends_at_its_timeout(plane: Plane, namespace: str) -> None:
+    start = time.monotonic()
+    with plane.watch(f"{collection(namespace)}?watch=1&timeoutSeconds=1") as events:
+        assert [event for event in events if event["type"] == "ERROR"] == []
+    assert 0.9 < time.monotonic() - start < 5
+
+
+def test_bookmarks_tell_the_version_before_the_end(plane: Plane, namespace: str) -> None:
+    version = version_now(plane, namespace)
+    plane.create(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "elsewhere"}})
+    path = f"{collection(namespace)}?watch=1&allowWatchBookmarks=true&timeoutSeconds=3&resourceVersion={version}"
+    with plane.watch(path) as events:
+        event = next(events)
+    assert event["type"] == "BOOKMARK"
+    assert event["object"]["kind"] == "ConfigMap"
+    assert int(event["object"]["metadata"]["resourceVersion"]) > int(version)
+
+
+def test_initial_events_end_with_a_marked_bookmark(plane: Plane, namespace: str) -> None:
+    for name in ("a", "b"):
+        plane.create(collection(namespace), config_map(name))
+    options = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    with plane.watch(f"{collection(namespace)}?{options}") as events:
+        first = list(islice(events, 3))
+        assert [event["type"] for event in first] == ["ADDED", "ADDED", "BOOKMARK"]
+        assert first[2]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        plane.create(collection(namespace), config_map("c"))
+        assert next(events)["object"]["metadata"]["name"] == "c"
+
+
+def test_a_watch_without_a_version_begins_with_what_is_there(plane: Plane, namespace: str) -> None:
+    plane.create(collection(namespace), config_map("one"))
+    with plane.watch(f"{collection(namespace)}?watch=1") as events:
+        event = next(events)
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "one")
+
+
+def test_a_watch_of_one_object(plane: Plane, namespace: str) -> None:
+    plane.create(collection(namespace), config_map("one"))
+    plane.create(collection(namespace), config_map("two"))
+    with plane.watch(f"{collection(namespace)}?watch=1&fieldSelector=metadata.name%3Dtwo") as events:
+        assert next(events)["object"]["metadata"]["name"] == "two"
+        plane.call("DELETE", f"{collection(namespace)}/one")
+        plane.call("DELETE", f"{collection(namespace)}/two")
+        last = next(events)
+    assert (last["type"], last["object"]["metadata"]["name"]) == ("DELETED", "two")
+
+
+def test_a_watch_as_tables(plane: Plane, namespace: str) -> None:
+    plane.create(collection(namespace), config_map("one", a="1"))
+    connection = plane.connection()
+    connection.request(
+        "GET", f"{collection(namespace)}?watch=1", headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    )
+    event = json.loads(connection.getresponse().readline())
+    connection.close()
+    assert event["object"]["kind"] == "Table"
+    assert event["object"]["rows"][0]["cells"][:2] == ["one", 1]
+
+
+def test_watchers_that_leave_are_forgotten(plane: Plane, namespace: str) -> None:
+    def watches() -> int:
+        text = plane.call("GET", "/metrics").body.decode()
+        lines = [line for line in text.splitlines() if line.startswith("apiserver_longrunning_requests{")]
+        ours = [line for line in lines if 'resource="configmaps"' in line and 'verb="WATCH"' in line]
+        return sum(int(float(line.rpartition(" ")[2])) for line in ours)
+
+    with plane.watch(f"{collection(namespace)}?watch=1"), plane.watch(f"{collection(namespace)}?watch=1"):
+        eventually(lambda: watches() >= 2, 5)
+    eventually(lambda: watches() == 0)
