@@ -10,6 +10,7 @@ from kubeloop.apiserver.admission.default_toleration_seconds import DefaultToler
 from kubeloop.apiserver.admission.limit_ranger import LimitRanger
 from kubeloop.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from kubeloop.apiserver.admission.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from kubeloop.apiserver.admission.pod_resize_validator import PodResizeValidator
 from kubeloop.apiserver.admission.pod_security import PodSecurity
 from kubeloop.apiserver.admission.pod_topology_labels import PodTopologyLabels
 from kubeloop.apiserver.admission.priority import Priority
@@ -36,4 +37,5 @@ def built_in_plugins(lookup: Lookup, clock: Clock) -> tuple[Plugin, ...]:
         CertificateSubjectRestriction(),
         DefaultIngressClass(lookup),
         PodTopologyLabels(lookup),
+        PodResizeValidator(lookup),
     )

@@ -80,8 +80,8 @@ class Writes:
         return self._run("CREATE", plural, namespace, "x", obj, None, subresource)
 
     def _built(self, plural: str, name: str, namespace: str, fields: Plain) -> Any:
-        metadata = {"name": name, "namespace": namespace, **fields.pop("metadata", {})}
-        obj = from_plain({"metadata": metadata, **fields}, resource_named(plural).type)
+        metadata = {"name": name, "namespace": namespace, **fields.get("metadata", {})}
+        obj = from_plain({**fields, "metadata": metadata}, resource_named(plural).type)
         apply_defaults(obj)
         return obj
 

@@ -131,9 +131,9 @@ def test_claims_are_measured_by_what_they_request(cluster, writes, size, why):
 def test_only_resizing_a_pod_is_measured_among_its_updates(cluster, writes):
     cluster.add("limitranges", "r", "shop", spec={"limits": [{"type": "Container", "max": {"cpu": "1"}}]})
     new = {"spec": {"containers": [_container(limits={"cpu": "2"})]}}
-    writes.update("pods", "shop", {}, {**new})
+    writes.update("pods", "shop", {}, new)
     with pytest.raises(errors.Forbidden, match="maximum cpu usage per Container is 1, but limit is 2"):
-        writes.update("pods", "shop", {}, {**new}, subresource="resize")
+        writes.update("pods", "shop", {}, new, subresource="resize")
 
 
 def test_what_is_being_deleted_is_left_alone(cluster, writes):

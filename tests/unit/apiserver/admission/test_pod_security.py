@@ -204,14 +204,12 @@ def test_a_controller_without_a_template_is_left_alone(cluster, writes):
 def test_an_update_counts_only_if_it_runs_something_else(cluster, writes):
     _label(cluster, **{ENFORCE: "baseline"})
     old = {"spec": {"hostPID": True, "containers": [{"name": "c", "image": "a"}]}}
-    writes.update("pods", "careful", {**old}, {**old, "metadata": {"labels": {"a": "b"}}})
+    writes.update("pods", "careful", old, {**old, "metadata": {"labels": {"a": "b"}}})
     with pytest.raises(errors.Forbidden):
-        writes.update(
-            "pods", "careful", {**old}, {"spec": {**old["spec"], "containers": [{"name": "c", "image": "b"}]}}
-        )
+        writes.update("pods", "careful", old, {"spec": {**old["spec"], "containers": [{"name": "c", "image": "b"}]}})
     debugger = {"spec": {**old["spec"], "ephemeralContainers": [{"name": "d", "image": "sh"}]}}
     with pytest.raises(errors.Forbidden):
-        writes.update("pods", "careful", {**old}, debugger, subresource="ephemeralcontainers")
+        writes.update("pods", "careful", old, debugger, subresource="ephemeralcontainers")
 
 
 @pytest.mark.parametrize(
