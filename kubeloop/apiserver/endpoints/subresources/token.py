@@ -107,37 +107,35 @@ def request_errors(request: TokenRequest) -> list[FieldError]:
 def _bound(ctx: Context, registry: Registry, wanted: BoundObjectReference | None) -> _Bound:
     if wanted is None:
         return _Bound()
-    group, _, version = wanted.api_version.rpartition("/")
-    namespace = ctx.target.namespace
-    if group or wanted.kind not in ("Pod", "Secret", "Node"):
-        raise errors.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={wanted.kind}")
-    if not wanted.name:
-        raise errors.bad_request("Name parameter required.")
-    plural = wanted.kind.lower() + "s"
-    found = registry.find(plural, "" if wanted.kind == "Node" else namespace, wanted.name)
-    if found is None:
-        raise errors.not_found("", plural, wanted.name)
+    found = _bound_object(ctx, registry, wanted)
     if wanted.kind == "Pod" and found.spec.service_account_name != ctx.target.name:
         raise errors.bad_request(
             f"cannot bind token for serviceaccount {fields.quote(ctx.target.name)} "
             "to pod running with different serviceaccount name."
         )
     if wanted.uid and wanted.uid != found.metadata.uid:
-        raise errors.conflict(
-            "",
-            wanted.kind,
-            wanted.name,
+        told = (
             f"the UID in the bound object reference ({wanted.uid}) does not match the UID in record. "
-            "The object might have been deleted and then recreated",
+            "The object might have been deleted and then recreated"
         )
+        raise errors.conflict("", wanted.kind, wanted.name, told)
     reference = Reference(found.metadata.name, found.metadata.uid)
-    match wanted.kind:
-        case "Pod":
-            return _Bound(pod=reference, node=_node_of(registry, found.spec.node_name))
-        case "Secret":
-            return _Bound(secret=reference)
-        case _:
-            return _Bound(node=reference)
+    if wanted.kind == "Pod":
+        return _Bound(pod=reference, node=_node_of(registry, found.spec.node_name))
+    return _Bound(secret=reference) if wanted.kind == "Secret" else _Bound(node=reference)
+
+
+def _bound_object(ctx: Context, registry: Registry, wanted: BoundObjectReference) -> Any:
+    group, _, version = wanted.api_version.rpartition("/")
+    if group or wanted.kind not in ("Pod", "Secret", "Node"):
+        raise errors.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={wanted.kind}")
+    if not wanted.name:
+        raise errors.bad_request("Name parameter required.")
+    plural = wanted.kind.lower() + "s"
+    found = registry.find(plural, "" if wanted.kind == "Node" else ctx.target.namespace, wanted.name)
+    if found is None:
+        raise errors.not_found("", plural, wanted.name)
+    return found
 
 
 def _node_of(registry: Registry, name: str) -> Reference | None:

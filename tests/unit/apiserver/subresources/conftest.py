@@ -90,6 +90,17 @@ class Api:
         )
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        return self._runner.run(self._answer(method, path, body, headers))
+
+    def post_at_once(self, posts: list[tuple[str, Any]]) -> list[Answer]:
+        """Several clients at the same time."""
+
+        async def everything() -> list[Answer]:
+            return await asyncio.gather(*(self._answer("POST", path, body, {}) for path, body in posts))
+
+        return self._runner.run(everything())
+
+    async def _answer(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Answer:
         path, _, query = path.partition("?")
         request = Request(method, path, query)
         request.headers = {"authorization": f"Bearer {headers.pop('token', 'admin')}"}
@@ -97,7 +108,7 @@ class Api:
         if body is not None:
             request.headers.setdefault("content-type", "application/json")
             request.body = body if isinstance(body, bytes) else json.dumps(body).encode()
-        response = self._runner.run(self.server.handle(request))
+        response = await self.server.handle(request)
         raw = response.body if isinstance(response.body, bytes) else b"".join(response.body)
         is_json = response.content_type == "application/json" and raw
         return Answer(response.status, json.loads(raw) if is_json else raw, dict(response.headers))

@@ -76,6 +76,14 @@ def test_a_pod_is_bound_once(api, pods):
     )
 
 
+def test_one_of_several_schedulers_wins(api, pods):
+    path = pods("p")
+    answers = api.post_at_once([(f"{path}/binding", binding(node=f"n{number}")) for number in range(4)])
+    assert sorted(answer.status for answer in answers) == [201, 409, 409, 409]
+    (winner,) = [number for number, answer in enumerate(answers) if answer.status == 201]
+    assert api.get(path).body["spec"]["nodeName"] == f"n{winner}"
+
+
 def test_a_pod_behind_scheduling_gates_is_not_bound(api, pods):
     path = pods("p", schedulingGates=[{"name": "quota"}])
     answer = api.post(f"{path}/binding", binding())

@@ -87,6 +87,15 @@ def test_the_last_allowed_disruption_leaves_an_exhausted_budget(api, running, bu
     )
 
 
+def test_evictions_at_once_never_overspend_a_budget(api, running, budget):
+    budget(allowed=3)
+    evictions = [(f"{running(name)}/eviction", eviction(name)) for name in "abcde"]
+    codes = sorted(answer.status for answer in api.post_at_once(evictions))
+    assert codes == [201, 201, 201, 429, 429]
+    status = api.get(f"{BUDGETS}/b").body["status"]
+    assert (status["disruptionsAllowed"], len(status["disruptedPods"])) == (0, 3)
+
+
 def test_the_server_owns_what_it_took_from_a_budget(api, running, budget):
     budget(allowed=1)
     api.post(f"{running()}/eviction", eviction())
