@@ -18,7 +18,7 @@ from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import Chain
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.authorization import authorize_path, authorize_target
-from kubeloop.apiserver.context import Context, User
+from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.endpoints.delete import delete_collection, delete_object
 from kubeloop.apiserver.endpoints.read import get_object, list_objects, watch_objects
 from kubeloop.apiserver.endpoints.subresources import SUBRESOURCES, UNSTORED
@@ -89,7 +89,14 @@ class ApiServer:
             query = Query(request.query)
             verb = _verb_of(target, query)
             authorize_target(user, target, verb or request.method.lower())
-            response = await self._serve(request, target, query, verb, user)
+            if not verb:
+                raise errors.generic(405)
+            accept = request.headers.get("accept", "")
+            plain = accept in ("", "*/*", "application/json")
+            form = PLAIN if plain else negotiate(accept, "get" in target.resource.verbs)
+            ctx = Context(request, target, query, user, form, self.clock.now())
+            ctx.dry_run = bool(query) and bool(query.text("dryRun"))
+            response = await self.serve(ctx, verb)
         except errors.ApiError as error:
             response = status_response(error)
         except PageNotFound:
@@ -99,13 +106,9 @@ class ApiServer:
         self.metrics.observe(verb, target, response.status, self.clock.monotonic() - started)
         return response
 
-    async def _serve(self, request: Request, target: Target, query: Query, verb: str, user: User) -> Response:
-        if not verb:
-            raise errors.generic(405)
-        accept = request.headers.get("accept", "")
-        form = PLAIN if accept in ("", "*/*", "application/json") else negotiate(accept, "get" in target.resource.verbs)
-        ctx = Context(request, target, query, user, form, self.clock.now())
-        ctx.dry_run = bool(query) and bool(query.text("dryRun"))
+    async def serve(self, ctx: Context, verb: str) -> Response:
+        """Answer a request that may be made."""
+        target = ctx.target
         if target.resource.plural in UNSTORED or target.subresource in SUBRESOURCES:
             endpoint = SUBRESOURCES.get(target.subresource) or UNSTORED[target.resource.plural]
             async with self._writes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
 from kubeloop.api import errors
@@ -13,8 +14,16 @@ class Query:
     __slots__ = ("_pairs", "_values")
 
     def __init__(self, text: str) -> None:
-        self._pairs = parse_qsl(text, keep_blank_values=True) if text else ()
+        self._pairs = parse_qsl(text, keep_blank_values=True) if text else []
         self._values = dict(reversed(self._pairs))
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Query:
+        """Options that never were text."""
+        query = cls("")
+        query._pairs = list(options.items())
+        query._values = dict(options)
+        return query
 
     def __contains__(self, key: str) -> bool:
         return key in self._values

@@ -15,6 +15,7 @@ from typing import Any
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
+from kubeloop.apiserver.allocation import DEFAULT_RANGES, ServiceRanges
 from kubeloop.apiserver.app import ApiServer, rejected
 from kubeloop.apiserver.authentication import Authenticator, read_token_file
 from kubeloop.apiserver.bootstrap import BootstrapOptions, essential_objects, remaining_objects
@@ -58,7 +59,7 @@ class ServerConfig:
     compaction_interval: float = 300.0
     event_ttl: float = 3600.0
     shutdown_delay: float = 0.0
-    service_range: str = "10.0.0.0/24"
+    services: ServiceRanges = DEFAULT_RANGES
     default_accounts: bool = False  # whether to give each namespace its `default` service account
     limits: Limits = field(default_factory=Limits)
 
@@ -110,7 +111,7 @@ class RunningServer:
             now=self._clock.now(),
             advertise_address=config.advertise_address or config.host,
             secure_port=self.port,
-            service_cidr=config.service_range.split(",")[0],
+            service_cidr=config.services.networks[0],
             client_ca_pem=authorities,
         )
         own = OwnObjects(registry, self._clock)
@@ -125,7 +126,7 @@ class RunningServer:
         config = self._config
         authenticator = Authenticator(read_token_file(config.token_file) if config.token_file else {}, config.anonymous)
         writes = InFlight(config.writes_in_flight, config.writes_in_flight * _WAITING_PER_SEAT)
-        registry = Registry(store, RESOURCES)
+        registry = Registry(store, RESOURCES, config.services)
         admission = default_chain(RegistryLookup(registry), self._clock)
         return ApiServer(registry, self._clock, authenticator, admission, writes, self._health(), lambda: self.address)
 

@@ -25,6 +25,7 @@ class Storage:
         self.hub = hub or Hub(store, resource.key_prefix, resource.namespaced, self.memory)
         self.allocator: ServiceAllocator | None = None
         self._strategy: Strategy | None = None
+        self._objects: dict[str, tuple[Record, int, Any]] = {}
 
     @property
     def strategy(self) -> Strategy:
@@ -32,6 +33,22 @@ class Storage:
         if self._strategy is None:
             self._strategy = strategy_of(self.resource)
         return self._strategy
+
+    def shared(self, record: Record) -> Any:
+        """A record as the one struct that everybody in this process shares."""
+        return self.shared_at(record, record.mod_revision)
+
+    def shared_at(self, record: Record, revision: int) -> Any:
+        """The same at the revision of its deletion, where it shows that instead of its own."""
+        known = self._objects.get(record.key)
+        if known is not None and known[0] is record and known[1] == revision:
+            return known[2]
+        obj = self.view.decode(record.value, revision)
+        if revision == record.mod_revision:
+            self._objects[record.key] = (record, revision, obj)
+        else:
+            self._objects.pop(record.key, None)
+        return obj
 
     def prefix(self, namespace: str) -> str:
         """What all keys of a namespace, or of all, begin with."""

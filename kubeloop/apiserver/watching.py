@@ -60,26 +60,27 @@ class Presenter(Protocol):
 
 
 class Watcher:
-    """One client's watch: what it selects and how it wants it."""
+    """Somebody who is told of changes; subclasses say how."""
 
-    __slots__ = ("namespace", "present", "selection", "sink")
+    __slots__ = ("namespace", "selection")
 
-    def __init__(self, sink: Sink, namespace: str, selection: Selection, present: Presenter) -> None:
-        self.sink = sink
+    def __init__(self, namespace: str, selection: Selection) -> None:
         self.namespace = namespace
         self.selection = selection
-        self.present = present
 
-    def offer(self, changes: Sequence[Change]) -> None:
-        """Send those changes that matter to this watcher, as one write."""
-        frames = [sent for change in changes if (sent := self.frame(change))]
-        if frames:
-            self.sink.write(frames[0] if len(frames) == 1 else b"".join(frames))
+    def tell(self, changes: Sequence[Change], shared: dict[object, bytes]) -> None:
+        """Pass on those changes that matter here; `shared` holds what watchers alike can share in this round."""
+        raise NotImplementedError
 
-    def frame(self, change: Change) -> bytes:
+    def close(self) -> None:
+        """The server ends the watch."""
+        raise NotImplementedError
+
+    def seen(self, change: Change) -> tuple[bytes, Record | None]:
+        """What a change looks like through the selector, and of which record; None when it doesn't matter."""
         event = change.event
         if self.namespace and change.namespace != self.namespace:
-            return b""
+            return b"", None
         selection, record, previous = self.selection, event.record, event.previous
         if selection.everything:
             was, now = previous is not None, record is not None
@@ -87,13 +88,40 @@ class Watcher:
             was = previous is not None and selection.matches(previous)
             now = record is not None and selection.matches(record)
         if now:
-            assert record is not None
-            return change.frame(b"MODIFIED" if was else b"ADDED", record, self.present)
-        if was:
-            # An object that a selector no longer matches is gone for its watcher, in its last matching form.
-            assert previous is not None
-            return change.frame(b"DELETED", previous, self.present)
-        return b""
+            return b"MODIFIED" if was else b"ADDED", record
+        # An object that a selector no longer matches is gone for its watcher, in its last matching form.
+        return b"DELETED", previous if was else None
+
+
+class StreamWatcher(Watcher):
+    """A watcher at the other end of a stream, with the form in which it wants its objects."""
+
+    __slots__ = ("present", "sink")
+
+    def __init__(self, sink: Sink, namespace: str, selection: Selection, present: Presenter) -> None:
+        super().__init__(namespace, selection)
+        self.sink = sink
+        self.present = present
+
+    def tell(self, changes: Sequence[Change], shared: dict[object, bytes]) -> None:
+        if self.sink.closed:
+            return
+        # Watchers of everything, of one namespace, in one form, get the very same bytes.
+        token = (self.namespace, self.present.token) if self.selection.everything else None
+        joined = shared.get(token)
+        if joined is None:
+            joined = b"".join(map(self._frame, changes))
+            if token is not None:
+                shared[token] = joined
+        if joined:
+            self.sink.write(joined)
+
+    def close(self) -> None:
+        self.sink.close()
+
+    def _frame(self, change: Change) -> bytes:
+        kind, record = self.seen(change)
+        return b"" if record is None else change.frame(kind, record, self.present)
 
     def bookmark(self, revision: int, initial_events_end: bool = False) -> None:
         body = self.present.bookmark(revision, initial_events_end)
@@ -147,7 +175,7 @@ class Hub:
     def close(self) -> None:
         """End every watch, as when the server stops."""
         for watcher in tuple(self._watchers):
-            watcher.sink.close()
+            watcher.close()
 
     def change(self, event: Event) -> Change:
         if not self._namespaced:
@@ -176,18 +204,7 @@ class Hub:
         changes = [self.change(event) for event in events]
         shared: dict[object, bytes] = {}
         for watcher in tuple(self._watchers):
-            if watcher.sink.closed:
-                continue
-            if watcher.selection.everything:
-                # Watchers of everything, of one namespace, in one form, get the very same bytes.
-                token = (watcher.namespace, watcher.present.token)
-                joined = shared.get(token)
-                if joined is None:
-                    joined = shared[token] = b"".join(map(watcher.frame, changes))
-                if joined:
-                    watcher.sink.write(joined)
-            else:
-                watcher.offer(changes)
+            watcher.tell(changes, shared)
         for event in events:
             if event.record is None:
                 self._memory.forget(event.key)

@@ -21,7 +21,7 @@ from kubeloop.apiserver.rendering import (
     warning_headers,
 )
 from kubeloop.apiserver.storage import Storage
-from kubeloop.apiserver.watching import Change, Presenter, Timers, Watcher
+from kubeloop.apiserver.watching import Change, Presenter, StreamWatcher, Timers
 from kubeloop.clock import Clock
 from kubeloop.store import Compacted, Event
 
@@ -96,7 +96,7 @@ class WatchResponse(StreamResponse):
 
     async def run(self, stream: Stream) -> None:
         storage, options = self._storage, self._options
-        watcher = Watcher(stream, _scope(self._ctx, options), options.selection, self._presenter())
+        watcher = StreamWatcher(stream, _scope(self._ctx, options), options.selection, self._presenter())
         timers = Timers()
         over = asyncio.get_running_loop().create_future()
         stream.on_close(lambda: over.set_result(None))
@@ -122,7 +122,7 @@ class WatchResponse(StreamResponse):
             return TablePresenter(self._ctx, self._storage)
         return ObjectPresenter(self._storage)
 
-    async def _catch_up(self, stream: Stream, watcher: Watcher) -> None:
+    async def _catch_up(self, stream: Stream, watcher: StreamWatcher) -> None:
         """The past: the present state for version 0 or none, the history since any other.
 
         A client that takes its time gets it in slices, and what happens meanwhile behind that, until nothing is left
@@ -143,7 +143,7 @@ class WatchResponse(StreamResponse):
             await _offer(stream, watcher, changes)
 
 
-async def _offer(stream: Stream, watcher: Watcher, changes: list[Change]) -> None:
+async def _offer(stream: Stream, watcher: StreamWatcher, changes: list[Change]) -> None:
     for start in range(0, len(changes), _SLICE):
-        watcher.offer(changes[start : start + _SLICE])
+        watcher.tell(changes[start : start + _SLICE], {})
         await stream.drained()
