@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 
 from kubeloop import __version__
+from kubeloop.apiserver.allocation import ServiceRanges
 from kubeloop.apiserver.http import Limits
 from kubeloop.apiserver.server import CannotStart, RunningServer, ServerConfig, start_server
 from kubeloop.cli.foreground import run_in_foreground
@@ -51,7 +52,7 @@ def _own_keys(options: argparse.Namespace, clock: Clock) -> Pki | None:
     if options.tls_cert_file and not options.kubeconfig:
         return None
     addresses = (options.bind_address, advertised_address(options))
-    names = serving_names(addresses, options.service_cluster_ip_range, socket.gethostname())
+    names = serving_names(addresses, options.service_cluster_ip_range[0], socket.gethostname())
     return ensure_pki(options.cert_dir, names, clock.now())
 
 
@@ -88,6 +89,6 @@ def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
         compaction_interval=options.etcd_compaction_interval,
         event_ttl=options.event_ttl,
         shutdown_delay=options.shutdown_delay_duration,
-        service_range=options.service_cluster_ip_range,
+        services=ServiceRanges(options.service_cluster_ip_range, options.service_node_port_range),
         limits=Limits(body_timeout=options.request_timeout),
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.cli.flag_types import address, address_range, boolean, count, duration, port, seats
+from kubeloop.cli.flag_types import address, boolean, count, duration, networks, port, port_range, seats
 from kubeloop.cli.up_flags import default_data_dir
 from kubeloop.cli.upstream_flags import ONLY_VALUE, UNSUPPORTED
 
@@ -53,7 +53,13 @@ def _add_serving_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token-auth-file", type=Path, help="bearer tokens: token,user,uid[,groups]")
     _add_switch(parser, "--anonymous-auth", True, "let requests without credentials in as system:anonymous")
     parser.add_argument(
-        "--service-cluster-ip-range", type=address_range, default="10.0.0.0/24", help="service addresses"
+        "--service-cluster-ip-range",
+        type=networks,
+        default="10.0.0.0/24",
+        help="service addresses (default: 10.0.0.0/24)",
+    )
+    parser.add_argument(
+        "--service-node-port-range", type=port_range, default="30000-32767", help="node ports (default: 30000-32767)"
     )
     parser.add_argument(
         "--shutdown-delay-duration", type=duration, default=0.0, help="stay up, but not ready, for so long"

@@ -44,17 +44,30 @@ def address(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def address_range(text: str) -> str:
-    """One or two CIDR ranges with a comma between them."""
+def networks(text: str) -> tuple[str, ...]:
+    """One or two networks such as 10.0.0.0/24, with a comma between them."""
     import ipaddress
 
     try:
-        ranges = [ipaddress.ip_network(part.strip()) for part in text.split(",")]
+        found = [ipaddress.ip_network(part.strip()) for part in text.split(",")]
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    if any(one.num_addresses < 4 for one in ranges):
+    if any(one.num_addresses < 4 for one in found):
         raise argparse.ArgumentTypeError(f"{text!r} is too small for services")
-    return text
+    if len(found) > 2 or len({one.version for one in found}) != len(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is more than one network of each family")
+    return tuple(map(str, found))
+
+
+def port_range(text: str) -> range:
+    """Ports as `30000-32767`, or as first and how many more: `30000+2767`."""
+    first, sign, last = text.partition("+" if "+" in text else "-")
+    if not (first.isdecimal() and last.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range of ports such as 30000-32767")
+    end = int(first) + int(last) if sign == "+" else int(last)
+    if not 0 < int(first) <= end <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range of ports between 1 and 65535")
+    return range(int(first), end + 1)
 
 
 def count(text: str) -> int:

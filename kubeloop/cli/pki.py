@@ -79,23 +79,23 @@ def ensure_pki(folder: Path, names: Iterable[str], now: datetime) -> Pki:
     return pki
 
 
-def serving_names(addresses: Iterable[str], service_range: str, hostname: str) -> list[str]:
+def serving_names(addresses: Iterable[str], service_network: str, hostname: str) -> list[str]:
     """Every name and address by which clients may call the server."""
     names = [
         "localhost",
         hostname if hostname.isascii() else "",
         "127.0.0.1",
         "::1",
-        str(first_service_address(service_range)),
+        str(first_service_address(service_network)),
     ]
     names += ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
     names += [one for one in addresses if not _is_any_address(one)]
     return sorted({name for name in names if name})
 
 
-def first_service_address(service_range: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The address of the `kubernetes` Service: the first of the (first) range."""
-    return ipaddress.ip_network(service_range.split(",")[0].strip(), strict=False)[1]
+def first_service_address(service_network: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The address of the `kubernetes` Service."""
+    return ipaddress.ip_network(service_network)[1]
 
 
 def _is_any_address(text: str) -> bool:

@@ -65,7 +65,7 @@ def _data_folder(options: argparse.Namespace, cleanup: ExitStack) -> Path:
 async def _start(plan: Plan) -> RunningServer:
     clock = SystemClock()
     config = ServerConfig(store=plan.store, host=plan.host, port=plan.port, default_accounts=True)
-    names = serving_names([plan.host], config.service_range, socket.gethostname())
+    names = serving_names([plan.host], config.services.networks[0], socket.gethostname())
     pki = ensure_pki(plan.folder / "pki", names, clock.now())
     server = await start_server(_with_keys(config, pki), clock)
     url = server_url(plan.host, server.port)

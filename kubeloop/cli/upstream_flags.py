@@ -53,7 +53,7 @@ requestheader-allowed-names requestheader-client-ca-file requestheader-extra-hea
 requestheader-group-headers requestheader-uid-headers requestheader-username-headers runtime-config
 runtime-config-emulation-forward-compatible service-account-extend-token-expiration service-account-issuer
 service-account-jwks-uri service-account-key-file service-account-lookup service-account-max-token-expiration
-service-account-signing-endpoint service-account-signing-key-file service-node-port-range
+service-account-signing-endpoint service-account-signing-key-file
 show-hidden-metrics-for-version shutdown-send-retry-after shutdown-watch-termination-grace-period storage-backend
 storage-initialization-timeout strict-transport-security-directives tls-cipher-suites tls-curve-preferences
 tls-sni-cert-key tracing-config-file vmodule watch-cache-sizes

@@ -53,6 +53,9 @@ def test_flag_that_can_only_have_one_value_is_accepted_with_it_and_refused_with_
         ["apiserver", "--max-mutating-requests-inflight", "0"],
         ["apiserver", "--service-cluster-ip-range", "10.0.0.0/32"],
         ["apiserver", "--service-cluster-ip-range", "10.0.0.1/24"],
+        ["apiserver", "--service-cluster-ip-range", "10.0.0.0/24,10.1.0.0/24"],
+        ["apiserver", "--service-node-port-range", "30000"],
+        ["apiserver", "--service-node-port-range", "30000-70000"],
         [],
     ],
 )
@@ -70,6 +73,14 @@ def test_flags_of_the_api_server_reach_its_configuration(tmp_path: Path) -> None
     assert (config.writes_in_flight, config.limits.body_timeout) == (7, 5.0)
     assert config.certificate == tmp_path / "apiserver.crt"
     assert config.client_authorities == (tmp_path / "ca.crt",)
+
+
+@pytest.mark.parametrize("text", ["30000-30099", "30000+99"])
+def test_services_get_addresses_and_ports_of_the_given_ranges(text: str, tmp_path: Path) -> None:
+    flags = ["--service-cluster-ip-range", "10.96.0.0/12,fd00::/108", "--service-node-port-range", text]
+    config = config_of(_parser().parse_args(["apiserver", *flags]), Pki(tmp_path))
+    assert config.services.networks == ("10.96.0.0/12", "fd00::/108")
+    assert config.services.node_ports == range(30000, 30100)
 
 
 def test_own_authority_is_trusted_beside_a_given_one_only_when_a_kubeconfig_is_asked_for(tmp_path: Path) -> None:

