@@ -38,6 +38,7 @@ NAME_CHECKS: Final[dict[str, Check]] = {
     "apps_v1.StatefulSet": check_dns1123_label,
     "apiregistration_v1.APIService": check_path_segment_name,
     "certificates_v1.ClusterTrustBundle": check_path_segment_name,
+    "core_v1.Event": check_path_segment_name,
     "core_v1.Namespace": check_dns1123_label,
     "core_v1.Service": check_dns1123_label,
     "networking_v1.IPAddress": check_ip,
@@ -47,7 +48,7 @@ NAME_CHECKS: Final[dict[str, Check]] = {
     "rbac_v1.RoleBinding": check_path_segment_name,
 }
 
-_FREE_FINALIZERS: Final = ("admissionregistration_v1.", "apiextensions_v1.", "coordination_v1.")
+_FREE_FINALIZERS: Final = ("admissionregistration_v1.", "apiextensions_v1.", "coordination_v1.", "core_v1.Event")
 
 
 def name_rule_of(key: str) -> NameRule:

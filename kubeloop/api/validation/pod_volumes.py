@@ -19,10 +19,6 @@ _MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
 _EMPTY_DIR_MODE: Final = "must be a number between 0 and 01777 (octal), both inclusive"
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _WRONG_ISCSI_START: Final = "must be valid format starting with iqn, eui, or naa"
-_ISCSI_TOO_LONG: Final = (
-    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
-    "if iscsi.initiatorName is specified."
-)
 
 SourceRule = Callable[[Any, Path], FieldErrors]
 Volumes = dict[str, core_v1.Volume]
@@ -76,7 +72,7 @@ def _validate_composed_names(volume: core_v1.Volume, pod_name: str, path: Path) 
     """Names that are made of the volume's and another one."""
     iscsi = volume.iscsi
     if iscsi is not None and iscsi.initiator_name is not None and len(f"{volume.name}:{iscsi.target_portal}") > 64:
-        return [invalid(path.child("name"), volume.name, _ISCSI_TOO_LONG)]
+        return [invalid(path.child("name"), volume.name, volume_sources.ISCSI_TOO_LONG)]
     if volume.ephemeral is not None and pod_name and volume.name:
         claim = f"{pod_name}-{volume.name}"
         messages = check_dns1123_subdomain(claim)

@@ -35,6 +35,10 @@ _MANAGED_DISK: Final = (
     "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
 )
 _BLOB_DISK: Final = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+ISCSI_TOO_LONG: Final = (
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
+    "if iscsi.initiatorName is specified."
+)
 _HOST_PORTS: Final = "must be a host:port pair or multiple pairs separated by commas"
 
 
