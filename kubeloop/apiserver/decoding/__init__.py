@@ -114,7 +114,7 @@ def _ordinary_object(body: bytes, resource: Resource) -> Any:
         return None
     try:
         return obj if look_at(msgspec.json.decode(body), resource.definition) == keys_written(body) else None
-    except Unusual:
+    except (Unusual, *_FAILURES):
         return None
 
 

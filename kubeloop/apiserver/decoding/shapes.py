@@ -7,6 +7,7 @@ from functools import cache, cached_property
 from typing import Any, Final, Literal
 
 from kubeloop.api.schema import definitions
+from kubeloop.apiserver.decoding.go_types import named_types
 
 Category = Literal[
     "struct", "map", "list", "string", "bytes", "integer", "number", "boolean",
@@ -44,21 +45,30 @@ _SCALARS: Final[Mapping[tuple[str, str], tuple[Category, str]]] = {
 class Shape:
     """One place in an object as Go's decoder sees it."""
 
-    def __init__(self, category: Category, go_type: str, source: Mapping[str, Any], name: str = "") -> None:
+    def __init__(self, category: Category, go_type: str, source: Mapping[str, Any], definition: str = "") -> None:
         self.category = category
         self.go_type = go_type
-        self.name = name
         self._source = source
+        self._definition = definition
+
+    @property
+    def name(self) -> str:
+        """A struct's name without its package."""
+        return self._definition.rpartition(".")[2]
 
     @cached_property
     def fields(self) -> Mapping[str, Shape]:
         """A struct's fields by wire name."""
-        return {field: _field_shape(prop) for field, prop in self._source.get("properties", {}).items()}
+        named = named_types(self._definition)
+        return {field: _place(prop, named.get(field, "")) for field, prop in self._source.get("properties", {}).items()}
 
     @cached_property
     def item(self) -> Shape:
         """What a list or map holds."""
-        return _field_shape(self._source.get("items") or self._source["additionalProperties"])
+        inner = self._source.get("items") or self._source["additionalProperties"]
+        # Of `[]v1.Capability` or `map[string]v1.ExtraValue`, the part behind the brackets.
+        _, bracket, named = self.go_type.partition("]")
+        return _place(inner, named if bracket else "")
 
 
 @cache
@@ -70,10 +80,11 @@ def shape_of(definition: str) -> Shape:
         return Shape(*special, source)
     package, _, name = definition.rpartition(".")
     go_type = f"{package.rpartition('.')[2]}.{name}"
-    return Shape("any" if name in _FREE_FORM else "struct", go_type, source, name)
+    return Shape("any" if name in _FREE_FORM else "struct", go_type, source, definition)
 
 
-def _field_shape(source: Mapping[str, Any]) -> Shape:
+def _place(source: Mapping[str, Any], named: str = "") -> Shape:
+    """The shape of a field or item; `named` is its type's name where it has one."""
     reference = source.get("$ref")
     if reference:
         return shape_of(reference.removeprefix(_REF))
@@ -81,8 +92,8 @@ def _field_shape(source: Mapping[str, Any]) -> Shape:
     if source.get("format") == "int-or-string":
         return Shape("int-or-string", "intstr.IntOrString", source)
     if found == "array":
-        return Shape("list", "[]" + _field_shape(source["items"]).go_type, source)
+        return Shape("list", named or "[]" + _place(source["items"]).go_type, source)
     if found == "object" and "additionalProperties" in source:
-        return Shape("map", "map[string]" + _field_shape(source["additionalProperties"]).go_type, source)
+        return Shape("map", named or "map[string]" + _place(source["additionalProperties"]).go_type, source)
     scalar = _SCALARS.get((found, source.get("format", "")))
-    return Shape(*scalar, source) if scalar else Shape("any", "interface {}", source)
+    return Shape(scalar[0], named or scalar[1], source) if scalar else Shape("any", "interface {}", source)

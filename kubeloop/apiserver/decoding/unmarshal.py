@@ -7,8 +7,7 @@ a text that its type can't parse (a quantity, a time) ends the reading at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -130,8 +129,7 @@ class _Reader:
             if key in seen:
                 self.note("duplicate", key)
             seen.add(key)
-            with self.at_field(shape.name, key):
-                self.put(made, key, self.read(field, inner, made.get(key, _ABSENT)))
+            self.put(made, key, self.read_field(shape.name, key, field, inner, made.get(key, _ABSENT)))
         return made
 
     def read_map(self, shape: Shape, value: Any, before: Any) -> Any:
@@ -144,8 +142,7 @@ class _Reader:
             if key in seen:
                 self.note("duplicate", key)
             seen.add(key)
-            with self.at(f".{key}" if self.place else key):
-                self.put(made, key, self.read_item(shape.item, inner))
+            self.put(made, key, self.read_item(f".{key}" if self.place else key, shape.item, inner))
         return made
 
     def read_list(self, shape: Shape, value: Any, before: Any) -> Any:
@@ -153,17 +150,29 @@ class _Reader:
             return self.wrong(kind_of(value), shape.go_type)
         made = []
         for index, inner in enumerate(value):
-            with self.at(f"[{index}]"):
-                one = self.read_item(shape.item, inner)
+            one = self.read_item(f"[{index}]", shape.item, inner)
             if one is not _ABSENT:
                 made.append(one)
         return made
 
-    def read_item(self, shape: Shape, value: Any) -> Any:
+    def read_field(self, struct: str, name: str, shape: Shape, value: Any, before: Any) -> Any:
+        outer, self.struct = self.struct, struct
+        self.fields.append(name)
+        self.place.append(f".{name}" if self.place else name)
+        made = self.read(shape, value, before)
+        self.place.pop()
+        self.fields.pop()
+        self.struct = outer
+        return made
+
+    def read_item(self, step: str, shape: Shape, value: Any) -> Any:
         """An element of a list or map: null is its type's zero value, or null where that stands for itself."""
         if value is None:
             return _ZERO.get(shape.category)
-        return self.read(shape, value)
+        self.place.append(step)
+        made = self.read(shape, value)
+        self.place.pop()
+        return made
 
     def read_string(self, shape: Shape, value: Any, before: Any) -> Any:
         if kind_of(value) != "string":
@@ -240,22 +249,6 @@ class _Reader:
         if len(self.strict) < MAX_STRICT_ERRORS:
             path = "".join((*self.place, "." if self.place else "", whole_text(key)))
             self.strict[f"{what} field {quote(path)}"] = None
-
-    @contextmanager
-    def at_field(self, struct: str, name: str) -> Iterator[None]:
-        outer = self.struct
-        self.struct = struct
-        self.fields.append(name)
-        with self.at(f".{name}" if self.place else name):
-            yield
-        self.struct = outer
-        self.fields.pop()
-
-    @contextmanager
-    def at(self, step: str) -> Iterator[None]:
-        self.place.append(step)
-        yield
-        self.place.pop()
 
 
 def _integer(text: str, limit: int) -> int | None:
