@@ -1,0 +1,162 @@
+"""An API server in memory whose writes of services can run side by side, fail, and be looked at from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from kubeloop.api.kinds import RESOURCES
+from kubeloop.apiserver.admission import Chain
+from kubeloop.apiserver.allocation import ServiceRanges
+from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.authentication import Authenticator
+from kubeloop.apiserver.context import User
+from kubeloop.apiserver.health import Health
+from kubeloop.apiserver.http import Request
+from kubeloop.apiserver.inflight import InFlight
+from kubeloop.apiserver.storage import Registry
+from kubeloop.store import Event, StoreError
+from kubeloop.store.engine import LoggedStore
+from kubeloop.store.log import Appended, LoadedLog
+
+SERVICES = "/api/v1/namespaces/shop/services"
+ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
+NETWORKS = "/apis/networking.k8s.io/v1/servicecidrs"
+_ADMIN = User("admin", ("system:masters", "system:authenticated"))
+
+
+class NoonClock:
+    def __init__(self) -> None:
+        self._random = random.Random(5)
+
+    def now(self) -> datetime:
+        return datetime(2026, 5, 10, 12, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def random(self) -> random.Random:
+        return self._random
+
+
+class FailingLog:
+    """Keeps nothing, and refuses the batches it is told to."""
+
+    def __init__(self) -> None:
+        self.fails: Callable[[], bool] = lambda: False
+
+    async def open(self) -> LoadedLog:
+        return LoadedLog()
+
+    def append(self, events: Sequence[Event], after: int, appended: Appended) -> None:
+        appended(StoreError("the disk is full") if self.fails() else None)
+
+    def compact(self, revision: int, garbage: Sequence[int]) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+class Answer(NamedTuple):
+    status: int
+    body: Any
+
+    @property
+    def spec(self) -> Any:
+        assert self.status < 300, self.body
+        return self.body["spec"]
+
+    @property
+    def refusal(self) -> tuple[int, str]:
+        return self.status, self.body.get("message", "")
+
+
+class Cluster:
+    """One server after the other on one store."""
+
+    def __init__(self, runner: asyncio.Runner, ranges: ServiceRanges) -> None:
+        self._runner = runner
+        self.log = FailingLog()
+        self.ranges = ranges
+        self.clock = NoonClock()
+        runner.run(self._start())
+
+    async def _start(self) -> None:
+        self.store = LoggedStore(self.log)
+        await self.store.start()
+        self.restart(self.ranges)
+
+    def restart(self, ranges: ServiceRanges) -> None:
+        """Another server, which knows only what is stored."""
+        self.registry = Registry(self.store, RESOURCES, ranges)
+        tokens = Authenticator({"admin": _ADMIN})
+        self.server = ApiServer(
+            self.registry, self.clock, tokens, Chain(), InFlight(200, 200), Health({}, {}), lambda: "127.0.0.1:6443"
+        )
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self._runner.run(work)
+
+    async def send(self, method: str, path: str, body: Any = None) -> Answer:
+        path, _, query = path.partition("?")
+        request = Request(method, path, query)
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        request.headers = {"authorization": "Bearer admin", "content-type": kind}
+        request.body = json.dumps(body).encode() if body is not None else b""
+        response = await self.server.handle(request)
+        raw = response.body if isinstance(response.body, bytes) else b"".join(response.body)
+        return Answer(response.status, json.loads(raw))
+
+    async def make(self, name: str, query: str = "", **spec: Any) -> Answer:
+        spec = {"ports": [{"port": 80}], **spec}
+        return await self.send("POST", SERVICES + query, {"metadata": {"name": name}, "spec": spec})
+
+    def create(self, name: str, query: str = "", **spec: Any) -> Answer:
+        answer: Answer = self.run(self.make(name, query, **spec))
+        return answer
+
+    def patch(self, name: str, query: str = "", **spec: Any) -> Answer:
+        return self.ask("PATCH", f"{SERVICES}/{name}{query}", {"spec": spec})
+
+    def delete(self, name: str) -> Answer:
+        return self.ask("DELETE", f"{SERVICES}/{name}")
+
+    def ask(self, method: str, path: str, body: Any = None) -> Answer:
+        answer: Answer = self.run(self.send(method, path, body))
+        return answer
+
+    def services(self) -> dict[str, Any]:
+        return {item["metadata"]["name"]: item["spec"] for item in self.ask("GET", SERVICES).body["items"]}
+
+    def recorded(self) -> dict[str, str]:
+        """Who has which address, as IPAddress objects say."""
+        items = self.ask("GET", ADDRESSES).body["items"]
+        return {item["metadata"]["name"]: item["spec"]["parentRef"]["name"] for item in items}
+
+
+def held_addresses(spec: Any) -> list[str]:
+    return [address for address in spec.get("clusterIPs", []) if address != "None"]
+
+
+def node_ports(spec: Any) -> set[int]:
+    """The ports that a service keeps others from having; protocols of one service may share."""
+    ports = {port["nodePort"] for port in spec.get("ports", []) if "nodePort" in port}
+    return ports | ({spec["healthCheckNodePort"]} if "healthCheckNodePort" in spec else set())
+
+
+def assert_exact(cluster: Cluster) -> None:
+    """Nothing is had twice, nothing is recorded for nobody, nothing is promised any longer."""
+    services = cluster.services()
+    owners = {address: name for name, spec in services.items() for address in held_addresses(spec)}
+    assert len(owners) == sum(len(held_addresses(spec)) for spec in services.values())
+    assert cluster.recorded() == owners
+    ports = [port for spec in services.values() for port in node_ports(spec)]
+    assert len(ports) == len(set(ports))
+    taken = cluster.registry.named("", "v1", "services").allocator._taken
+    assert not taken.promised
+    assert len(taken._holdings) == len(owners) + len(ports)
