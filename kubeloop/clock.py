@@ -50,5 +50,10 @@ def new_uid(clock: Clock) -> str:
 
 def name_suffix(clock: Clock, length: int = 5) -> str:
     """The random tail of a generated name."""
-    rand = clock.random()
-    return "".join(rand.choice(_SUFFIX_ALPHABET) for _ in range(length))
+    base = len(_SUFFIX_ALPHABET)
+    drawn = clock.random().randrange(base**length)
+    letters = []
+    for _ in range(length):
+        drawn, index = divmod(drawn, base)
+        letters.append(_SUFFIX_ALPHABET[index])
+    return "".join(letters)

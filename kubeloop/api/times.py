@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from kubeloop.api.duration import quote_for_time
@@ -112,6 +113,7 @@ def _offset(reader: _Reader) -> timedelta:
     return offset if zone[1] == "+" else -offset
 
 
+@lru_cache(maxsize=256)
 def format_time(moment: datetime) -> str:
     """As metav1.Time: whole seconds, what is behind them cut off."""
     return _text_of(moment, "seconds")

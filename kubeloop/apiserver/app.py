@@ -94,7 +94,7 @@ class ApiServer:
             accept = request.headers.get("accept", "")
             plain = accept in ("", "*/*", "application/json")
             form = PLAIN if plain else negotiate(accept, "get" in target.resource.verbs)
-            ctx = Context(request, target, query, user, form, self.clock.now())
+            ctx = Context(request, target, query, user, form, self.clock.now().replace(microsecond=0))
             ctx.dry_run = bool(query) and bool(query.text("dryRun"))
             response = await self.serve(ctx, verb)
         except errors.ApiError as error:

@@ -69,7 +69,7 @@ class LocalEntry:
             request.body = call.body if isinstance(call.body, bytes) else codec.encode(call.body)
         query = Query.of(call.options)
         form = _METADATA if call.metadata_only else PLAIN
-        ctx = Context(request, target, query, self._user, form, self._server.clock.now())
+        ctx = Context(request, target, query, self._user, form, self._server.clock.now().replace(microsecond=0))
         ctx.dry_run = bool(query.text("dryRun"))
         return ctx
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from kubeloop.api import codec
+from kubeloop.api.apply.fieldset import of
 from kubeloop.api.apply.ownership import track_update
 from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry
 from kubeloop.api.kinds import Resource
@@ -31,13 +33,14 @@ def manager_of(ctx: Context) -> str:
 
 
 def reset_tree(strategy: Strategy, subresource: str) -> dict[str, Any] | None:
-    """What a write to a subresource can't set, as a tree of fields; None when it can set everything."""
-    tree: dict[str, Any] = {}
-    for path in strategy.reset_fields.get(subresource, ()):
-        level = tree
-        for name in path:
-            level = level.setdefault(f"f:{name}", {})
-    return tree or None
+    """What a write to a subresource can't set, as a set of fields; None when it can set everything."""
+    paths = strategy.reset_fields.get(subresource)
+    return _tree_of(paths) if paths else None
+
+
+@cache
+def _tree_of(paths: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+    return of(*paths)
 
 
 def set_entries(obj: Any, entries: list[dict[str, Any]]) -> None:
