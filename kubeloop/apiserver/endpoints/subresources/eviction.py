@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from kubeloop.api import errors, fields
@@ -50,6 +51,7 @@ _SERVER_AGENT = {"user-agent": "kube-apiserver/v1.37"}
 async def evict(ctx: Context, server: ApiServer) -> Response:
     """POST an eviction to a pod."""
     check_write_options(ctx.query, "CreateOptions")
+    _accept_old_version(ctx.request)
     eviction: Eviction = read_body(ctx, EVICTION)
     ensure_namespace(eviction.metadata, ctx.target.namespace)
     if ctx.target.name != eviction.metadata.name:
@@ -61,6 +63,17 @@ async def evict(ctx: Context, server: ApiServer) -> Response:
     if pod is not None:
         await _delete_guarded(ctx, server, storage, pod, options)
     return success(ctx)
+
+
+def _accept_old_version(request: Request) -> None:
+    """Evictions are the one kind that is taken in a version that is no longer served; it has the same fields."""
+    try:
+        document = msgspec.json.decode(request.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return  # whatever it is, reading it properly will tell
+    if isinstance(document, dict) and document.get("apiVersion") == "policy/v1beta1":
+        document["apiVersion"] = EVICTION.group_version
+        request.body = msgspec.json.encode(document)
 
 
 def _delete_options(ctx: Context, eviction: Eviction) -> DeleteOptions:

@@ -58,6 +58,12 @@ def test_a_pod_without_a_budget_goes(api, running):
     assert api.get(path).status == 404
 
 
+def test_the_old_version_of_evictions_is_still_taken(api, running):
+    path = running()
+    assert api.post(f"{path}/eviction", {**eviction(), "apiVersion": "policy/v1beta1"}).status == 201
+    assert api.get(path).body["metadata"]["deletionTimestamp"]
+
+
 def test_an_evicted_pod_says_why_it_goes_while_it_goes(api, running):
     path = running()
     api.post(f"{path}/eviction", eviction(gracePeriodSeconds=5))
