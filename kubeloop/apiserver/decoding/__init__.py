@@ -11,6 +11,7 @@ wrong types) goes a slower way that can say exactly what is wrong.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -31,7 +32,6 @@ from kubeloop.apiserver.decoding.type_meta import (
     interpret,
 )
 from kubeloop.apiserver.decoding.unmarshal import unmarshal
-from kubeloop.apiserver.decoding.yaml_text import parse_yaml, read_yaml, yaml_warnings
 
 __all__ = ["Decoded", "StrictError", "decode_document", "decode_object", "parse_yaml"]
 
@@ -123,13 +123,24 @@ class _Source(NamedTuple):
 
     document: Any
     body: bytes
-    repeated: str = ""  # what a YAML parser says about repeated keys
+    repeated: Sequence[str] = ()  # what a YAML parser says about repeated keys
     any_version: bool = False
+
+
+def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
+    """A YAML (or JSON) document with warnings about repeated keys; raises ValueError."""
+    parsed: tuple[Any, list[str]] = _yaml().parse_yaml(body)
+    return parsed
+
+
+def _yaml() -> Any:
+    """Imported when first needed: most clients speak JSON, and a start shouldn't wait for the YAML library."""
+    return import_module(f"{__name__}.yaml_text")
 
 
 def _decode_yaml(body: bytes, resource: Resource, validation: str) -> Decoded:
     try:
-        document, repeated = read_yaml(body)
+        document, repeated = _yaml().read_yaml(body)
     except ValueError as error:
         raise _unrecognized(str(error), body, resource) from error
     return _decode_carefully(_Source(document, body, repeated), resource, validation)
@@ -153,7 +164,7 @@ def _decode_carefully(source: _Source, resource: Resource, validation: str) -> D
             f"the expected API version ({resource.group_version})"
         )
     apply_defaults(obj)
-    return Decoded(obj, [] if validation == "Ignore" else [text for one in strict for text in yaml_warnings(one)])
+    return Decoded(obj, [] if validation == "Ignore" else [*source.repeated, *strict])
 
 
 def _careful_object(source: _Source, meta: TypeMeta, resource: Resource, validation: str) -> tuple[Any, list[str]]:
@@ -161,10 +172,9 @@ def _careful_object(source: _Source, meta: TypeMeta, resource: Resource, validat
     check_known(meta, resource)
     plain, strict = _unmarshal(source.document, meta, resource)
     check_convertible(meta, resource)
-    if source.repeated:
-        strict.insert(0, source.repeated)
-    if strict and validation == "Strict":
-        raise StrictError(strict)
+    if validation == "Strict" and (strict or source.repeated):
+        repeated = ["\n  ".join(("yaml: unmarshal errors:", *source.repeated))] if source.repeated else []
+        raise StrictError([*repeated, *strict])
     plain["kind"], plain["apiVersion"] = resource.kind, resource.group_version
     return codec.decode(codec.encode(plain), resource.type), strict
 

@@ -17,8 +17,6 @@ from kubeloop.apiserver.decoding.go_json import MAX_DEPTH, decode_text
 from kubeloop.apiserver.decoding.ordinary import has_repeated_keys
 
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-_PREFIX: Final = "yaml: unmarshal errors:\n"
-_LONG_PREFIX: Final = "error converting YAML to JSON: " + _PREFIX
 _MAX_DEPTH: Final = 500
 # Copies that aliases may make in all; a document of ours never needs more.
 _MAX_ALIASED: Final = 100_000
@@ -43,11 +41,10 @@ def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
             return plain, []
     except (msgspec.MsgspecError, ValueError, RecursionError):
         pass
-    document, repeated = read_yaml(body)
-    return document, yaml_warnings(repeated) if repeated else []
+    return read_yaml(body)
 
 
-def read_yaml(body: bytes) -> tuple[Any, str]:
+def read_yaml(body: bytes) -> tuple[Any, list[str]]:
     """The first document of a text, and what a strict parser says about repeated keys; raises ValueError."""
     builder = _Builder()
     try:
@@ -58,16 +55,7 @@ def read_yaml(body: bytes) -> tuple[Any, str]:
         raise ValueError("yaml: " + _worded(error)) from None
     except RecursionError:
         raise ValueError("yaml: " + MAX_DEPTH) from None
-    repeated = _PREFIX + "\n".join(builder.repeated) if builder.repeated else ""
-    return builder.document, repeated
-
-
-def yaml_warnings(strict_error: str) -> list[str]:
-    """One warning a line of what a YAML parser says; anything else as it is."""
-    for prefix in (_PREFIX, _LONG_PREFIX):
-        if strict_error.startswith(prefix):
-            return [line.strip() for line in strict_error.removeprefix(prefix).split("\n")]
-    return [strict_error]
+    return builder.document, builder.repeated
 
 
 def _worded(error: yaml.YAMLError) -> str:
@@ -188,7 +176,7 @@ class _Builder:
         text = key if isinstance(key, str) else _as_text(key)
         if text in made:
             shown = f'"{text}"' if isinstance(key, str) else text
-            self.repeated.append(f"  line {event.start_mark.line + 1}: key {shown} already set in map")
+            self.repeated.append(f"line {event.start_mark.line + 1}: key {shown} already set in map")
         return text
 
 
