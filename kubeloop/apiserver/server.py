@@ -20,6 +20,7 @@ from kubeloop.apiserver.app import ApiServer, rejected
 from kubeloop.apiserver.authentication import Authenticator, read_token_file
 from kubeloop.apiserver.bootstrap import BootstrapOptions, essential_objects, remaining_objects
 from kubeloop.apiserver.compaction import Compactor
+from kubeloop.apiserver.context import User
 from kubeloop.apiserver.default_accounts import DefaultAccounts
 from kubeloop.apiserver.event_expiry import SWEEP_SECONDS, EventExpiry
 from kubeloop.apiserver.health import Health
@@ -96,12 +97,15 @@ class RunningServer:
             self._parts = parts.pop_all()
 
     async def close(self) -> None:
-        """Stop being ready, go on for the shutdown delay, let requests finish, flush the store."""
-        if self._closing:
-            return
-        self._closing = True
-        if self._config.shutdown_delay:
-            await asyncio.sleep(self._config.shutdown_delay)
+        """Stop being ready, go on for the shutdown delay, then close."""
+        if not self._closing:
+            self._closing = True
+            if self._config.shutdown_delay:
+                await asyncio.sleep(self._config.shutdown_delay)
+            await self.close_now()
+
+    async def close_now(self) -> None:
+        """End streams, let requests finish, flush the store."""
         await self._parts.aclose()
 
     async def _ensure_own_objects(self, registry: Registry, parts: AsyncExitStack) -> None:
@@ -124,7 +128,7 @@ class RunningServer:
 
     def _application(self, store: Store) -> ApiServer:
         config = self._config
-        authenticator = Authenticator(read_token_file(config.token_file) if config.token_file else {}, config.anonymous)
+        authenticator = Authenticator(_tokens(config), config.anonymous)
         writes = InFlight(config.writes_in_flight, config.writes_in_flight * _WAITING_PER_SEAT)
         registry = Registry(store, RESOURCES, config.services)
         admission = default_chain(RegistryLookup(registry), self._clock)
@@ -185,6 +189,15 @@ def tls_context(config: ServerConfig) -> ssl.SSLContext | None:
         files = ", ".join(map(str, (config.certificate, config.key, *config.client_authorities)))
         raise CannotStart(f"TLS cannot be set up from {files}: {error.reason or error}") from None
     return context
+
+
+def _tokens(config: ServerConfig) -> dict[str, User]:
+    if config.token_file is None:
+        return {}
+    try:
+        return read_token_file(config.token_file)
+    except ValueError as error:
+        raise CannotStart(str(error)) from None
 
 
 def _well() -> str:

@@ -1,0 +1,108 @@
+"""A server starts whole or not at all, and stops in order."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from kubeloop.apiserver.server import CannotStart, RunningServer, ServerConfig, start_server, tls_context
+from kubeloop.clock import SystemClock
+from kubeloop.store import StoreError
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        await asyncio.wait_for(scenario(), 20)
+
+    asyncio.run(bounded())
+
+
+async def start(**settings: object) -> RunningServer:
+    return await start_server(ServerConfig(port=0, **settings), SystemClock())  # type: ignore[arg-type]  # any field
+
+
+async def status_of(server: RunningServer, path: str) -> int:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    return int(answer.split(b" ", 2)[1])
+
+
+def test_started_server_is_ready_and_says_where_it_is() -> None:
+    async def scenario() -> None:
+        server = await start()
+        assert server.address == f"127.0.0.1:{server.port}"
+        assert await status_of(server, "/readyz") == 200
+        await server.close()
+
+    run(scenario)
+
+
+def test_closing_server_is_live_but_not_ready_for_its_delay() -> None:
+    async def scenario() -> None:
+        server = await start(shutdown_delay=5.0)
+        closing = asyncio.create_task(server.close())
+        await asyncio.sleep(0)
+        assert await status_of(server, "/readyz") == 500
+        assert await status_of(server, "/livez") == 200
+        closing.cancel()
+        await asyncio.wait([closing])
+        await server.close_now()
+
+    run(scenario)
+
+
+def test_closed_server_answers_no_more_and_may_be_closed_again() -> None:
+    async def scenario() -> None:
+        server = await start()
+        await server.close()
+        await server.close()
+        with pytest.raises(OSError):
+            await status_of(server, "/livez")
+
+    run(scenario)
+
+
+def test_start_that_fails_lets_the_store_go(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = f"sqlite:{tmp_path / 'store.db'}"
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            busy = ServerConfig(store=store, port=taken.getsockname()[1])
+            with pytest.raises(CannotStart, match=r"cannot listen on 127\.0\.0\.1:\d+: address already in use"):
+                await start_server(busy, SystemClock())
+        server = await start(store=store)
+        await server.close()
+
+    run(scenario)
+
+
+def test_unknown_store_is_refused() -> None:
+    async def scenario() -> None:
+        with pytest.raises(StoreError, match="unknown store"):
+            await start(store="clay-tablets")
+
+    run(scenario)
+
+
+def test_token_file_with_a_bad_line_is_refused(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text("token without anybody\n")
+
+    async def scenario() -> None:
+        with pytest.raises(CannotStart, match="line 1"):
+            await start(token_file=tokens)
+
+    run(scenario)
+
+
+def test_files_that_hold_no_keys_are_named(tmp_path: Path) -> None:
+    for name in ("tls.crt", "tls.key"):
+        (tmp_path / name).write_text("nothing of the kind")
+    config = ServerConfig(certificate=tmp_path / "tls.crt", key=tmp_path / "tls.key")
+    with pytest.raises(CannotStart, match=r"TLS cannot be set up from .*tls\.crt"):
+        tls_context(config)
