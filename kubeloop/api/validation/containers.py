@@ -30,6 +30,7 @@ from kubeloop.api.validation.env import validate_env, validate_env_from
 from kubeloop.api.validation.handlers import validate_lifecycle, validate_probes
 from kubeloop.api.validation.mounts import validate_devices, validate_mounts
 from kubeloop.api.validation.pod_volumes import Volumes
+from kubeloop.api.validation.remembered import label_messages
 from kubeloop.api.validation.resources import validate_requirements
 from kubeloop.api.validation.scalars import dns_label
 from kubeloop.api.validation.security import validate_security_context
@@ -167,7 +168,11 @@ def validate_image_text(container: Container | EphemeralContainer, path: Path) -
 
 def _validate_any(container: Container | EphemeralContainer, around: Surroundings, path: Path) -> FieldErrors:
     """What holds for containers of every type."""
-    errors = dns_label(container.name, path.child("name")) if container.name else [required(path.child("name"))]
+    errors: FieldErrors = []
+    if not container.name:
+        errors.append(required(path.child("name")))
+    elif label_messages(container.name):
+        errors += dns_label(container.name, path.child("name"))
     if not container.image:
         errors.append(required(path.child("image")))
     if container.termination_message_policy not in _MESSAGE_POLICIES:

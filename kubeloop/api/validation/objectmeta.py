@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 from kubeloop.api.fields import (
@@ -18,17 +17,17 @@ from kubeloop.api.fields import (
     too_long,
 )
 from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta, OwnerReference
-from kubeloop.api.names import (
-    check_dns1123_label,
-    check_label_value,
-    check_path_segment_name,
-    check_path_segment_prefix,
-    check_qualified_name,
-)
+from kubeloop.api.names import check_path_segment_name, check_path_segment_prefix
 from kubeloop.api.validation.go_values import ordered
 from kubeloop.api.validation.kind_names import NameRule
+from kubeloop.api.validation.remembered import key_messages, label_messages, value_messages
 
 METADATA: Final = Path("metadata")
+_LABELS: Final = METADATA.child("labels")
+_ANNOTATIONS: Final = METADATA.child("annotations")
+_OWNERS: Final = METADATA.child("ownerReferences")
+_MANAGED: Final = METADATA.child("managedFields")
+_FINALIZERS: Final = METADATA.child("finalizers")
 IMMUTABLE: Final = "field is immutable"
 NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 ANNOTATIONS_MAX: Final = 256 * 1024
@@ -38,62 +37,46 @@ _MANAGER_MAX: Final = 128
 _SUBRESOURCE_MAX: Final = 256
 
 
-# The same keys, values and namespaces come again with every object of a workload.
-@lru_cache(8192)
-def _key_messages(key: str) -> list[str]:
-    return check_qualified_name(key)
-
-
-@lru_cache(8192)
-def _value_messages(value: str) -> list[str]:
-    return check_label_value(value)
-
-
-@lru_cache(1024)
-def _namespace_messages(namespace: str) -> list[str]:
-    return check_dns1123_label(namespace)
-
-
-def validate_meta(meta: ObjectMeta, names: NameRule, path: Path = METADATA) -> FieldErrors:
+def validate_meta(meta: ObjectMeta, names: NameRule) -> FieldErrors:
     """The metadata of a new object, whose name has been generated if that was asked for."""
     errors: FieldErrors = []
     if meta.generate_name:
-        errors += _all_invalid(path, "generateName", meta.generate_name, names.check_prefix(meta.generate_name))
+        errors += _all_invalid("generateName", meta.generate_name, names.check_prefix(meta.generate_name))
     if not meta.name:
-        errors.append(required(path.child("name"), "name or generateName is required"))
+        errors.append(required(METADATA.child("name"), "name or generateName is required"))
     elif messages := names.check(meta.name) or check_path_segment_name(meta.name):
-        errors += _all_invalid(path, "name", meta.name, messages)
-    _check_namespace(meta.namespace, names.namespaced, path, errors)
+        errors += _all_invalid("name", meta.name, messages)
+    _check_namespace(meta.namespace, names.namespaced, errors)
     if meta.generation < 0:
-        errors.append(invalid(path.child("generation"), meta.generation, NOT_NEGATIVE))
-    _check_lasting(meta, path, errors)
+        errors.append(invalid(METADATA.child("generation"), meta.generation, NOT_NEGATIVE))
+    _check_lasting(meta, errors)
     if meta.finalizers:
-        errors += validate_finalizers(meta.finalizers, path.child("finalizers"), names.standard_finalizers)
+        errors += validate_finalizers(meta.finalizers, _FINALIZERS, names.standard_finalizers)
     return errors
 
 
-def validate_meta_update(new: ObjectMeta, old: ObjectMeta, names: NameRule, path: Path = METADATA) -> FieldErrors:
+def validate_meta_update(new: ObjectMeta, old: ObjectMeta, names: NameRule) -> FieldErrors:
     """The metadata of an object that is to replace another."""
     errors: FieldErrors = []
     if new.generate_name:
-        errors += _all_invalid(path, "generateName", new.generate_name, check_path_segment_prefix(new.generate_name))
+        errors += _all_invalid("generateName", new.generate_name, check_path_segment_prefix(new.generate_name))
     if not new.name:
-        errors.append(required(path.child("name"), "name or generateName is required"))
+        errors.append(required(METADATA.child("name"), "name or generateName is required"))
     elif messages := check_path_segment_name(new.name):
-        errors += _all_invalid(path, "name", new.name, messages)
-    _check_namespace(new.namespace, names.namespaced, path, errors)
+        errors += _all_invalid("name", new.name, messages)
+    _check_namespace(new.namespace, names.namespaced, errors)
     if new.finalizers:
-        errors += validate_finalizers(new.finalizers, path.child("finalizers"), names.standard_finalizers)
+        errors += validate_finalizers(new.finalizers, _FINALIZERS, names.standard_finalizers)
         if old.deletion_timestamp is not None:
-            _check_no_new_finalizers(new.finalizers, old.finalizers, path, errors)
+            _check_no_new_finalizers(new.finalizers, old.finalizers, errors)
     if not new.resource_version:
-        errors.append(invalid(path.child("resourceVersion"), "", "must be specified for an update"))
+        errors.append(invalid(METADATA.child("resourceVersion"), "", "must be specified for an update"))
     if new.generation < 0:
-        errors.append(invalid(path.child("generation"), new.generation, NOT_NEGATIVE))
+        errors.append(invalid(METADATA.child("generation"), new.generation, NOT_NEGATIVE))
     if new.generation < old.generation:
-        errors.append(invalid(path.child("generation"), new.generation, "must not be decremented"))
-    _check_unchanged(new, old, path, errors)
-    _check_lasting(new, path, errors)
+        errors.append(invalid(METADATA.child("generation"), new.generation, "must not be decremented"))
+    _check_unchanged(new, old, errors)
+    _check_lasting(new, errors)
     return errors
 
 
@@ -107,45 +90,45 @@ _FIXED: Final = (
 )
 
 
-def _check_unchanged(new: ObjectMeta, old: ObjectMeta, path: Path, errors: FieldErrors) -> None:
+def _check_unchanged(new: ObjectMeta, old: ObjectMeta, errors: FieldErrors) -> None:
     for attribute, name in _FIXED:
         value: Any = getattr(new, attribute)
         if value != getattr(old, attribute):
-            errors.append(invalid(path.child(name), value, IMMUTABLE))
+            errors.append(invalid(METADATA.child(name), value, IMMUTABLE))
 
 
-def _check_namespace(namespace: str, namespaced: bool, path: Path, errors: FieldErrors) -> None:
+def _check_namespace(namespace: str, namespaced: bool, errors: FieldErrors) -> None:
     if not namespaced:
         if namespace:
-            errors.append(forbidden(path.child("namespace"), "not allowed on this type"))
+            errors.append(forbidden(METADATA.child("namespace"), "not allowed on this type"))
     elif not namespace:
-        errors.append(required(path.child("namespace")))
-    elif messages := _namespace_messages(namespace):
-        errors += _all_invalid(path, "namespace", namespace, messages)
+        errors.append(required(METADATA.child("namespace")))
+    elif messages := label_messages(namespace):
+        errors += _all_invalid("namespace", namespace, messages)
 
 
-def _check_lasting(meta: ObjectMeta, path: Path, errors: FieldErrors) -> None:
+def _check_lasting(meta: ObjectMeta, errors: FieldErrors) -> None:
     """What creates and updates check alike."""
     if meta.labels:
-        errors += validate_labels(meta.labels, path.child("labels"))
+        errors += validate_labels(meta.labels, _LABELS)
     if meta.annotations:
-        errors += validate_annotations(meta.annotations, path.child("annotations"))
+        errors += validate_annotations(meta.annotations, _ANNOTATIONS)
     if meta.owner_references:
-        errors += validate_owner_references(meta.owner_references, path.child("ownerReferences"))
+        errors += validate_owner_references(meta.owner_references, _OWNERS)
     if meta.managed_fields:
-        errors += _validate_managed_fields(meta.managed_fields, path.child("managedFields"))
+        errors += _validate_managed_fields(meta.managed_fields, _MANAGED)
 
 
-def _all_invalid(path: Path, name: str, value: Any, messages: Iterable[str]) -> FieldErrors:
-    return [invalid(path.child(name), value, message) for message in messages]
+def _all_invalid(name: str, value: Any, messages: Iterable[str]) -> FieldErrors:
+    return [invalid(METADATA.child(name), value, message) for message in messages]
 
 
 def validate_labels(labels: Mapping[str, str], path: Path) -> FieldErrors:
     errors: FieldErrors = []
     for key, value in labels.items():
-        if messages := _key_messages(key):
+        if messages := key_messages(key):
             errors += [invalid(path, key, message) for message in messages]
-        if messages := _value_messages(value):
+        if messages := value_messages(value):
             errors += [invalid(path, value, message) for message in messages]
     return errors
 
@@ -154,7 +137,7 @@ def validate_annotations(annotations: Mapping[str, str], path: Path) -> FieldErr
     errors: FieldErrors = []
     for key in annotations:
         # A label's key that may have upper case letters in its prefix.
-        if messages := _key_messages(key.lower()):
+        if messages := key_messages(key.lower()):
             errors += [invalid(path, key, message) for message in messages]
     if total_size(annotations) > ANNOTATIONS_MAX:
         errors.append(too_long(path, ANNOTATIONS_MAX))
@@ -222,7 +205,7 @@ def _shown_owner(owner: OwnerReference) -> Any:
 def validate_finalizers(finalizers: tuple[str, ...], path: Path, standard: bool) -> FieldErrors:
     errors: FieldErrors = []
     for index, finalizer in enumerate(finalizers):
-        errors += [invalid(path, finalizer, message) for message in _key_messages(finalizer)]
+        errors += [invalid(path, finalizer, message) for message in key_messages(finalizer)]
         if standard and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             errors.append(invalid(path.index(index), finalizer, _UNKNOWN_FINALIZER))
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
@@ -233,20 +216,20 @@ def validate_finalizers(finalizers: tuple[str, ...], path: Path, standard: bool)
 
 def validate_finalizer_name(finalizer: str, path: Path) -> FieldErrors:
     """A finalizer outside of metadata."""
-    errors = [invalid(path, finalizer, message) for message in _key_messages(finalizer)]
+    errors = [invalid(path, finalizer, message) for message in key_messages(finalizer)]
     if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
         errors.append(invalid(path, finalizer, _UNKNOWN_FINALIZER))
     return errors
 
 
-def _check_no_new_finalizers(new: tuple[str, ...], old: tuple[str, ...], path: Path, errors: FieldErrors) -> None:
+def _check_no_new_finalizers(new: tuple[str, ...], old: tuple[str, ...], errors: FieldErrors) -> None:
     if extra := sorted(set(new) - set(old)):
         listed = ", ".join(map(quote, extra))
         detail = (
             "no new finalizers can be added if the object is being deleted, "
             f"found new finalizers []string{{{listed}}}"
         )
-        errors.append(forbidden(path.child("finalizers"), detail))
+        errors.append(forbidden(_FINALIZERS, detail))
 
 
 def _validate_managed_fields(entries: tuple[ManagedFieldsEntry, ...], path: Path) -> FieldErrors:

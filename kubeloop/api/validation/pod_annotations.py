@@ -23,12 +23,19 @@ _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
 _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _LOCALHOST: Final = "localhost/"
+_SPECIAL: Final = frozenset((MIRROR, _TOLERATIONS, _DELETION_COST))
+_PROFILES: Final = (_SECCOMP_POD, _SECCOMP_CONTAINER, _APP_ARMOR)
 _is_cost: Final = re.compile("-[0-9]+|0|[1-9][0-9]*").fullmatch
 _SECCOMP_NAMES: Final = ("runtime/default", "docker/default", "unconfined")
 
 
+def _matters(annotations: Mapping[str, str]) -> bool:
+    """Whether any annotation means something here; nearly no pod has one that does."""
+    return any(key in _SPECIAL or key.startswith(_PROFILES) for key in annotations)
+
+
 def validate_pod_annotations(annotations: Mapping[str, str], spec: PodSpec, path: Path) -> FieldErrors:
-    if not annotations:
+    if not annotations or not _matters(annotations):
         return []
     errors: FieldErrors = []
     if MIRROR in annotations and not spec.node_name:
@@ -77,7 +84,7 @@ def _validate_app_armor_name(key: str, value: str, spec: PodSpec, path: Path) ->
 
 def validate_profiles_match(meta: ObjectMeta, spec: PodSpec, path: Path) -> FieldErrors:
     """Security profiles that are given both as annotation and as field must be the same."""
-    if not any(key.startswith((_SECCOMP_POD, _SECCOMP_CONTAINER, _APP_ARMOR)) for key in meta.annotations):
+    if not _matters(meta.annotations):
         return []
     errors: FieldErrors = []
     context = spec.security_context

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Final
+from typing import Any, Final
 
 from kubeloop.api.fields import (
     FieldErrors,
@@ -16,7 +16,7 @@ from kubeloop.api.fields import (
     required,
     too_long,
 )
-from kubeloop.api.generated.core_v1 import PodDNSConfig, PodResourceClaim, PodSpec
+from kubeloop.api.generated.core_v1 import PodDNSConfig, PodResourceClaim, PodSecurityContext, PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.names import check_dns1123_subdomain_with_underscore, range_message
 from kubeloop.api.validation.containers import (
@@ -45,6 +45,7 @@ _SEARCHES_LENGTH: Final = 2048
 _HOSTNAME_MAX: Final = 64
 _WITHOUT_HOST_USERS: Final = "when `hostUsers` is false"
 MIRROR: Final = "kubernetes.io/config.mirror"
+_NO_CONTEXT: Final = PodSecurityContext()
 _NO_VOLUMES: Volumes = {}
 _NO_CLAIMS: Set[str] = frozenset()
 
@@ -87,7 +88,7 @@ def _validate_behaviour(spec: PodSpec, path: Path, in_pod: bool) -> FieldErrors:
     if spec.dns_policy not in _DNS_POLICIES:
         at = path.child("dnsPolicy")
         errors.append(not_supported(at, spec.dns_policy, _DNS_POLICIES) if spec.dns_policy else required(at))
-    if spec.security_context is not None:
+    if spec.security_context is not None and spec.security_context != _NO_CONTEXT:
         errors += validate_pod_security_context(spec.security_context, spec, path.child("securityContext"))
     if spec.share_process_namespace and spec.host_pid:
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
@@ -104,8 +105,9 @@ def _validate_behaviour(spec: PodSpec, path: Path, in_pod: bool) -> FieldErrors:
         errors.append(invalid(path.child("activeDeadlineSeconds"), seconds, range_message(1, _MAX_INT32)))
     if spec.overhead:
         errors += validate_amounts(spec.overhead, path.child("overhead", "limits"), validate_container_resource_name)
-    errors += validate_os(spec, path)
-    return errors + _validate_file_keys(spec, path)
+    if spec.os is not None:
+        errors += validate_os(spec, path)
+    return errors + _validate_file_keys(spec, path) if _reads_files(spec) else errors
 
 
 def _validate_placement(spec: PodSpec, path: Path) -> FieldErrors:
@@ -261,6 +263,15 @@ def _validate_scheduling_gates(spec: PodSpec, path: Path) -> FieldErrors:
             errors.append(duplicate(path.index(index), gate.name))
         seen.add(gate.name)
     return errors
+
+
+def _reads_files(spec: PodSpec) -> bool:
+    groups: tuple[tuple[Any, ...], ...] = (spec.containers or (), spec.init_containers, spec.ephemeral_containers)
+    for variables in (container.env for group in groups for container in group):
+        for variable in variables:
+            if variable.value_from is not None and variable.value_from.file_key_ref is not None:
+                return True
+    return False
 
 
 def _validate_file_keys(spec: PodSpec, path: Path) -> FieldErrors:

@@ -28,6 +28,7 @@ from kubeloop.api.validation.scheduling import validate_tolerations
 
 _SPEC: Final = Path("spec")
 _ANNOTATIONS: Final = METADATA.child("annotations")
+_GRACE: Final = _SPEC.child("terminationGracePeriodSeconds")
 _MAX_INT32: Final = 2**31 - 1
 _FIXED_SPEC: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -43,7 +44,7 @@ def _validate_pod(pod: Pod) -> FieldErrors:
     errors += validate_pod_spec(spec, _SPEC, pod.metadata)
     if not spec.service_account_name and spec.volumes:
         errors += _validate_no_tokens(spec)
-    errors += not_negative(spec.termination_grace_period_seconds, _SPEC.child("terminationGracePeriodSeconds"))
+    errors += not_negative(spec.termination_grace_period_seconds, _GRACE)
     for index, container in enumerate(spec.containers or ()):
         if container.image != container.image.strip():
             errors += validate_image_text(container, _SPEC.child("containers").index(index))

@@ -37,6 +37,8 @@ _COMPUTE: Final = frozenset(
 )
 QUOTA_RESOURCES: Final = _COMPUTE | _COUNTED | {"requests.storage"}
 _STANDARD: Final = QUOTA_RESOURCES | {"storage"}
+_USUAL: Final = frozenset(("cpu", "memory"))
+_AMOUNT_KEPT: Final = 32
 _POD_LEVEL: Final = ("cpu", "memory")
 
 NameRule = Callable[[str, Path], FieldErrors]
@@ -112,6 +114,9 @@ def validate_requirements(
     """What a container or a pod may use."""
     limits, requests = resources.limits, resources.requests
     errors: FieldErrors = []
+    usual = not resources.claims and _is_usual(limits) and _is_usual(requests)
+    if usual and _are_fine(tuple(limits.items()), tuple(requests.items())):
+        return errors
     if limits:
         errors += validate_amounts(limits, path.child("limits"), name_rule)
     if requests:
@@ -123,6 +128,22 @@ def validate_requirements(
     if resources.claims:
         errors += validate_claim_names(resources.claims, claims, path.child("claims"))
     return errors
+
+
+def _is_usual(amounts: Mapping[str, str]) -> bool:
+    """Amounts of cpu and memory alone, which are simple to check and come again with every pod of a workload."""
+    if not amounts:
+        return True
+    return amounts.keys() <= _USUAL and max(map(len, amounts.values())) <= _AMOUNT_KEPT
+
+
+@lru_cache(4096)
+def _are_fine(limits: tuple[tuple[str, str], ...], requests: tuple[tuple[str, str], ...]) -> bool:
+    most, wanted = dict(limits), dict(requests)
+    errors = _validate_against_limits(wanted, most, Path(""))
+    for name, amount in limits + requests:
+        errors += validate_amount(name, amount, Path(""))
+    return not errors
 
 
 def validate_amounts(amounts: Mapping[str, str], path: Path, name_rule: NameRule) -> FieldErrors:

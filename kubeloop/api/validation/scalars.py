@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any, Final
 
 from kubeloop.api.addresses import check_legacy_ip
 from kubeloop.api.fields import FieldErrors, Path, invalid, not_supported, required
 from kubeloop.api.names import (
     Check,
-    check_dns1123_label,
-    check_dns1123_subdomain,
     check_percent,
     check_port_name,
     check_port_number,
-    check_qualified_name,
 )
 from kubeloop.api.strategy.equality import means_the_same
+from kubeloop.api.validation.remembered import key_messages, label_messages, subdomain_messages
 
 NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 POSITIVE: Final = "must be greater than zero"
 IMMUTABLE: Final = "field is immutable"
 _FILE_MODE: Final = "must be a number between 0 and 0777 (octal), both inclusive"
-
-
-# Names of containers, volumes and the like come again with every pod of a workload.
-@lru_cache(4096)
-def _label_messages(value: str) -> list[str]:
-    return check_dns1123_label(value)
 
 
 def violations(check: Check, value: str, path: Path) -> FieldErrors:
@@ -37,16 +28,18 @@ def violations(check: Check, value: str, path: Path) -> FieldErrors:
 
 
 def dns_label(value: str, path: Path) -> FieldErrors:
-    messages = _label_messages(value)
+    messages = label_messages(value)
     return [invalid(path, value, message) for message in messages] if messages else []
 
 
 def dns_subdomain(value: str, path: Path) -> FieldErrors:
-    return violations(check_dns1123_subdomain, value, path)
+    messages = subdomain_messages(value)
+    return [invalid(path, value, message) for message in messages] if messages else []
 
 
 def qualified_name(value: str, path: Path) -> FieldErrors:
-    return violations(check_qualified_name, value, path)
+    messages = key_messages(value)
+    return [invalid(path, value, message) for message in messages] if messages else []
 
 
 def not_negative(value: int | None, path: Path) -> FieldErrors:

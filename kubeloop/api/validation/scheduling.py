@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from kubeloop.api.fields import FieldErrors, Path, duplicate, forbidden, invalid, not_supported, required
@@ -9,6 +10,7 @@ from kubeloop.api.generated import core_v1
 from kubeloop.api.generated.meta_v1 import LabelSelector
 from kubeloop.api.names import check_dns1123_subdomain, check_label_value
 from kubeloop.api.selectors import validate_label_selector
+from kubeloop.api.validation.remembered import LONGEST_KEPT
 from kubeloop.api.validation.scalars import dns_label, positive, qualified_name
 
 _BAD_OPERATOR: Final = "not a valid selector operator"
@@ -162,8 +164,15 @@ def _keys_in_selector(match: tuple[str, ...], selector: LabelSelector, path: Pat
 def validate_tolerations(tolerations: tuple[core_v1.Toleration, ...], path: Path) -> FieldErrors:
     errors: FieldErrors = []
     for index, toleration in enumerate(tolerations):
-        errors += _toleration(toleration, path.index(index))
+        if len(toleration.key) + len(toleration.value) > LONGEST_KEPT or not _is_fine(toleration):
+            errors += _toleration(toleration, path.index(index))
     return errors
+
+
+# Nearly all pods have the same few tolerations.
+@lru_cache(1024)
+def _is_fine(toleration: core_v1.Toleration) -> bool:
+    return not _toleration(toleration, Path(""))
 
 
 def _toleration(toleration: core_v1.Toleration, path: Path) -> FieldErrors:

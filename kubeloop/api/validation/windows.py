@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid, not_supported, required
 from kubeloop.api.generated.core_v1 import Container, EphemeralContainer, PodSpec, WindowsSecurityContextOptions
@@ -92,9 +92,23 @@ def _is_set(value: Any) -> bool:
     return value is not None and value != ()
 
 
+def _mentions_windows(spec: PodSpec) -> bool:
+    context: Any = spec.security_context
+    if context is not None and context.windows_options is not None:
+        return True
+    for containers in (spec.containers or (), spec.init_containers, spec.ephemeral_containers):
+        for container in containers:
+            context = cast(Container, container).security_context
+            if context is not None and context.windows_options is not None:
+                return True
+    return False
+
+
 def validate_host_process(spec: PodSpec, path: Path) -> FieldErrors:
     """Containers that run as processes of a Windows node: all of a pod, with the node's network."""
     errors: FieldErrors = []
+    if not _mentions_windows(spec):
+        return errors
     options = spec.security_context.windows_options if spec.security_context is not None else None
     of_pod = options.host_process if options is not None else None
     total = on_host = 0
