@@ -18,7 +18,7 @@ from kubeloop.apiserver.storage import Storage
 
 def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], Any]:
     """What turns the newest record into the applied object, its managedFields included."""
-    config = _read(ctx)
+    config = read_config(ctx)
     resource = ctx.resource
     reset = reset_tree(storage.strategy, ctx.target.subresource)
 
@@ -44,7 +44,8 @@ def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], A
     return produce
 
 
-def _read(ctx: Context) -> dict[str, Any]:
+def read_config(ctx: Context) -> dict[str, Any]:
+    """The applied configuration, from YAML or JSON."""
     try:
         document, warnings = parse_yaml(ctx.request.body)
     except ValueError as error:

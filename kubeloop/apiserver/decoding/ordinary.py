@@ -5,16 +5,16 @@ It may call an ordinary body unusual, which only costs time, but never the other
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from kubeloop.apiserver.decoding.shapes import Shape, shape_of
 
-# Counts the keys below a place; raises KeyError at an unknown one.
-Count = Callable[[Any], int]
+# What a field holds that has keys: a struct, a list of structs, a map of scalars, a map of structs, free-form JSON.
+_STRUCT, _STRUCTS, _SCALARS, _NAMED, _FREE = range(5)
+# A struct's known fields; None for those that hold no keys.
+Fields: TypeAlias = "dict[str, tuple[int, Fields] | None]"
 
 _SPACE: Final = b" \n\r\t"
 
@@ -26,9 +26,34 @@ class Unusual(Exception):
 def look_at(plain: Any, definition: str) -> int:
     """How many keys a decoded document has; raises Unusual when its type doesn't know one of them."""
     try:
-        return _count_of_struct(shape_of(definition))(plain)
-    except KeyError:
+        return _count(plain, _fields_of(shape_of(definition)))
+    except (KeyError, RecursionError):
         raise Unusual from None
+
+
+def _count(struct: Any, known: Fields) -> int:
+    """One function and plain tables, because this runs for every field of every body."""
+    keys = len(struct)
+    for name, value in struct.items():
+        place = known[name]
+        if place is None:
+            continue
+        holds, inner = place
+        if value is None:
+            if holds == _FREE:  # where JSON is kept as it is, a null still means that there is none
+                raise Unusual
+        elif holds == _STRUCT:
+            keys += _count(value, inner)
+        elif holds == _STRUCTS:
+            for one in value:
+                keys += _count(one, inner)
+        elif holds == _FREE:
+            keys += keys_written(msgspec.json.encode(value))
+        else:
+            keys += len(value)
+            if holds == _NAMED:
+                keys += sum(_count(one, inner) for one in value.values())
+    return keys
 
 
 def keys_written(text: bytes) -> int:
@@ -54,54 +79,30 @@ def has_repeated_keys(body: bytes, plain: Any) -> bool:
         return True
 
 
-@cache
-def _count_of_struct(shape: Shape) -> Count:
-    leaves: set[str] = set()  # fields that hold no keys, in a set because most structs have nothing else
-    children: dict[str, Count | None] = {}
-
-    def count(plain: Any) -> int:
-        if not children:  # not sooner: types may hold themselves
-            children.update((name, _count(field)) for name, field in shape.fields.items())
-            leaves.update(name for name, child in children.items() if child is None)
-        keys = len(plain)
-        if leaves.issuperset(plain):
-            return keys
-        for key, value in plain.items():
-            child = children[key]
-            if child is not None and (value is not None or child is _count_free):
-                keys += child(value)
-        return keys
-
-    return count
+_tables: dict[Shape, Fields] = {}
 
 
-def _count(shape: Shape) -> Count | None:
-    """None where there can be no keys."""
-    match shape.category:
+def _fields_of(shape: Shape) -> Fields:
+    """The table of a struct, made once; it may hold itself."""
+    known = _tables.get(shape)
+    if known is None:
+        known = _tables[shape] = {}
+        known.update((name, _place(field)) for name, field in shape.fields.items())
+    return known
+
+
+def _place(shape: Shape) -> tuple[int, Fields] | None:
+    if shape.category == "struct":
+        return _STRUCT, _fields_of(shape)
+    if shape.category == "any":
+        return _FREE, {}
+    if shape.category not in ("list", "map"):
+        return None
+    is_list = shape.category == "list"
+    match shape.item.category:
         case "struct":
-            return _count_of_struct(shape)
+            return _STRUCTS if is_list else _NAMED, _fields_of(shape.item)
         case "any":
-            return _count_free
-        case "list":
-            inner = _count(shape.item)
-            return None if inner is None else _count_list(inner)
-        case "map":
-            inner = _count(shape.item)
-            return len if inner is None else _count_map(inner)
+            return _FREE, {}
         case _:
-            return None
-
-
-def _count_list(inner: Count) -> Count:
-    return lambda plain: sum(map(inner, plain))
-
-
-def _count_map(inner: Count) -> Count:
-    return lambda plain: len(plain) + sum(map(inner, plain.values()))
-
-
-def _count_free(plain: Any) -> int:
-    # Where JSON is kept as it is, a null still means that there is none.
-    if plain is None:
-        raise Unusual
-    return keys_written(msgspec.json.encode(plain))
+            return None if is_list else (_SCALARS, {})

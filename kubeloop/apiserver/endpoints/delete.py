@@ -94,7 +94,7 @@ async def _delete_once(
     ctx: Context, storage: Storage, mutations: Mutations, record: Record, options: DeleteOptions
 ) -> tuple[bool, Written]:
     obj = storage.view.decode_stored(record.value, record.mod_revision)
-    _check_preconditions(storage, obj.metadata, options)
+    check_preconditions(storage, obj.metadata, options)
     changed = _set_grace(ctx, storage, obj, options.grace_period_seconds)
     if changed is None:
         return False, Written(record.value, record.mod_revision)
@@ -160,7 +160,7 @@ def _dependents(storage: Storage, meta: Any, options: DeleteOptions) -> tuple[bo
     return metadata.ORPHAN in meta.finalizers, metadata.FOREGROUND in meta.finalizers
 
 
-def _check_preconditions(storage: Storage, meta: Any, options: DeleteOptions) -> None:
+def check_preconditions(storage: Storage, meta: Any, options: DeleteOptions) -> None:
     wanted = options.preconditions
     if wanted is None:
         return

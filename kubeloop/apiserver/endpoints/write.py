@@ -15,6 +15,7 @@ from kubeloop.apiserver.http import Response
 from kubeloop.apiserver.mutation import Mutations, Written, ensure_namespace
 from kubeloop.apiserver.options import check_patch_options, check_write_options, field_validation
 from kubeloop.apiserver.patching import apply_patch, patch_of, refuse_produced
+from kubeloop.apiserver.preconditions import demand
 from kubeloop.apiserver.rendering import one_object
 from kubeloop.apiserver.storage import Storage
 
@@ -62,7 +63,7 @@ async def replace_object(ctx: Context, storage: Storage, mutations: Mutations) -
 
     def produce(current: Current | None) -> Any:
         if current is not None and uid:
-            _check_uid(ctx, uid, current.stored.metadata.uid)
+            demand(storage, current.record, current.stored.metadata, uid=uid)
         return obj
 
     subresource = ctx.target.subresource
@@ -81,12 +82,6 @@ def check_name(ctx: Context, name: str) -> None:
         raise errors.bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({ctx.target.name})"
         )
-
-
-def _check_uid(ctx: Context, asked: str, actual: str) -> None:
-    if asked != actual:
-        why = f"Precondition failed: UID in precondition: {asked}, UID in object meta: {actual}"
-        raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name, why)
 
 
 async def patch_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:

@@ -12,11 +12,11 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.metadata import time_of
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.endpoints.subresources.answers import success
-from kubeloop.apiserver.endpoints.subresources.preconditions import demand
 from kubeloop.apiserver.endpoints.write import read_body
 from kubeloop.apiserver.http import Response
 from kubeloop.apiserver.mutation import ensure_namespace
 from kubeloop.apiserver.options import check_write_options
+from kubeloop.apiserver.preconditions import demand
 from kubeloop.apiserver.storage import Storage
 from kubeloop.store import Conflict, Record
 

@@ -24,8 +24,7 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.metadata import time_of
 from kubeloop.apiserver.context import Context, User
 from kubeloop.apiserver.current import Current
-from kubeloop.apiserver.endpoints.delete import _check_preconditions as check_preconditions
-from kubeloop.apiserver.endpoints.delete import delete_record
+from kubeloop.apiserver.endpoints.delete import check_preconditions, delete_record
 from kubeloop.apiserver.endpoints.subresources import disruption
 from kubeloop.apiserver.endpoints.subresources.answers import success
 from kubeloop.apiserver.endpoints.write import read_body

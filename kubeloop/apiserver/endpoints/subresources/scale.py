@@ -19,11 +19,11 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.schema import node_of
 from kubeloop.api.selectors import from_label_selector, from_labels
 from kubeloop.api.times import format_time
+from kubeloop.apiserver.applying import read_config
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current
-from kubeloop.apiserver.decoding import decode_document, parse_yaml
+from kubeloop.apiserver.decoding import decode_document
 from kubeloop.apiserver.endpoints.subresources.answers import made_up_object
-from kubeloop.apiserver.endpoints.subresources.preconditions import demand
 from kubeloop.apiserver.endpoints.subresources.scale_ownership import entries_for_parent, entries_for_scale
 from kubeloop.apiserver.endpoints.write import APPLY, PATCH_TYPES, check_name, read_body
 from kubeloop.apiserver.http import Response
@@ -31,6 +31,7 @@ from kubeloop.apiserver.managers import manager_of, set_entries
 from kubeloop.apiserver.mutation import ensure_namespace
 from kubeloop.apiserver.options import check_patch_options, check_write_options, field_validation
 from kubeloop.apiserver.patching import apply_patch, patch_of, refuse_produced
+from kubeloop.apiserver.preconditions import demand
 from kubeloop.apiserver.storage import Storage
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _patched(ctx: Context) -> _Change:
 
 
 def _applied(ctx: Context) -> _Change:
-    config = _config(ctx)
+    config = read_config(ctx)
 
     def change(live: dict[str, Any], entries: list[Entry]) -> tuple[Scale, list[Entry]]:
         outcome = apply(
@@ -150,18 +151,6 @@ def _applied(ctx: Context) -> _Change:
         return wanted, outcome.entries
 
     return change
-
-
-def _config(ctx: Context) -> dict[str, Any]:
-    try:
-        document, warnings = parse_yaml(ctx.request.body)
-    except ValueError as error:
-        raise errors.bad_request(f"error encoding patch: {error}") from None
-    if not isinstance(document, dict):
-        raise errors.bad_request("error decoding YAML: the patch must be an object")
-    for warning in warnings:
-        ctx.warn(warning)
-    return document
 
 
 def _tracked(ctx: Context, live: dict[str, Any], wanted: Scale, entries: list[Entry]) -> list[Entry]:

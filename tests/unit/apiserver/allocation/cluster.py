@@ -44,16 +44,27 @@ class NoonClock:
 
 
 class FailingLog:
-    """Keeps nothing, and refuses the batches it is told to."""
+    """Keeps nothing; refuses the batches it is told to, and takes its time over them while it is slow."""
 
     def __init__(self) -> None:
         self.fails: Callable[[], bool] = lambda: False
+        self.slow = False
+        self._waiting: Appended | None = None
 
     async def open(self) -> LoadedLog:
         return LoadedLog()
 
     def append(self, events: Sequence[Event], after: int, appended: Appended) -> None:
-        appended(StoreError("the disk is full") if self.fails() else None)
+        if self.slow:
+            self._waiting = appended
+        else:
+            appended(StoreError("the disk is full") if self.fails() else None)
+
+    def finish(self) -> None:
+        """Be quick again, and done with what waited."""
+        self.slow = False
+        assert self._waiting is not None
+        self._waiting(None)
 
     def compact(self, revision: int, garbage: Sequence[int]) -> None:
         pass
