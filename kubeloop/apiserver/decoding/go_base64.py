@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 import string
 from typing import Final
@@ -13,13 +12,12 @@ _ALPHABET: Final = frozenset(string.ascii_letters + string.digits + "+/")
 def decode_base64(text: str) -> bytes:
     """The bytes; raises ValueError with Go's message."""
     packed = text.replace("\n", "").replace("\r", "")
-    place = _first_fault(text)
-    if place is not None:
-        raise ValueError(f"illegal base64 data at input byte {place}")
     try:
-        return base64.b64decode(packed, validate=True)
-    except binascii.Error:
-        raise ValueError(f"illegal base64 data at input byte {len(text)}") from None
+        return binascii.a2b_base64(packed, strict_mode=True)
+    except ValueError:
+        fault = _first_fault(text)
+        place = len(text) if fault is None else fault
+        raise ValueError(f"illegal base64 data at input byte {place}") from None
 
 
 def _first_fault(text: str) -> int | None:

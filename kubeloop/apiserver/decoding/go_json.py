@@ -13,7 +13,8 @@ MAX_DEPTH: Final = "exceeded max depth"
 _END: Final = "unexpected end of JSON input"
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-_SPACE: Final = " \t\r\n"
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_ORDINARY: Final = re.compile(r'[^"\\\x00-\x1f]*')
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 
 
@@ -93,7 +94,7 @@ class _Scanner:
         self.value(stack)
         while stack:
             self.after_value(stack)
-        self.skip()
+        self.jump(_SPACE)
         if self.at < len(self.text):
             self.refuse("after top-level value")
 
@@ -153,13 +154,15 @@ class _Scanner:
 
     def string(self) -> None:
         self.at += 1
-        while (char := self.char()) != '"':
+        while True:
+            self.jump(_ORDINARY)
+            char = self.char()
             if char < " ":
                 self.refuse("in string literal")
             self.at += 1
-            if char == "\\":
-                self.escape()
-        self.at += 1
+            if char == '"':
+                return
+            self.escape()
 
     def escape(self) -> None:
         char = self.char()
@@ -195,13 +198,13 @@ class _Scanner:
             self.char()
             self.refuse("in exponent of numeric literal")
 
-    def skip(self) -> None:
-        while self.at < len(self.text) and self.text[self.at] in _SPACE:
-            self.at += 1
+    def jump(self, over: re.Pattern[str]) -> None:
+        found = over.match(self.text, self.at)
+        self.at = found.end() if found else self.at
 
     def peek(self) -> str:
         """The next character that isn't white space."""
-        self.skip()
+        self.jump(_SPACE)
         return self.char()
 
     def char(self) -> str:
