@@ -37,6 +37,7 @@ class NameRule:
 NAME_CHECKS: Final[dict[str, Check]] = {
     "apps_v1.StatefulSet": check_dns1123_label,
     "apiregistration_v1.APIService": check_path_segment_name,
+    "certificates_v1.CertificateSigningRequest": check_path_segment_name,
     "certificates_v1.ClusterTrustBundle": check_path_segment_name,
     "core_v1.Event": check_path_segment_name,
     "core_v1.Namespace": check_dns1123_label,
