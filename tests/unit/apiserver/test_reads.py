@@ -131,17 +131,13 @@ def test_a_form_that_nobody_gives_is_not_acceptable(api, three):
 
 
 def test_two_versions_of_a_kind_show_the_same_object(api):
+    target = {"type": "Utilization", "averageUtilization": 60}
     scaler = {
         "metadata": {"name": "h"},
         "spec": {
             "maxReplicas": 3,
             "scaleTargetRef": {"kind": "Deployment", "name": "web", "apiVersion": "apps/v1"},
-            "metrics": [
-                {
-                    "type": "Resource",
-                    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}},
-                }
-            ],
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
         },
     }
     made = api.made("/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers", scaler)
@@ -177,7 +173,6 @@ def test_an_unknown_group_is_no_api_at_all(api):
 def test_those_who_are_nobody_are_told_what_they_may_not_do(api, three):
     answer = api.get(CONFIG_MAPS, token="nobody")
     assert (answer.status, answer.body["reason"]) == (403, "Forbidden")
-    assert answer.body["message"] == (
-        'configmaps is forbidden: User "nobody" cannot list resource "configmaps" in API group "" in the namespace "shop"'
-    )
+    why = 'User "nobody" cannot list resource "configmaps" in API group "" in the namespace "shop"'
+    assert answer.body["message"] == f"configmaps is forbidden: {why}"
     assert api.get(CONFIG_MAPS, token="forged").status == 401
