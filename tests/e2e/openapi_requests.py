@@ -39,7 +39,7 @@ POINTERS = (
 )
 ODD = st.sampled_from(
     [None, True, 0, -1, 1.5, 1 << 31, 1 << 63, 10**30, "", "a", "a/b", "ä\u0000", "x" * 70, [], {}, [None], {"a": None}]
-)
+).map(copy.deepcopy)  # what is drawn may be bent later
 TEXTS = st.sampled_from(
     ["", "a", "b=c", "1", "-1", "true", "ä", "a,b", "(", "%", "x" * 300, "9" * 30, "null", "\u0000"]
 )
@@ -80,8 +80,8 @@ class Operation:
     """One path of a document, and what it says that one can do there."""
 
     path: str
-    methods: dict[str, Any]
-    schemas: dict[str, Any]
+    methods: dict[str, Any] = field(repr=False)
+    schemas: dict[str, Any] = field(repr=False)
 
     def body_schema(self, method: str) -> Any:
         content = self.methods.get(method.lower(), {}).get("requestBody", {}).get("content", {})
@@ -102,15 +102,15 @@ def requests(draw: Draw, operations: list[Operation], seeds: dict[str, Any]) -> 
     """Any request to a described path."""
     operation = draw(st.sampled_from(operations))
     described = [name.upper() for name in operation.methods] or ["GET"]
-    method = draw(st.sampled_from(described * 4 + list(METHODS)))
+    method = draw(st.sampled_from(described * 8 + list(METHODS)))
     path = operation.path.replace("{namespace}", draw(st.sampled_from(["fuzz"] * 6 + ["nowhere", "x" * 300])))
     path = path.replace("{name}", quote(draw(st.sampled_from(["a"] * 8 + list(NAMES))), safe="%"))
     path = path.replace("{path}", "a/b").replace("{logpath}", "a")
-    headers = {"Accept": draw(st.sampled_from(["application/json"] * 4 + list(ACCEPTS)))}
+    headers = {"Accept": draw(st.sampled_from(["application/json"] * 20 + list(ACCEPTS)))}
     body = None
     if method in ("POST", "PUT", "PATCH", "DELETE"):
         kinds = PATCHES if method == "PATCH" else ("application/json",) * 4
-        headers["Content-Type"] = draw(st.sampled_from(kinds * 3 + CONTENT_TYPES))
+        headers["Content-Type"] = draw(st.sampled_from(kinds * 6 + CONTENT_TYPES))
         body = draw(bodies(operation, method, headers["Content-Type"], seeds))
     return Made(method, path + draw(queries(operation.methods.get(method.lower(), {}))), headers, body)
 
@@ -199,7 +199,7 @@ def _bend(draw: Draw, place: Any, key: Any) -> None:
         place.append(draw(ODD) if what == "add" else copy.deepcopy(place[key]))
     else:
         directives = ["$patch", "$retainKeys", f"$setElementOrder/{key}", f"$deleteFromPrimitiveList/{key}", "unknown"]
-        place[draw(st.sampled_from(directives))] = draw(ODD | st.sampled_from(["delete", "replace", "merge", ["a"]]))
+        place[draw(st.sampled_from(directives))] = draw(ODD | st.sampled_from(["delete", "replace", "merge"]))
 
 
 @st.composite

@@ -24,6 +24,8 @@ UPSTREAMS_FAULTS = re.compile(
     r"|failed to create (typed patch object|manager)"
     r"|unable to find api field in struct"
     r"|does not contain declared merge key"
+    r"|no endpoints available for service"
+    r"|no preferred addresses found"
 )
 SERVICE = {
     "apiVersion": "v1",
