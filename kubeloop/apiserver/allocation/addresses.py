@@ -10,8 +10,8 @@ from kubeloop.api.codec import force_setattr
 from kubeloop.api.fields import Path, invalid, quote
 from kubeloop.api.generated.core_v1 import Service, ServiceSpec
 from kubeloop.api.strategy.services import needs_cluster_ip
-from kubeloop.api.validation.cluster_addresses import NONE
 from kubeloop.apiserver.allocation.families import stays_as_preferred
+from kubeloop.apiserver.allocation.networks import NONE
 from kubeloop.apiserver.allocation.ports import Refused
 
 ALLOCATED: Final = "provided IP is already allocated"

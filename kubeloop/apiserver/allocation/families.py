@@ -10,7 +10,8 @@ from kubeloop.api.codec import force_setattr
 from kubeloop.api.fields import FieldErrors, Path, invalid
 from kubeloop.api.generated.core_v1 import Service, ServiceSpec
 from kubeloop.api.strategy.services import needs_cluster_ip
-from kubeloop.api.validation.cluster_addresses import NONE, family_of, validate_cluster_addresses
+from kubeloop.api.validation.service_addresses import validate_addresses
+from kubeloop.apiserver.allocation.networks import NONE, family_of
 
 SINGLE: Final = "SingleStack"
 PREFER: Final = "PreferDualStack"
@@ -25,7 +26,7 @@ def settle_families(new: Service, old: Service | None, configured: Sequence[str]
     if not needs_cluster_ip(new.spec) or (old is not None and stays_as_preferred(new.spec, old.spec)):
         return
     _default_policy(new.spec, old.spec if old is not None else None)
-    _refuse(new, validate_cluster_addresses(new, old))
+    _refuse(new, validate_addresses(new, old))
     found = _follow_policy(new.spec, old.spec) if old is not None else []
     found += _check_single(new.spec)
     found += _infer_from_addresses(new.spec, configured)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kubeloop.apiserver.allocation.networks import canonical
+from kubeloop.apiserver.allocation.networks import NONE, canonical
+from kubeloop.apiserver.allocation.ports import ON_NODES
 from kubeloop.store import Event, Store
 
 
@@ -21,6 +22,7 @@ class _Port(msgspec.Struct, gc=False):
 class _Spec(msgspec.Struct, gc=False):
     cluster_ips: tuple[str, ...] = msgspec.field(default=(), name="clusterIPs")
     ports: tuple[_Port, ...] = ()
+    type: str = ""
     health_check_node_port: int = msgspec.field(default=0, name="healthCheckNodePort")
 
 
@@ -68,7 +70,8 @@ class Holdings:
 
 def _held_by(value: bytes) -> frozenset[str | int]:
     spec = _DECODER.decode(value).spec
-    held: set[str | int] = {canonical(address) for address in spec.cluster_ips if address != "None"}
-    held.update(port.node_port for port in spec.ports)
-    held.add(spec.health_check_node_port)
+    held: set[str | int] = {canonical(address) for address in spec.cluster_ips if address != NONE}
+    if spec.type in ON_NODES:
+        held.update(port.node_port for port in spec.ports)
+        held.add(spec.health_check_node_port)
     return frozenset(held - {0})

@@ -10,7 +10,7 @@ import msgspec
 from kubeloop.api import codec, metadata
 from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta
 from kubeloop.api.generated.networking_v1 import IPAddress, IPAddressSpec, ParentReference
-from kubeloop.api.validation.cluster_addresses import family_of
+from kubeloop.apiserver.allocation.networks import family_of
 from kubeloop.apiserver.view import stored_bytes
 
 _FAMILY: Final = "ipaddress.kubernetes.io/ip-family"

@@ -14,6 +14,7 @@ from kubeloop.api.addresses import parse_ip
 from kubeloop.apiserver.allocation.bands import choose, lower_band
 from kubeloop.store import Record, Store
 
+NONE: Final = "None"  # stands where a headless service's address would
 _SHARE: Final = 16
 _LARGEST_BAND: Final = 256
 _SHORTEST_IPV6_PREFIX: Final = 64
@@ -92,3 +93,9 @@ def canonical(address: str) -> str:
     """The one spelling by which an address is told; text that is no address stays as it is."""
     parsed = parse_ip(address)
     return address if parsed is None else str(parsed)
+
+
+def family_of(address: str) -> str:
+    """IPv4 or IPv6; empty for text that is no address."""
+    parsed = parse_ip(address)
+    return "" if parsed is None else f"IPv{parsed.version}"

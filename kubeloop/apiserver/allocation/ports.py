@@ -14,7 +14,7 @@ from kubeloop.api.generated.core_v1 import Service, ServiceSpec
 from kubeloop.api.strategy.services import allocates_node_ports, needs_health_check_port
 
 _PORTS = Path("spec").child("ports")
-_ON_NODES = ("NodePort", "LoadBalancer")
+ON_NODES = ("NodePort", "LoadBalancer")  # types whose node ports mean something
 
 
 class Refused(Exception):
@@ -33,7 +33,7 @@ class Desk(Protocol):
 
 def take_ports(service: Service, desk: Desk) -> None:
     """The ports of a new service."""
-    if service.spec.type in _ON_NODES:
+    if service.spec.type in ON_NODES:
         _take_node_ports(service, desk)
     if needs_health_check_port(service.spec):
         _take_health_check_port(service.spec, desk)
@@ -41,7 +41,7 @@ def take_ports(service: Service, desk: Desk) -> None:
 
 def change_ports(new: Service, old: Service, desk: Desk) -> None:
     """The ports that a changed service needs beyond those it has."""
-    if new.spec.type in _ON_NODES:
+    if new.spec.type in ON_NODES:
         _change_node_ports(new, old, desk)
     if needs_health_check_port(new.spec) and not needs_health_check_port(old.spec):
         _take_health_check_port(new.spec, desk)
@@ -64,7 +64,8 @@ def _take_node_ports(service: Service, desk: Desk) -> None:
 
 
 def _change_node_ports(new: Service, old: Service, desk: Desk) -> None:
-    known = {port.node_port for port in old.spec.ports}
+    # A service of another type can carry numbers that were never given to it.
+    known = {port.node_port for port in old.spec.ports if old.spec.type in ON_NODES}
     used: set[tuple[str, int]] = set()
     for index, port in enumerate(new.spec.ports):
         if not port.node_port:

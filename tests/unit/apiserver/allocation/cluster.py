@@ -156,6 +156,8 @@ def held_addresses(spec: Any) -> list[str]:
 
 def node_ports(spec: Any) -> set[int]:
     """The ports that a service keeps others from having; protocols of one service may share."""
+    if spec["type"] not in ("NodePort", "LoadBalancer"):
+        return set()
     ports = {port["nodePort"] for port in spec.get("ports", []) if "nodePort" in port}
     return ports | ({spec["healthCheckNodePort"]} if "healthCheckNodePort" in spec else set())
 

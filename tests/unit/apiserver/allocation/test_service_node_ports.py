@@ -141,6 +141,15 @@ def test_a_cluster_service_can_go_to_the_nodes(cluster):
     assert_exact(cluster)
 
 
+def test_a_number_that_an_external_service_carries_is_nobodys_until_it_is_allocated(cluster):
+    asked = [{"port": 1, "nodePort": 30001}]
+    cluster.create("outside", type="ExternalName", externalName="a.example", ports=asked)
+    assert cluster.create("web", type="NodePort", ports=asked).status == 201
+    assert "already allocated" in cluster.patch("outside", type="NodePort", externalName=None).refusal[1]
+    cluster.delete("outside")
+    assert_exact(cluster)
+
+
 def test_a_dry_run_shows_made_up_ports_and_takes_none(cluster):
     asked = [{"name": "a", "port": 1}, {"name": "b", "port": 2}]
     assert ports_of(cluster.create("web", "?dryRun=All", type="NodePort", ports=asked).spec) == [32769, 32770]
