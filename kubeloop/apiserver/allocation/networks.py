@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kubeloop.api import codec
 from kubeloop.api.addresses import parse_ip
 from kubeloop.apiserver.allocation.bands import choose, lower_band
 from kubeloop.store import Record, Store
+
+if TYPE_CHECKING:
+    from kubeloop.api.generated.networking_v1 import ServiceCIDR
 
 NONE: Final = "None"  # stands where a headless service's address would
 _SHARE: Final = 16
@@ -74,19 +77,24 @@ class Networks:
         seen = tuple(record.mod_revision for record in records)
         if seen != self._seen:
             self._seen = seen
-            self._current = tuple(_ready_networks(records)) if records else self._configured
+            self._current = self._read(records)
         return [network for network in self._current if network.family == family]
 
+    def _read(self, records: Iterable[Record]) -> tuple[Network, ...]:
+        from kubeloop.api.generated.networking_v1 import ServiceCIDR
 
-def _ready_networks(records: Iterable[Record]) -> Iterator[Network]:
-    from kubeloop.api.generated.networking_v1 import ServiceCIDR
+        found = [codec.decode(record.value, ServiceCIDR) for record in records]
+        told = {Network(cidr).family for one in found for cidr in one.spec.cidrs}
+        ready = [Network(cidr) for one in found if _is_ready(one) for cidr in one.spec.cidrs]
+        # A cluster may have gained a family since its objects were made.
+        untold = [network for network in self._configured if network.family not in told]
+        return tuple(network for network in (*ready, *untold) if network.usable)
 
-    for record in records:
-        found = codec.decode(record.value, ServiceCIDR)
-        # Nobody may have looked at it yet: only who looked and said no keeps it from being used.
-        refused = any(one.type == "Ready" and one.status != "True" for one in found.status.conditions)
-        if not refused and found.metadata.deletion_timestamp is None:
-            yield from (network for network in map(Network, found.spec.cidrs) if network.usable)
+
+def _is_ready(network: ServiceCIDR) -> bool:
+    """Nobody may have looked at it yet: only who looked and said no keeps it from being used."""
+    refused = any(one.type == "Ready" and one.status != "True" for one in network.status.conditions)
+    return not refused and network.metadata.deletion_timestamp is None
 
 
 def canonical(address: str) -> str:

@@ -216,6 +216,13 @@ def test_a_further_network_helps_out_when_the_first_is_full(make_cluster):
     assert_exact(cluster)
 
 
+def test_a_family_that_no_object_tells_of_has_its_configured_network(dual):
+    dual.ask("POST", NETWORKS, _network("kubernetes", "10.9.0.0/24"))
+    first, second = dual.create("web", ipFamilyPolicy="RequireDualStack").spec["clusterIPs"]
+    assert first.startswith("10.9.0.")
+    assert second.startswith("fd00:10::")
+
+
 def test_a_network_that_is_not_ready_or_on_its_way_out_gives_nothing(cluster):
     cluster.ask("POST", NETWORKS, _network("a", "10.8.0.0/24", finalizers=["a.example/b"]))
     refusal = [
