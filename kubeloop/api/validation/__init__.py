@@ -21,6 +21,12 @@ from kubeloop.api.validation.rules import METADATA_ONLY, Rules
 
 # Struct class, by the module that generates it, to its rules. Kinds that are missing get the metadata rules alone.
 RULES: dict[str, str] = {
+    "admissionregistration_v1.MutatingAdmissionPolicy": "admission_policies:MUTATING_POLICY",
+    "admissionregistration_v1.MutatingAdmissionPolicyBinding": "admission_policies:POLICY_BINDING",
+    "admissionregistration_v1.MutatingWebhookConfiguration": "webhooks:WEBHOOKS",
+    "admissionregistration_v1.ValidatingAdmissionPolicy": "admission_policies:VALIDATING_POLICY",
+    "admissionregistration_v1.ValidatingAdmissionPolicyBinding": "admission_policies:POLICY_BINDING",
+    "admissionregistration_v1.ValidatingWebhookConfiguration": "webhooks:WEBHOOKS",
     "apps_v1.ControllerRevision": "daemonsets:CONTROLLER_REVISION",
     "apps_v1.DaemonSet": "daemonsets:DAEMON_SET",
     "apps_v1.Deployment": "deployments:DEPLOYMENT",
