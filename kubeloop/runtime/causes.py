@@ -1,0 +1,160 @@
+"""Why a reconcile runs: which changes woke its key. Kept for people; no decision may depend on it.
+
+A handler makes an `Origin` of each change. The queue merges the origins of one key while it waits. While the key is
+reconciled, a context variable holds its `Cause`, which the transport attaches to every write.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextvars import ContextVar, Token
+from typing import Any, Literal
+
+import msgspec
+
+from kubeloop.api.calls import Call, Transport, WatchEvent
+
+Event = Literal["ADDED", "MODIFIED", "DELETED", "resync", "requeue"]
+
+MAX_ORIGINS = 16  # a key that waits long under load still answers "why" with the latest changes, in bounded memory
+MAX_TEXT = 4096  # it travels as an HTTP header, and servers commonly allow 8 KiB for all of them
+MAX_WRITES = 64  # of one reconcile, as the journal remembers them
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """One change of one object, as far as a person needs it to look the change up."""
+
+    kind: str
+    namespace: str
+    name: str
+    revision: str
+    event: Event
+
+    def same_object(self, other: Origin) -> bool:
+        return self.name == other.name and self.namespace == other.namespace and self.kind == other.kind
+
+
+Origins = tuple[Origin, ...]
+
+
+class Write(msgspec.Struct, frozen=True, gc=False):
+    """One write that a reconcile made; `outcome` is the new revision, or the kind of the error."""
+
+    verb: str
+    resource: str
+    namespace: str
+    name: str
+    outcome: str
+
+
+class Cause:
+    """On whose behalf writes are made at this moment, and which were made."""
+
+    __slots__ = ("_text", "controller", "key", "origins", "user", "writes")
+
+    def __init__(self, controller: str, key: object, origins: Origins = (), user: str = "") -> None:
+        self.controller = controller
+        self.key = key
+        self.origins = origins
+        self.user = user
+        self.writes: list[Write] = []
+        self._text: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Compact JSON in ASCII, fit for a header: at most `MAX_TEXT` long, the oldest origins left out first."""
+        if self._text is None:  # most reconciles write nothing and never need it
+            self._text = _text_of(self)
+        return self._text
+
+    def wrote(self, write: Write) -> None:
+        if len(self.writes) < MAX_WRITES:
+            self.writes.append(write)
+
+
+def merge(known: Origins, newer: Origins) -> Origins:
+    """Both, oldest first. A later change of the same object stands for the earlier; a resync tells nothing new."""
+    if not newer or known == newer:
+        return known
+    merged = list(known)
+    for origin in newer:
+        before = next((one for one in merged if one.same_object(origin)), None)
+        if before is not None:
+            if origin.event in ("resync", "requeue"):
+                continue
+            merged.remove(before)
+        merged.append(origin)
+    return tuple(merged[-MAX_ORIGINS:])
+
+
+_current: ContextVar[Cause | None] = ContextVar("cause", default=None)
+
+
+def current_cause() -> Cause | None:
+    """The cause of what runs now, also in tasks that a reconcile has started."""
+    return _current.get()
+
+
+def cause_text() -> str:
+    """The current cause as a write carries it; empty outside of a reconcile."""
+    cause = _current.get()
+    return "" if cause is None else cause.text
+
+
+def enter(cause: Cause) -> Token[Cause | None]:
+    """Make it current; `leave` with the token restores what was."""
+    return _current.set(cause)
+
+
+def leave(token: Token[Cause | None]) -> None:
+    _current.reset(token)
+
+
+class CausedTransport:
+    """A transport whose writes carry the current cause, and are remembered by it."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def call(self, call: Call) -> Any:
+        cause = _current.get()
+        if cause is None or call.verb in ("get", "list", "watch"):
+            return await self._inner.call(call)
+        if not call.cause:
+            call = msgspec.structs.replace(call, cause=cause.text)
+        try:
+            answer = await self._inner.call(call)
+        except Exception as error:
+            cause.wrote(_write_of(call, None, type(error).__name__))
+            raise
+        cause.wrote(_write_of(call, answer, ""))
+        return answer
+
+    def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
+        return self._inner.watch(call)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def _write_of(call: Call, answer: Any, outcome: str) -> Write:
+    resource = call.resource.qualified + (f"/{call.subresource}" if call.subresource else "")
+    meta = getattr(answer, "metadata", None)
+    name = call.name or getattr(meta, "name", "") or ""
+    return Write(call.verb, resource, call.namespace, name, outcome or getattr(meta, "resource_version", "") or "")
+
+
+def _text_of(cause: Cause) -> str:
+    about = {"controller": cause.controller, "key": str(cause.key)}
+    if cause.user:
+        about["user"] = cause.user
+    origins = [[one.kind, one.namespace, one.name, one.revision, one.event] for one in cause.origins]
+    for left_out in range(len(origins) + 1):
+        whole: dict[str, Any] = {**about, "origins": origins[left_out:]}
+        if left_out:
+            whole["leftOut"] = left_out
+        text = json.dumps(whole, separators=(",", ":"))
+        if len(text) <= MAX_TEXT:
+            return text
+    return json.dumps({"controller": cause.controller[:256]}, separators=(",", ":"))

@@ -1,0 +1,137 @@
+"""The metrics of the runtime, under the names that dashboards made for upstream know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kubeloop.runtime.metrics import Family, Histogram, Registry, Value, exponential_bounds
+
+_QUEUE_BOUNDS = exponential_bounds(10e-9, 10, 10)
+_RECONCILE_BOUNDS = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
+    *(1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60),
+)
+_REQUEST_BOUNDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+_SIZE_BOUNDS = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
+
+
+class QueueState(Protocol):
+    """What a queue counts anyway; read when somebody asks."""
+
+    @property
+    def depth(self) -> int: ...
+    @property
+    def adds(self) -> int: ...
+    @property
+    def requeues(self) -> int: ...
+    def running_seconds(self) -> list[float]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInstruments:
+    """`workqueue_*` of one queue: the two that are observed as it works."""
+
+    waited: Callable[[float], None]
+    worked: Callable[[float], None]
+
+
+def queue_instruments(registry: Registry, name: str, queue: QueueState) -> QueueInstruments:
+    """Register a queue; one of the same name before it is replaced."""
+    gauge, counter, histogram = registry.gauge, registry.counter, registry.histogram
+    gauge("workqueue_depth", "Keys that wait.", "name").read(lambda: queue.depth, name)
+    counter("workqueue_adds_total", "Keys added, those that waited already apart.", "name").read(
+        lambda: queue.adds, name
+    )
+    counter("workqueue_retries_total", "Keys added with a delay.", "name").read(lambda: queue.requeues, name)
+    gauge("workqueue_unfinished_work_seconds", "Sum of how long keys have been in work by now.", "name").read(
+        lambda: sum(queue.running_seconds()), name
+    )
+    gauge("workqueue_longest_running_processor_seconds", "How long the oldest key in work has been so.", "name").read(
+        lambda: max(queue.running_seconds(), default=0.0), name
+    )
+    waited = histogram(
+        "workqueue_queue_duration_seconds", "How long keys wait before work on them begins.", "name",
+        bounds=_QUEUE_BOUNDS,
+    )  # fmt: skip
+    worked = histogram("workqueue_work_duration_seconds", "How long work on a key takes.", "name", bounds=_QUEUE_BOUNDS)
+    return QueueInstruments(waited.of(name).observe, worked.of(name).observe)
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileInstruments:
+    """`controller_runtime_*` of one controller."""
+
+    results: dict[str, Value]
+    errors: Value
+    terminal_errors: Value
+    timeouts: Value
+    active_workers: Value
+    seconds: Callable[[float], None]
+
+
+def reconcile_instruments(registry: Registry, controller: str, workers: int) -> ReconcileInstruments:
+    def counter(name: str, about: str) -> Value:
+        return registry.counter(f"controller_runtime_{name}", about, "controller").of(controller)
+
+    total = registry.counter("controller_runtime_reconcile_total", "Reconciles by result.", "controller", "result")
+    gauge = registry.gauge("controller_runtime_max_concurrent_reconciles", "Workers there are.", "controller")
+    gauge.of(controller).value = workers
+    seconds = registry.histogram(
+        "controller_runtime_reconcile_time_seconds", "How long a reconcile takes.", "controller",
+        bounds=_RECONCILE_BOUNDS,
+    )  # fmt: skip
+    return ReconcileInstruments(
+        results={result: total.of(controller, result) for result in ("success", "requeue", "requeue_after", "error")},
+        errors=counter("reconcile_errors_total", "Reconciles that failed."),
+        terminal_errors=counter("terminal_reconcile_errors_total", "Reconciles that failed and aren't tried again."),
+        timeouts=counter("reconcile_timeouts_total", "Reconciles that took longer than they may."),
+        active_workers=registry.gauge(
+            "controller_runtime_active_workers", "Workers that have a key in work.", "controller"
+        ).of(controller),
+        seconds=seconds.of(controller).observe,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestInstruments:
+    """`rest_client_*`: labels are given with each sample, as they differ by verb, host and answer."""
+
+    total: Family[Value]  # code, method, host
+    retries: Family[Value]  # code, verb, host
+    seconds: Family[Histogram]  # verb, host
+    limited_seconds: Family[Histogram]  # verb, host
+    request_bytes: Family[Histogram]  # verb, host
+    response_bytes: Family[Histogram]  # verb, host
+
+
+def request_instruments(registry: Registry) -> RequestInstruments:
+    def histogram(name: str, about: str, bounds: tuple[float, ...]) -> Family[Histogram]:
+        return registry.histogram(f"rest_client_{name}", about, "verb", "host", bounds=bounds)
+
+    return RequestInstruments(
+        total=registry.counter("rest_client_requests_total", "Requests by answer.", "code", "method", "host"),
+        retries=registry.counter("rest_client_request_retries_total", "Requests made again.", "code", "verb", "host"),
+        seconds=histogram("request_duration_seconds", "How long requests take.", _REQUEST_BOUNDS),
+        limited_seconds=histogram("rate_limiter_duration_seconds", "How long requests are held back.", _REQUEST_BOUNDS),
+        request_bytes=histogram("request_size_bytes", "Size of what is sent.", _SIZE_BOUNDS),
+        response_bytes=histogram("response_size_bytes", "Size of what is answered.", _SIZE_BOUNDS),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderInstruments:
+    """`leader_election_*` of one lease."""
+
+    is_leader: Value
+    slow_path: Value
+
+
+def leader_instruments(registry: Registry, lease: str) -> LeaderInstruments:
+    return LeaderInstruments(
+        is_leader=registry.gauge("leader_election_master_status", "1 while this process leads.", "name").of(lease),
+        slow_path=registry.counter(
+            "leader_election_slowpath_total", "Renewals that had to read the lease first.", "name"
+        ).of(lease),
+    )
