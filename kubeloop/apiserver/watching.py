@@ -213,22 +213,26 @@ class Hub:
 class Timers:
     """A watch's end and its bookmarks, on the event loop's clock."""
 
-    __slots__ = ("_handles",)
+    __slots__ = ("_end", "_next")
 
     def __init__(self) -> None:
-        self._handles: list[asyncio.TimerHandle] = []
+        self._end: asyncio.TimerHandle | None = None
+        self._next: asyncio.TimerHandle | None = None
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
-        self._handles.append(asyncio.get_running_loop().call_later(seconds, call))
+        """Call once."""
+        self._end = asyncio.get_running_loop().call_later(seconds, call)
 
     def every(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call again and again."""
+
         def again() -> None:
             call()
             self.every(seconds, call)
 
-        self._handles[:] = [h for h in self._handles if not h.cancelled()]
-        self.after(seconds, again)
+        self._next = asyncio.get_running_loop().call_later(seconds, again)
 
     def cancel(self) -> None:
-        for handle in self._handles:
-            handle.cancel()
+        for handle in (self._end, self._next):
+            if handle is not None:
+                handle.cancel()
