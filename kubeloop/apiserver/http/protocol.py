@@ -259,7 +259,7 @@ class Connection(asyncio.Protocol):
         try:
             await running
         except (Exception, CancelledError) as error:
-            if not self._lost:
+            if not self._lost and not stream.closed:  # a stream that was ended cancels what ran it
                 self._error_response(request, error)
                 self._transport.abort()
         stream.close()
@@ -375,6 +375,8 @@ class Connection(asyncio.Protocol):
             self._stream.close()
         elif self._request is None and not self._waiting and not self._ending:
             self._transport.close()
+            # A TLS client that is idle may never answer our goodbye; nothing of its is lost by not waiting long.
+            self._service.loop.call_later(self._service.limits.linger_timeout, self._transport.abort)
 
     def abort(self) -> None:
         self._transport.abort()
