@@ -138,7 +138,9 @@ class ApiServer:
 
 def rejected(code: int, message: str) -> Response:
     """A refusal of the HTTP layer, in Kubernetes' form."""
-    return status_response(errors.ApiError(message, code=code))
+    return status_response(
+        errors.RequestEntityTooLarge(message) if code == 413 else errors.ApiError(message, code=code)
+    )
 
 
 def status_response(error: errors.ApiError) -> Response:

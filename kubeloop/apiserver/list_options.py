@@ -53,7 +53,7 @@ def parse_options(query: Query, memory: Memory, watch: bool) -> ListOptions:
         selection,
         query.text("resourceVersion"),
         query.text("resourceVersionMatch"),
-        query.integer("limit") or 0,
+        max(query.integer("limit") or 0, 0),  # upstream takes a negative one for none
         query.text("continue"),
         query.integer("timeoutSeconds"),
         query.flag("allowWatchBookmarks"),

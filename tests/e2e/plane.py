@@ -62,6 +62,20 @@ class Answer:
         return json.loads(self.body)
 
 
+class _Connection(http.client.HTTPSConnection):
+    """Closes its socket when the server dies during the handshake, which the library's leaves to chance."""
+
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        context: ssl.SSLContext = self._context  # type: ignore[attr-defined]  # where the library keeps it
+        try:
+            self.sock = context.wrap_socket(self.sock, server_hostname=self.host, do_handshake_on_connect=False)
+            self.sock.do_handshake()
+        except BaseException:
+            self.close()
+            raise
+
+
 class Plane:
     """One data folder, and the process that serves it when there is one."""
 
@@ -138,7 +152,7 @@ class Plane:
 
     def connection(self, timeout: float = CALL_DEADLINE) -> http.client.HTTPSConnection:
         """A connection of one's own, with the administrator's certificate."""
-        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=self.tls)
+        return _Connection("127.0.0.1", self.port, timeout=timeout, context=self.tls)
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """One request on a connection of its own; header names have underscores for dashes."""

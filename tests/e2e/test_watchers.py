@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 import time
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from tests.e2e.plane import Plane, call_on, config_map, eventually
@@ -100,6 +100,37 @@ def test_bookmarks_tell_the_version_before_the_end(plane: Plane, namespace: str)
     assert event["type"] == "BOOKMARK"
     assert event["object"]["kind"] == "ConfigMap"
     assert int(event["object"]["metadata"]["resourceVersion"]) > int(version)
+
+
+def test_a_bookmark_never_overtakes_an_event(plane: Plane, namespace: str) -> None:
+    """With many watchers deliveries are gathered; a bookmark that says more than was delivered would lose events."""
+    version = version_now(plane, namespace)
+    path = f"{collection(namespace)}?watch=1&allowWatchBookmarks=true&timeoutSeconds=3&resourceVersion={version}"
+    sequences: list[list[tuple[str, int]]] = []
+
+    def follow() -> None:
+        with plane.watch(path) as events:
+            seen = [(event["type"], int(event["object"]["metadata"]["resourceVersion"])) for event in events]
+        sequences.append(seen)
+
+    threads = [threading.Thread(target=follow, daemon=True) for _ in range(WATCHERS)]
+    for thread in threads:
+        thread.start()
+    connection = plane.connection()
+    assert call_on(connection, "POST", collection(namespace), config_map("one")).status == 201
+    number = 0
+    while any(thread.is_alive() for thread in threads):
+        number += 1
+        body = config_map("one", number=str(number))
+        assert call_on(connection, "PUT", f"{collection(namespace)}/one", body).status == 200
+    connection.close()
+    assert len(sequences) == WATCHERS
+    assert any(kind == "BOOKMARK" for kind, _ in sequences[0])
+    for seen in sequences:
+        versions = [version for kind, version in seen if kind != "BOOKMARK"]
+        assert versions == sorted(set(versions))
+        for before, after in pairwise(seen):
+            assert after[1] > before[1] or (after[0] == "BOOKMARK" and after[1] == before[1])
 
 
 def test_initial_events_end_with_a_marked_bookmark(plane: Plane, namespace: str) -> None:
