@@ -51,13 +51,12 @@ class Write(msgspec.Struct, frozen=True, gc=False):
 class Cause:
     """On whose behalf writes are made at this moment, and which were made."""
 
-    __slots__ = ("_text", "controller", "key", "origins", "user", "writes")
+    __slots__ = ("_text", "controller", "key", "origins", "writes")
 
-    def __init__(self, controller: str, key: object, origins: Origins = (), user: str = "") -> None:
+    def __init__(self, controller: str, key: object, origins: Origins = ()) -> None:
         self.controller = controller
         self.key = key
         self.origins = origins
-        self.user = user
         self.writes: list[Write] = []
         self._text: str | None = None
 
@@ -147,8 +146,6 @@ def _write_of(call: Call, answer: Any, outcome: str) -> Write:
 
 def _text_of(cause: Cause) -> str:
     about = {"controller": cause.controller, "key": str(cause.key)}
-    if cause.user:
-        about["user"] = cause.user
     origins = [[one.kind, one.namespace, one.name, one.revision, one.event] for one in cause.origins]
     for left_out in range(len(origins) + 1):
         whole: dict[str, Any] = {**about, "origins": origins[left_out:]}

@@ -1,0 +1,316 @@
+"""The one worker that serves every loop: takes keys, reconciles them, tries again, tells how it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.api.kinds import Resource
+from kubeloop.clock import Clock
+from kubeloop.runtime import causes
+from kubeloop.runtime.causes import Cause, Origin
+from kubeloop.runtime.enqueue import Enqueue, KeysOf, Predicate, controller_key
+from kubeloop.runtime.instruments import reconcile_instruments
+from kubeloop.runtime.journal import Journal
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.workqueue import Item, WorkQueue
+
+Key = TypeVar("Key", bound=Hashable)
+Phase = Literal["not started", "waiting for caches", "running", "ended"]
+
+WORKERS = 5  # upstream's default for most loops
+STUCK_AFTER = 300.0  # every call has a deadline, so an honest reconcile is over long before
+UNSYNCED_AFTER = 120.0  # controller-runtime's patience with caches
+TURN = 64  # keys that one worker takes before it lets others have the event loop, whatever its reconciles do
+STALE_TRIES = 5  # after so many tries it isn't the cache that lags behind
+
+# A reconcile saw an older state than the server: not an error of the loop, and over as soon as the cache has caught up.
+_STALE = (errors.Conflict, errors.NotFound, errors.AlreadyExists)
+
+logger = logging.getLogger(__name__)
+
+
+class TerminalError(Exception):
+    """Trying again would change nothing: the key rests until something wakes it anew."""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What a reconcile asks for when it has succeeded."""
+
+    requeue_after: float | None = None  # seconds
+
+
+Reconcile = Callable[[Key], Awaitable[Result | None]]
+
+
+class Source(Protocol):
+    """What a controller needs of an informer."""
+
+    @property
+    def resource(self) -> Resource: ...
+    @property
+    def synced(self) -> bool: ...
+    async def wait_synced(self) -> Any:
+        """Return once the cache holds what the server held when it was asked."""
+
+    def add_handler(self, handler: Any) -> Any:
+        """From now on call its `on_add(obj)`, `on_update(old, new)` and `on_delete(obj)`."""
+
+
+class Health(NamedTuple):
+    """Whether a loop does its work, and if not, why."""
+
+    ok: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """Where loops leave traces; one for all loops of a process."""
+
+    registry: Registry = field(default_factory=Registry)
+    journal: Journal = field(default_factory=Journal)
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A loop at a glance."""
+
+    name: str
+    phase: Phase
+    healthy: bool
+    why: str
+    workers: int
+    active: int
+    depth: int
+    delayed: int
+    reconciles: int
+    errors: int
+    busy_seconds: float  # spent in reconciles, all workers together
+    last_error: str
+    last_error_key: str
+
+
+class Controller(Generic[Key]):
+    """Calls `reconcile` with each key that needs it: several keys at once, one key never twice at once.
+
+    What a reconcile raises is contained, counted, and the key tried again with growing delays. A worker that is
+    cancelled in the middle of a key puts it back, so that `run` may be called again without losing any.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile[Key],
+        clock: Clock,
+        *,
+        workers: int = WORKERS,
+        timeout: float | None = None,
+        queue: WorkQueue[Key] | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        telemetry = telemetry or Telemetry()
+        self.name = name
+        self.queue: WorkQueue[Key] = queue or WorkQueue(clock, name=name, registry=telemetry.registry)
+        self.phase: Phase = "not started"
+        self._reconcile = reconcile
+        self._clock = clock
+        self._workers = workers
+        self._timeout = timeout
+        self._sources: list[Source] = []
+        self._journal = telemetry.journal
+        self._metrics = reconcile_instruments(telemetry.registry, name, workers)
+        self._phase_since = clock.monotonic()
+        self._reconciles = 0
+        self._errors = 0
+        self._busy_seconds = 0.0
+        self._last_error = ("", "")  # the key, and what went wrong
+
+    # -- wiring
+
+    def watches(self, source: Source, keys_of: KeysOf[Key], predicate: Predicate | None = None) -> None:
+        """Changes of these objects wake the keys that `keys_of` tells, if the predicate lets them pass."""
+        self._sources.append(source)
+        source.add_handler(Enqueue(self.queue, source.resource.kind, keys_of, predicate))
+
+    def owns(self: Controller[ObjectKey], source: Source, owner: Resource, predicate: Predicate | None = None) -> None:
+        """Changes of these objects wake their managing owner, if it is of this kind."""
+        self.watches(source, controller_key(owner), predicate)
+
+    # -- running
+
+    async def run(self) -> None:
+        """Wait for the caches, then work until the queue is shut down and empty, or until cancelled."""
+        if self.phase in ("waiting for caches", "running"):
+            raise RuntimeError(f"{self.name} runs already")
+        try:
+            self._enter("waiting for caches")
+            for source in self._sources:
+                await source.wait_synced()
+            self._enter("running")
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._workers):
+                    group.create_task(self._work(), name=f"{self.name}-{number}")
+        finally:
+            self._enter("ended")
+
+    async def drain(self, grace: float) -> bool:
+        """Take no more keys and finish those that wait; whether that was done within the grace. `run` returns then;
+        otherwise what waits is let go, and cancelling `run` ends the rest.
+        """
+        self.queue.shutdown()
+        try:
+            async with asyncio.timeout(grace):
+                await self.queue.drained()
+        except TimeoutError:
+            self.queue.shutdown(drain=False)
+            return False
+        return True
+
+    async def _work(self) -> None:
+        turn = 0
+        while (item := await self.queue.get()) is not None:
+            await self._process(item)
+            turn += 1
+            if turn % TURN == 0:
+                await asyncio.sleep(0)
+
+    async def _process(self, item: Item[Key]) -> None:
+        key = item.key
+        cause = Cause(self.name, key, item.origins)
+        token = causes.enter(cause)
+        began = self._clock.monotonic()
+        self._metrics.active_workers.value += 1
+        try:
+            result = await self._attempt(item)
+        except BaseException:  # this worker is being stopped; the key's work isn't done
+            self.queue.add(key, item.origins, item.priority)
+            raise
+        finally:
+            self._metrics.active_workers.value -= 1
+            causes.leave(token)
+            self.queue.done(key)
+        self._note(cause, result, self._clock.monotonic() - began)
+
+    async def _attempt(self, item: Item[Key]) -> str:
+        """Reconcile, and see to it that the key comes again if it has to; the result as metrics call it."""
+        try:
+            if self._timeout is None:
+                answer = await self._reconcile(item.key)
+            else:
+                answer = await self._in_time(item.key, self._timeout)
+            after = None if answer is None else answer.requeue_after
+        except TerminalError as error:
+            return self._give_up(item, error)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return self._retry(item, error)  # something that it waited for was cancelled; this worker wasn't
+        except Exception as error:
+            return self._retry(item, error)
+        self.queue.forget(item.key)
+        if after is None:
+            return "success"
+        self.queue.add_after(item.key, after, (self._requeue_origin(item.key),))
+        return "requeue_after"
+
+    async def _in_time(self, key: Key, seconds: float) -> Result | None:
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                return await self._reconcile(key)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            self._metrics.timeouts.value += 1
+            raise TimeoutError(f"not done after {seconds:g} s") from None
+
+    # -- what went wrong
+
+    def _retry(self, item: Item[Key], error: BaseException) -> str:
+        key = item.key
+        stale = _is_stale(error) and self.queue.retries(key) < STALE_TRIES
+        delay = self.queue.add_rate_limited(key, item.origins, item.priority)
+        if stale:
+            logger.debug("%s: %s has changed meanwhile, tried again in %.3f s: %s", self.name, key, delay, error)
+            return "requeue"
+        self._blame(key, error)
+        logger.warning("%s: %s failed, tried again in %.3f s", self.name, key, delay, exc_info=error)
+        return "error"
+
+    def _give_up(self, item: Item[Key], error: TerminalError) -> str:
+        self.queue.forget(item.key)
+        self._metrics.terminal_errors.value += 1
+        self._blame(item.key, error)
+        logger.error("%s: %s given up: %s", self.name, item.key, error)
+        return "error"
+
+    def _blame(self, key: Key, error: BaseException) -> None:
+        self._errors += 1
+        self._metrics.errors.value += 1
+        self._last_error = (str(key), f"{type(error).__name__}: {error}")
+
+    # -- telling
+
+    def health(self) -> Health:
+        """Ill if a reconcile hangs, or if the caches don't come. Failing reconciles alone are not an ill loop."""
+        if self.phase == "waiting for caches":
+            waited = self._clock.monotonic() - self._phase_since
+            if waited > UNSYNCED_AFTER:
+                missing = ", ".join(source.resource.qualified for source in self._sources if not source.synced)
+                return Health(False, f"waiting for {waited:.0f} s to list {missing}")
+        oldest = self.queue.oldest_running()
+        if oldest is not None and oldest[1] > STUCK_AFTER:
+            return Health(False, f"stuck for {oldest[1]:.0f} s on {oldest[0]}")
+        return Health(True)
+
+    def status(self) -> Status:
+        ok, why = self.health()
+        key, error = self._last_error
+        return Status(
+            name=self.name,
+            phase=self.phase,
+            healthy=ok,
+            why=why,
+            workers=self._workers,
+            active=int(self._metrics.active_workers.value),
+            depth=self.queue.depth,
+            delayed=self.queue.delayed,
+            reconciles=self._reconciles,
+            errors=self._errors,
+            busy_seconds=self._busy_seconds,
+            last_error=error,
+            last_error_key=key,
+        )
+
+    def _note(self, cause: Cause, result: str, seconds: float) -> None:
+        self._reconciles += 1
+        self._busy_seconds += seconds
+        self._metrics.results[result].value += 1
+        self._metrics.seconds(seconds)
+        now = self._clock.now()
+        self._journal.write(now, self.name, cause.key, cause.origins, cause.writes, result, seconds)
+        if cause.writes and logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s: %s wrote %s because of %s", self.name, cause.key, cause.writes, cause.text)
+
+    def _enter(self, phase: Phase) -> None:
+        self.phase = phase
+        self._phase_since = self._clock.monotonic()
+
+    def _requeue_origin(self, key: Key) -> Origin:
+        if isinstance(key, ObjectKey):
+            return Origin(self.name, key.namespace, key.name, "", "requeue")
+        return Origin(self.name, "", str(key), "", "requeue")
+
+
+def _is_stale(error: BaseException) -> bool:
+    """Whether nothing but staleness is to blame; of several errors at once, for each of them."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(_STALE)[1] is None
+    return isinstance(error, _STALE)

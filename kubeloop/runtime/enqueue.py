@@ -1,0 +1,84 @@
+"""From what happened to an object to keys in a queue, each with its origin."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Generic, TypeVar
+
+from kubeloop.api.kinds import Resource
+from kubeloop.api.owners import controller_of
+from kubeloop.runtime.causes import Event, Origin
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.workqueue import LOW, NORMAL, Priority, WorkQueue
+
+Key = TypeVar("Key", bound=Hashable)
+KeysOf = Callable[[Any], Iterable[Key]]
+# Given the old and the new object, of which one is None when it is added or deleted: whether it matters.
+Predicate = Callable[[Any, Any], bool]
+
+logger = logging.getLogger(__name__)
+
+
+def own_key(obj: Any) -> tuple[ObjectKey]:
+    """For the kind that a loop reconciles."""
+    return (key_of(obj),)
+
+
+def controller_key(owner: Resource) -> KeysOf[ObjectKey]:
+    """For kinds that a loop owns: the key of the managing owner, if it is of this kind in whatever version."""
+
+    def keys_of(obj: Any) -> tuple[ObjectKey, ...]:
+        meta = obj.metadata
+        reference = controller_of(meta.owner_references)
+        if reference is None or reference.kind != owner.kind:
+            return ()
+        if reference.api_version.rpartition("/")[0] != owner.group:
+            return ()
+        return (ObjectKey(meta.namespace if owner.namespaced else "", reference.name),)
+
+    return keys_of
+
+
+class Enqueue(Generic[Key]):
+    """A handler of an informer's events that puts keys into a queue.
+
+    An update that changes nothing is a resync: it waits behind fresh changes, and a predicate judges it as it would
+    the object's first sight, because a predicate that looks for differences would never let it pass.
+    """
+
+    def __init__(self, queue: WorkQueue[Key], kind: str, keys_of: KeysOf[Key], predicate: Predicate | None) -> None:
+        self._queue = queue
+        self._kind = kind
+        self._keys_of = keys_of
+        self._predicate = predicate
+
+    def on_add(self, obj: Any) -> None:
+        self._put(None, obj, "ADDED", NORMAL)
+
+    def on_update(self, old: Any, new: Any) -> None:
+        if old is new or old.metadata.resource_version == new.metadata.resource_version:
+            self._put(None, new, "resync", LOW)
+        else:
+            self._put(old, new, "MODIFIED", NORMAL)
+
+    def on_delete(self, obj: Any) -> None:
+        self._put(obj, None, "DELETED", NORMAL)
+
+    def _put(self, old: Any, new: Any, event: Event, priority: Priority) -> None:
+        obj = old if new is None else new
+        meta = obj.metadata
+        try:
+            if self._predicate is not None and not self._predicate(old, new):
+                return
+            keys = list(self._keys_of(obj))
+            if old is not None and new is not None:  # who was concerned before has to see that it no longer is
+                keys += [key for key in self._keys_of(old) if key not in keys]
+        except Exception:
+            # The informer and its other handlers go on; what is lost is one event of an object that we can't map.
+            logger.exception("can't tell whom %s %s/%s concerns", self._kind, meta.namespace, meta.name)
+            return
+        if keys:
+            origins = (Origin(self._kind, meta.namespace, meta.name, meta.resource_version, event),)
+            for key in keys:
+                self._queue.add(key, origins, priority)
