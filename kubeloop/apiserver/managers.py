@@ -60,8 +60,69 @@ def _entry(plain: dict[str, Any]) -> ManagedFieldsEntry:
     )
 
 
+class _Fresh:
+    """What the creators of new objects own, by what the objects look like: pods of one template look alike."""
+
+    def __init__(self, remembered: int) -> None:
+        self._remembered = remembered
+        self._known: dict[tuple[str, str, bytes], msgspec.Raw | None] = {}
+
+    def track(self, obj: Any, resource: Resource, ctx: Context, reset: Any) -> None:
+        """Set the managedFields of a new object, of which nobody owns anything yet."""
+        manager = manager_of(ctx)
+        likeness = (resource.definition, manager, _likeness(obj))
+        if likeness in self._known:
+            fields = self._known[likeness]
+        else:
+            fields = self._owned(obj, resource, manager, reset)
+            if len(self._known) >= self._remembered:
+                self._known.clear()
+            self._known[likeness] = fields
+        if fields is None:
+            codec.force_setattr(obj.metadata, "managed_fields", ())
+            return
+        entry = ManagedFieldsEntry(
+            manager=manager,
+            operation="Update",
+            api_version=resource.group_version,
+            time=Time(format_time(ctx.now)),
+            fields_type="FieldsV1",
+            fields_v1=fields,
+        )
+        codec.force_setattr(obj.metadata, "managed_fields", (entry,))
+
+    def _owned(self, obj: Any, resource: Resource, manager: str, reset: Any) -> msgspec.Raw | None:
+        plain = codec.to_plain(obj)
+        node = node_of(resource.definition)
+        entries = track_update(None, plain, node, manager, resource.group_version, "", "", [], reset)
+        return msgspec.Raw(msgspec.json.encode(entries[0]["fieldsV1"])) if entries else None
+
+
+def _likeness(obj: Any) -> bytes:
+    """An object without what differs from one to the next of its like, and is never owned: its identity."""
+    meta = obj.metadata
+    alike = type(meta)(
+        labels=meta.labels,
+        annotations=meta.annotations,
+        finalizers=meta.finalizers,
+        owner_references=meta.owner_references,
+        generate_name="x" if meta.generate_name else "",
+    )
+    codec.force_setattr(obj, "metadata", alike)
+    try:
+        return codec.encode(obj)
+    finally:
+        codec.force_setattr(obj, "metadata", meta)
+
+
+_FRESH = _Fresh(remembered=1024)
+
+
 def track(obj: Any, current: Current | None, resource: Resource, ctx: Context, subresource: str, reset: Any) -> None:
     """Attribute what differs between the present and the new object to this request's manager."""
+    if current is None and not obj.metadata.managed_fields:
+        _FRESH.track(obj, resource, ctx, reset)
+        return
     new_plain = codec.to_plain(obj) if current is None else current.plain_of(obj)
     meta = new_plain["metadata"] = {**new_plain["metadata"]}
     given = [plain_entry(entry) for entry in obj.metadata.managed_fields]

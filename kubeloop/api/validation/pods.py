@@ -78,6 +78,11 @@ def _validate_create(pod: Pod) -> FieldErrors:
 
 
 def _validate_update(new: Pod, old: Pod) -> FieldErrors:
+    if new.spec == old.spec:  # what was stored was found valid then
+        if new.metadata.annotations == old.metadata.annotations:
+            return []
+        errors = validate_pod_annotations(new.metadata.annotations, new.spec, _ANNOTATIONS)
+        return errors + validate_annotation_changes(new, old, _ANNOTATIONS)
     errors = _validate_pod(new) + validate_annotation_changes(new, old, _ANNOTATIONS)
     for name, after, before in (
         ("containers", new.spec.containers or (), old.spec.containers or ()),
@@ -132,9 +137,7 @@ def _validate_removed_gates(new: Pod, old: Pod) -> FieldErrors:
     added = {gate.name: index for index, gate in enumerate(new.spec.scheduling_gates) if gate.name not in known}
     path = _SPEC.child("schedulingGates")
     return [
-        forbidden(
-            path.index(index).child("name"), f"only deletion is allowed, but found new scheduling gate '{name}'"
-        )
+        forbidden(path.index(index).child("name"), f"only deletion is allowed, but found new scheduling gate '{name}'")
         for name, index in added.items()
     ]
 
