@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from typing import Any
 
@@ -99,7 +100,7 @@ class _Fresh:
 
 
 def _likeness(obj: Any) -> bytes:
-    """An object without what differs from one to the next of its like, and is never owned: its identity."""
+    """A digest of an object without what differs from one to the next of its like and is never owned: its identity."""
     meta = obj.metadata
     alike = type(meta)(
         labels=meta.labels,
@@ -110,9 +111,10 @@ def _likeness(obj: Any) -> bytes:
     )
     codec.force_setattr(obj, "metadata", alike)
     try:
-        return codec.encode(obj)
+        encoded = codec.encode(obj)
     finally:
         codec.force_setattr(obj, "metadata", meta)
+    return hashlib.blake2b(encoded, digest_size=16).digest()
 
 
 _FRESH = _Fresh(remembered=1024)
