@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from dataclasses import dataclass
 from functools import cache
@@ -73,7 +74,9 @@ class Kubectl:
 
 @cache
 def version() -> tuple[int, int]:
-    """(1, 32) for kubectl 1.32."""
+    """(1, 32) for kubectl 1.32; (0, 0) where there is none."""
+    if shutil.which("kubectl") is None:
+        return 0, 0
     done = subprocess.run(
         ["kubectl", "version", "--client", "-o", "json"], capture_output=True, check=True, env=environment()
     )

@@ -158,10 +158,7 @@ def test_delete_with_grace_and_by_force(kubectl: Kubectl) -> None:
 @pytest.mark.parametrize("policy", ["background", "foreground", "orphan"])
 def test_delete_with_a_propagation_policy(kubectl: Kubectl, policy: str) -> None:
     kubectl.apply(deployment("web"))
-    cascade = policy
-    if version() < (1, 20):
-        cascade = "false" if policy == "orphan" else "true"
-    kubectl("delete", "deployment", "web", f"--cascade={cascade}", "--wait=false")
+    kubectl("delete", "deployment", "web", f"--cascade={policy}", "--wait=false")
     if policy == "background":
         assert "NotFound" in kubectl.fails("get", "deployment", "web")
         return
@@ -192,7 +189,7 @@ def test_delete_of_a_namespace_marks_it_terminating(kubectl: Kubectl) -> None:
     assert "being terminated" in said or "not found" in said
 
 
-def test_undo_needs_no_server_state_beyond_revisions(kubectl: Kubectl) -> None:
+def test_rollouts_are_paused_resumed_and_restarted(kubectl: Kubectl) -> None:
     kubectl.apply(deployment("web"))
     kubectl("rollout", "pause", "deployment/web")
     assert kubectl("get", "deployment", "web", "-o", "jsonpath={.spec.paused}") == "true"

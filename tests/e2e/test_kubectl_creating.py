@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import Kubectl, version
 from tests.e2e.plane import config_map
 from tests.e2e.workloads import deployment, pod
 
@@ -35,11 +35,9 @@ BETA_IN_1_20 = {"cronjob", "ingress", "poddisruptionbudget"}
 
 @pytest.mark.parametrize("kind", IN_A_NAMESPACE)
 def test_create_in_a_namespace(kubectl: Kubectl, kind: str) -> None:
-    said = kubectl.run("create", *IN_A_NAMESPACE[kind])
-    if said.code and kind in BETA_IN_1_20:
-        assert "no matches for kind" in said.err or "could not find the requested resource" in said.err, said
-        return
-    assert said.code == 0, said.err
+    if version() < (1, 21) and kind in BETA_IN_1_20:
+        pytest.skip("this kubectl makes a version that is no longer served")
+    kubectl("create", *IN_A_NAMESPACE[kind])
     assert kubectl("get", kind, "made", "-o", "name").strip().endswith("/made")
 
 

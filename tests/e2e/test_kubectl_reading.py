@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 
 import pytest
 import yaml
@@ -151,7 +152,9 @@ def test_get_watch_prints_what_happens(kubectl: Kubectl) -> None:
 
 
 def test_get_watch_ends_at_its_timeout(kubectl: Kubectl) -> None:
-    kubectl.run("get", "configmaps", "--watch", "--request-timeout=1s")  # returns, though nothing happens
+    before = time.monotonic()
+    kubectl.run("get", "configmaps", "--watch", "--request-timeout=1s")
+    assert time.monotonic() - before < 20
 
 
 @pytest.mark.skipif(version() < (1, 28), reason="this kubectl does not know `auth whoami`")
@@ -161,3 +164,10 @@ def test_whoami(kubectl: Kubectl) -> None:
 
 def test_can_i(kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "delete", "nodes").strip().endswith("yes")
+
+
+@pytest.mark.skipif(version() < (1, 24), reason="this kubectl leaves completion to the shell")
+def test_completion_knows_names_and_kinds(kubectl: Kubectl) -> None:
+    kubectl.apply(config_map("one"), config_map("other"))
+    assert {"one", "other"} <= set(kubectl("__complete", "get", "configmap", "o").split())
+    assert "deployments.apps" in kubectl("__complete", "get", "deploy").split()

@@ -196,6 +196,26 @@ def test_a_request_that_does_not_arrive_ends_at_the_timeout(make_plane: MakePlan
     assert still_serves(plane)
 
 
+def test_too_many_writes_at_a_time_are_told_to_come_back(make_plane: MakePlane, tmp_path: Path) -> None:
+    flags = ("--store", f"sqlite:{tmp_path}/store.db", "--cert-dir", str(tmp_path / "pki"))
+    plane = make_plane(*flags, "--max-mutating-requests-inflight", "1", command="apiserver")
+    plane.start()
+    connections = [plane.connection() for _ in range(100)]
+    for connection in connections:
+        connection.connect()
+    for number, connection in enumerate(connections):
+        connection.request("POST", "/api/v1/namespaces", json.dumps({"metadata": {"name": f"n{number}"}}))
+    answers = [connection.getresponse() for connection in connections]
+    statuses = {answer.status for answer in answers}
+    refused = next(answer for answer in answers if answer.status == 429)
+    assert statuses == {201, 429}
+    assert refused.headers["Retry-After"] == "1"
+    assert json.loads(refused.read())["reason"] == "TooManyRequests"
+    for connection in connections:
+        connection.close()
+    assert still_serves(plane)
+
+
 def test_pipelined_requests_are_answered_in_order(plane: Plane) -> None:
     with raw_connection(plane) as connection:
         paths = ["/version", "/readyz", "/nowhere", "/api"]

@@ -20,11 +20,11 @@ def api(plane: Plane) -> Iterator[client.ApiClient]:
 
 
 @pytest.fixture
-def core(api: client.ApiClient) -> client.CoreV1Api:
+def core(api: client.ApiClient) -> Any:
     return client.CoreV1Api(api)
 
 
-def test_a_config_map_from_its_creation_to_its_deletion(core: client.CoreV1Api, namespace: str) -> None:
+def test_a_config_map_from_its_creation_to_its_deletion(core: Any, namespace: str) -> None:
     body = client.V1ConfigMap(metadata=client.V1ObjectMeta(name="one"), data={"colour": "blue"})
     made = core.create_namespaced_config_map(namespace, body)
     assert made.metadata.uid
@@ -64,7 +64,7 @@ def test_a_job_and_a_cron_job(api: client.ApiClient, namespace: str) -> None:
     assert cron.spec.concurrency_policy == "Allow"
 
 
-def test_a_binding_puts_a_pod_on_a_node(core: client.CoreV1Api, namespace: str) -> None:
+def test_a_binding_puts_a_pod_on_a_node(core: Any, namespace: str) -> None:
     core.create_namespaced_pod(namespace, pod("one"))
     binding = {"metadata": {"name": "one"}, "target": {"kind": "Node", "name": "somewhere"}}
     core.create_namespaced_pod_binding("one", namespace, binding, _preload_content=False)
@@ -73,13 +73,13 @@ def test_a_binding_puts_a_pod_on_a_node(core: client.CoreV1Api, namespace: str) 
     assert [c.status for c in found.status.conditions if c.type == "PodScheduled"] == ["True"]
 
 
-def test_an_eviction_deletes_a_pod(core: client.CoreV1Api, namespace: str) -> None:
+def test_an_eviction_deletes_a_pod(core: Any, namespace: str) -> None:
     core.create_namespaced_pod(namespace, pod("one"))
     core.create_namespaced_pod_eviction("one", namespace, {"metadata": {"name": "one"}}, _preload_content=False)
     assert core.list_namespaced_pod(namespace).items == []
 
 
-def test_a_stale_version_conflicts(core: client.CoreV1Api, namespace: str) -> None:
+def test_a_stale_version_conflicts(core: Any, namespace: str) -> None:
     stale = core.create_namespaced_config_map(namespace, config_map("one"))
     core.patch_namespaced_config_map("one", namespace, {"data": {"a": "1"}})
     with pytest.raises(ApiException) as refused:
@@ -88,7 +88,7 @@ def test_a_stale_version_conflicts(core: client.CoreV1Api, namespace: str) -> No
     assert '"reason":"Conflict"' in refused.value.body.replace(" ", "")
 
 
-def test_a_precondition_guards_a_deletion(core: client.CoreV1Api, namespace: str) -> None:
+def test_a_precondition_guards_a_deletion(core: Any, namespace: str) -> None:
     made = core.create_namespaced_config_map(namespace, config_map("one"))
     wrong = client.V1DeleteOptions(preconditions=client.V1Preconditions(uid="other"))
     with pytest.raises(ApiException) as refused:
@@ -98,7 +98,7 @@ def test_a_precondition_guards_a_deletion(core: client.CoreV1Api, namespace: str
     core.delete_namespaced_config_map("one", namespace, body=right)
 
 
-def test_an_existing_name_and_an_invalid_object_are_refused(core: client.CoreV1Api, namespace: str) -> None:
+def test_an_existing_name_and_an_invalid_object_are_refused(core: Any, namespace: str) -> None:
     core.create_namespaced_config_map(namespace, config_map("one"))
     with pytest.raises(ApiException) as refused:
         core.create_namespaced_config_map(namespace, config_map("one"))
@@ -117,13 +117,13 @@ def test_an_existing_name_and_an_invalid_object_are_refused(core: client.CoreV1A
         ("application/json-patch+json", [{"op": "move", "from": "/data/a", "path": "/data/z"}], {"b": "2", "z": "1"}),
     ],
 )
-def test_patch_types(core: client.CoreV1Api, namespace: str, kind: str, patch: Any, wanted: dict[str, str]) -> None:
+def test_patch_types(core: Any, namespace: str, kind: str, patch: Any, wanted: dict[str, str]) -> None:
     core.create_namespaced_config_map(namespace, config_map("one", a="1", b="2"))
     core.patch_namespaced_config_map("one", namespace, patch, _content_type=kind)
     assert core.read_namespaced_config_map("one", namespace).data == wanted
 
 
-def test_a_failed_test_in_a_json_patch_changes_nothing(core: client.CoreV1Api, namespace: str) -> None:
+def test_a_failed_test_in_a_json_patch_changes_nothing(core: Any, namespace: str) -> None:
     core.create_namespaced_config_map(namespace, config_map("one", a="1"))
     patch = [{"op": "remove", "path": "/data/a"}, {"op": "test", "path": "/data/b", "value": "2"}]
     with pytest.raises(ApiException) as refused:
@@ -132,7 +132,7 @@ def test_a_failed_test_in_a_json_patch_changes_nothing(core: client.CoreV1Api, n
     assert core.read_namespaced_config_map("one", namespace).data == {"a": "1"}
 
 
-def test_pages_show_one_moment(core: client.CoreV1Api, namespace: str) -> None:
+def test_pages_show_one_moment(core: Any, namespace: str) -> None:
     names = [f"m{number:02}" for number in range(10)]
     for name in names:
         core.create_namespaced_config_map(namespace, config_map(name))
@@ -148,7 +148,7 @@ def test_pages_show_one_moment(core: client.CoreV1Api, namespace: str) -> None:
     assert seen == names
 
 
-def test_lists_at_a_version(core: client.CoreV1Api, namespace: str) -> None:
+def test_lists_at_a_version(core: Any, namespace: str) -> None:
     core.create_namespaced_config_map(namespace, config_map("one"))
     then = core.list_namespaced_config_map(namespace).metadata.resource_version
     core.create_namespaced_config_map(namespace, config_map("two"))
@@ -161,14 +161,14 @@ def test_lists_at_a_version(core: client.CoreV1Api, namespace: str) -> None:
     assert names("NotOlderThan") == ["one", "two"]
 
 
-def test_a_collection_is_deleted_by_label(core: client.CoreV1Api, namespace: str) -> None:
+def test_a_collection_is_deleted_by_label(core: Any, namespace: str) -> None:
     for name, tier in (("a", "front"), ("b", "back"), ("c", "front")):
         core.create_namespaced_pod(namespace, pod(name, tier=tier))
     core.delete_collection_namespaced_pod(namespace, label_selector="tier=front")
     assert [item.metadata.name for item in core.list_namespaced_pod(namespace).items] == ["b"]
 
 
-def test_server_side_apply(core: client.CoreV1Api, namespace: str) -> None:
+def test_server_side_apply(core: Any, namespace: str) -> None:
     def apply(manager: str, force: bool | None = None, **data: str) -> Any:
         return core.patch_namespaced_config_map(
             "one",

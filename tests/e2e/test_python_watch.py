@@ -13,7 +13,7 @@ from tests.e2e.conftest import MakePlane, make_namespace
 from tests.e2e.plane import Plane, config_map, eventually
 
 
-def core_of(plane: Plane) -> client.CoreV1Api:
+def core_of(plane: Plane) -> Any:
     return client.CoreV1Api(config.new_client_from_config(str(plane.kubeconfig)))
 
 
