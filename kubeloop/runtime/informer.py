@@ -1,0 +1,254 @@
+"""Shared informers: one cache of a collection for the whole process, kept up to date, that tells of every change."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+from kubeloop.api.calls import WatchEvent
+from kubeloop.api.kinds import Resource
+from kubeloop.clock import Clock
+from kubeloop.runtime.cache import Cache, IndexFunction
+from kubeloop.runtime.handlers import Deleted, Handler, Registration
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.reflector import Reflector
+from kubeloop.runtime.source import Caller, SelectedSource, Selection, Source
+
+Transform = Callable[[Any], Any]
+_Telling = Callable[[Registration], None]
+
+
+class Informer:
+    """The present state of one collection, and word of its changes.
+
+    Handlers are called in the order of the changes, after the cache shows them. All of them see the same order.
+    """
+
+    def __init__(self, source: Source, selection: Selection, clock: Clock) -> None:
+        self.selection = selection
+        self.reflector = Reflector(source, self, clock=clock, name=str(selection))
+        self._cache = Cache()
+        self._registrations: list[Registration] = []
+        self._transform: Transform | None = None
+        self._first_state = asyncio.Event()
+        self._running = False
+        self._awaited: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap: version, tie breaker
+        self._ties = count()
+        self.version = ""
+
+    @property
+    def resource(self) -> Resource:
+        return self.selection.resource
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        self._running = True
+        try:
+            for one in self._registrations:
+                one.start_resyncs()
+            await self.reflector.run()
+        finally:
+            self._running = False
+            for one in self._registrations:
+                one.stop_resyncs()
+            for _, _, future in self._awaited:
+                future.cancel()
+            self._awaited.clear()
+
+    # Reading
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    def get(self, namespace: str, name: str) -> Any | None:
+        return self._cache.get((namespace, name))
+
+    def list(self, namespace: str = "") -> Sequence[Any]:
+        return self._cache.list(namespace)
+
+    def by_index(self, index: str, value: str) -> Sequence[Any]:
+        return self._cache.by_index(index, value)
+
+    def add_indexer(self, index: str, function: IndexFunction) -> None:
+        self._cache.add_indexer(index, function)
+
+    @property
+    def synced(self) -> bool:
+        """Whether the cache holds what the server held when it was first asked, and handlers were told."""
+        return self._first_state.is_set()
+
+    async def wait_synced(self) -> None:
+        await self._first_state.wait()
+
+    async def seen(self, resource_version: str, within: float = 30.0) -> None:
+        """Return once the cache shows a write that was answered with this version: read your own writes.
+
+        What a selection leaves out is never seen, and its version only when something else happens after it.
+        """
+        version = int(resource_version)
+        if self._is_reached(version):
+            return
+        future = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._awaited, (version, next(self._ties), future))
+        async with asyncio.timeout(within):
+            await future
+
+    # Telling
+
+    def add_handler(self, handler: Handler, resync: float = 0.0) -> Registration:
+        """Tell a handler of all that is there, then of every change; with `resync` of everything again each period."""
+        one = Registration(handler, resync, lambda: self._cache)
+        for obj in self._cache.list():
+            one.added(obj)
+        self._registrations.append(one)
+        if self.synced:
+            one.mark_synced()
+        if self._running:
+            one.start_resyncs()
+        return one
+
+    def remove_handler(self, registration: Registration) -> None:
+        registration.stop_resyncs()
+        self._registrations.remove(registration)
+
+    def set_transform(self, transform: Transform) -> None:
+        """Store something smaller than what comes, with the same metadata; before anything has come."""
+        if self._running or self.synced:
+            raise RuntimeError(f"the informer of {self.selection} has been started")
+        self._transform = transform
+
+    # What the reflector tells
+
+    def replace(self, items: Sequence[Any], resource_version: str) -> None:
+        """The whole state. What is gone by now went unseen; handlers hear when the cache is complete."""
+        present = {key_of(obj) for obj in items}
+        tellings = [self._bury(key) for key in tuple(self._cache.keys()) if key not in present]
+        for obj in items:
+            tellings += self._store(obj)
+        self._tell(tellings)
+        self._first_state.set()
+        for one in self._registrations:
+            one.mark_synced()
+        self._reach(resource_version)
+
+    def apply(self, events: Sequence[WatchEvent]) -> None:
+        """Single changes. Handlers hear of each before the next is shown."""
+        for event in events:
+            if event.type == "DELETED":
+                self._tell(self._delete(event.object))
+            elif event.type != "BOOKMARK":
+                self._tell(self._store(event.object))
+        if events:
+            self._reach(events[-1].resource_version)
+
+    def _store(self, obj: Any) -> Sequence[_Telling]:
+        if self._transform is not None:
+            obj = self._transform(obj)
+        key = key_of(obj)
+        old = self._cache.get(key)
+        if old is None:
+            self._cache.put(obj)
+            return (lambda one: one.added(obj),)
+        before, after = old.metadata, obj.metadata
+        if before.uid != after.uid:  # deleted and made anew while nobody looked: two changes, not one
+            buried = self._bury(key)
+            self._cache.put(obj)
+            return (buried, lambda one: one.added(obj))
+        if before.resource_version == after.resource_version:
+            return ()
+        self._cache.put(obj)
+        return (lambda one: one.updated(old, obj),)
+
+    def _delete(self, last: Any) -> Sequence[_Telling]:
+        if self._cache.remove(key_of(last)) is None:
+            return ()
+        final = last if self._transform is None else self._transform(last)
+        return (lambda one: one.deleted(final),)
+
+    def _bury(self, key: ObjectKey) -> _Telling:
+        tombstone = Deleted(key, self._cache.remove(key))
+        return lambda one: one.missed(tombstone)
+
+    def _tell(self, tellings: Sequence[_Telling]) -> None:
+        if tellings:
+            for one in tuple(self._registrations):
+                for telling in tellings:
+                    telling(one)
+
+    def _reach(self, version: str) -> None:
+        self.version = version
+        while self._awaited and self._is_reached(self._awaited[0][0]):
+            _, _, future = heapq.heappop(self._awaited)
+            if not future.done():
+                future.set_result(None)
+
+    def _is_reached(self, version: int) -> bool:
+        return self.version.isdigit() and int(self.version) >= version
+
+
+class Informers:
+    """All informers of a process: whoever asks for the same selection shares one."""
+
+    def __init__(self, caller: Caller, clock: Clock) -> None:
+        self._caller = caller
+        self._clock = clock
+        self._informers: dict[Selection, Informer] = {}
+        self._tasks: dict[Selection, asyncio.Task[None]] = {}
+        self._started = False
+
+    def __iter__(self) -> Iterator[Informer]:
+        return iter(self._informers.values())
+
+    def of(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+    ) -> Informer:
+        """The informer of a selection; after `start` it follows the server at once."""
+        selection = Selection(resource, namespace, labels, fields, metadata_only)
+        informer = self._informers.get(selection)
+        if informer is None:
+            informer = Informer(SelectedSource(self._caller, selection), selection, self._clock)
+            self._informers[selection] = informer
+            if self._started:
+                self._run(informer)
+        return informer
+
+    def start(self) -> None:
+        self._started = True
+        for informer in self._informers.values():
+            self._run(informer)
+
+    async def wait_synced(self, within: float = 60.0) -> None:
+        """Return once all caches are filled; a `TimeoutError` names those that are not, and why."""
+        waits = [asyncio.ensure_future(one.wait_synced()) for one in self]
+        _, late = await asyncio.wait(waits, timeout=within) if waits else ((), ())
+        for one in late:
+            one.cancel()
+        if late:
+            raise TimeoutError("not synced: " + "; ".join(_complaint(one) for one in self if not one.synced))
+
+    async def stop(self) -> None:
+        """Follow no longer; the caches stay as they are."""
+        self._started = False
+        tasks, self._tasks = list(self._tasks.values()), {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _run(self, informer: Informer) -> None:
+        if informer.selection not in self._tasks:
+            task = asyncio.get_running_loop().create_task(informer.run(), name=f"informer of {informer.selection}")
+            self._tasks[informer.selection] = task
+
+
+def _complaint(informer: Informer) -> str:
+    error = informer.reflector.last_error
+    return f"{informer.selection}" + (f" ({error})" if error is not None else "")

@@ -1,0 +1,149 @@
+"""Objects by key and by index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kubeloop.api.dynamic import Custom
+from kubeloop.api.generated.core_v1 import Pod, PodSpec
+from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
+from kubeloop.runtime.cache import (
+    CONTROLLER,
+    NODE,
+    OWNER,
+    Cache,
+    controller_uid_of,
+    node_name_of,
+    owner_uids_of,
+)
+from kubeloop.runtime.keys import ObjectKey
+
+
+def pod(name: str, namespace: str = "default", node: str = "", owners: tuple[OwnerReference, ...] = ()) -> Pod:
+    meta = ObjectMeta(name=name, namespace=namespace, owner_references=owners)
+    return Pod(metadata=meta, spec=PodSpec(node_name=node))
+
+
+def names(objects: Any) -> list[str]:
+    return sorted(one.metadata.name for one in objects)
+
+
+def test_an_object_is_found_by_namespace_and_name() -> None:
+    cache = Cache()
+    one = pod("a")
+    assert cache.put(one) is None
+    assert cache.get(("default", "a")) is one
+    assert cache.get(("other", "a")) is None
+    assert len(cache) == 1
+
+
+def test_a_newer_object_takes_the_older_ones_place() -> None:
+    cache = Cache()
+    old, new = pod("a"), pod("a", node="n")
+    cache.put(old)
+    assert cache.put(new) is old
+    assert cache.list() == (new,)
+
+
+def test_what_is_removed_is_nowhere() -> None:
+    cache = Cache()
+    cache.put(pod("a"))
+    assert cache.remove(ObjectKey("default", "a")) is not None
+    assert cache.remove(ObjectKey("default", "a")) is None
+    assert cache.list() == cache.list("default") == ()
+    assert cache.index_values("namespace") == ()
+
+
+def test_a_namespace_can_be_listed() -> None:
+    cache = Cache()
+    for one in (pod("a"), pod("b", "other"), pod("c")):
+        cache.put(one)
+    assert names(cache.list("default")) == ["a", "c"]
+    assert names(cache.list()) == ["a", "b", "c"]
+
+
+def test_an_index_follows_changes() -> None:
+    cache = Cache()
+    cache.add_indexer(NODE, node_name_of)
+    cache.put(pod("a", node="one"))
+    cache.put(pod("a", node="two"))
+    assert cache.by_index(NODE, "one") == ()
+    assert names(cache.by_index(NODE, "two")) == ["a"]
+
+
+def test_an_index_that_comes_late_knows_what_is_there() -> None:
+    cache = Cache()
+    cache.put(pod("a", node="one"))
+    cache.add_indexer(NODE, node_name_of)
+    assert names(cache.by_index(NODE, "one")) == ["a"]
+
+
+def test_objects_are_found_by_their_owners_and_by_their_controller() -> None:
+    cache = Cache()
+    cache.add_indexer(OWNER, owner_uids_of)
+    cache.add_indexer(CONTROLLER, controller_uid_of)
+    cache.put(pod("a", owners=(OwnerReference(uid="1"), OwnerReference(uid="2", controller=True))))
+    assert names(cache.by_index(OWNER, "1")) == names(cache.by_index(OWNER, "2")) == ["a"]
+    assert cache.by_index(CONTROLLER, "1") == ()
+    assert names(cache.by_index(CONTROLLER, "2")) == ["a"]
+
+
+def test_the_same_index_may_be_added_twice_but_not_another_of_its_name() -> None:
+    cache = Cache()
+    cache.add_indexer(NODE, node_name_of)
+    cache.add_indexer(NODE, node_name_of)
+    with pytest.raises(ValueError, match="another index called node"):
+        cache.add_indexer(NODE, owner_uids_of)
+
+
+def test_an_unknown_index_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        Cache().by_index("nope", "x")
+
+
+def test_an_index_function_that_fails_leaves_everything_as_it_was() -> None:
+    cache = Cache()
+    cache.add_indexer(NODE, node_name_of)
+    first = pod("a", node="one")
+    cache.put(first)
+    broken = Custom({"metadata": {"name": "a", "namespace": "default"}})
+    with pytest.raises(AttributeError):
+        cache.put(broken)
+    assert cache.list() == cache.by_index(NODE, "one") == (first,)
+
+
+class CacheIsItsModel(RuleBasedStateMachine):
+    """Whatever is done, an index gives what a scan of all objects gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = Cache()
+        self.cache.add_indexer(NODE, node_name_of)
+        self.model: dict[tuple[str, str], Pod] = {}
+
+    @rule(name=st.sampled_from("abc"), namespace=st.sampled_from("xy"), node=st.sampled_from(["", "m", "n"]))
+    def put(self, name: str, namespace: str, node: str) -> None:
+        one = pod(name, namespace, node)
+        assert self.cache.put(one) is self.model.get((namespace, name))
+        self.model[namespace, name] = one
+
+    @rule(name=st.sampled_from("abc"), namespace=st.sampled_from("xy"))
+    def remove(self, name: str, namespace: str) -> None:
+        assert self.cache.remove(ObjectKey(namespace, name)) is self.model.pop((namespace, name), None)
+
+    @invariant()
+    def indexes_are_scans(self) -> None:
+        assert {id(one) for one in self.cache} == {id(one) for one in self.model.values()}
+        for node in ("", "m", "n"):
+            expected = {id(one) for one in self.model.values() if node and one.spec.node_name == node}
+            assert {id(one) for one in self.cache.by_index(NODE, node)} == expected
+        assert set(self.cache.index_values("namespace")) == {namespace for namespace, _ in self.model}
+
+
+TestCacheIsItsModel = CacheIsItsModel.TestCase
+TestCacheIsItsModel.settings = settings(max_examples=30, deadline=None)

@@ -1,0 +1,356 @@
+"""Shared informers on a server in process, and on one that follows a script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubeloop.api import errors
+from kubeloop.api.calls import WatchEvent
+from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.clock import SystemClock
+from kubeloop.runtime.handlers import Callbacks, Deleted
+from kubeloop.runtime.informer import Informer, Informers
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.source import Selection
+from tests.unit.runtime.in_process import Server, play, resource
+from tests.unit.runtime.scripted import ScriptedSource, bookmark, config, event, page
+
+CONFIGS = resource("configmaps")
+
+
+def fresh(name: str, namespace: str = "default", **labels: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels), data={"k": "v"})
+
+
+class Diary:
+    """A handler that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.entries: list[str] = []
+
+    def on_add(self, obj: Any) -> None:
+        self.entries.append(f"+{obj.metadata.name}")
+
+    def on_update(self, old: Any, new: Any) -> None:
+        self.entries.append(f"={new.metadata.name}" if old is new else f"~{new.metadata.name}")
+
+    def on_delete(self, obj: Any) -> None:
+        self.entries.append(f"-{obj.metadata.name}")
+
+    def take(self) -> list[str]:
+        taken, self.entries = self.entries, []
+        return taken
+
+
+class AttentiveDiary(Diary):
+    """One that wants to know which deletions went unseen."""
+
+    def on_missed_delete(self, deleted: Deleted) -> None:
+        self.entries.append(f"?{deleted.key}@{deleted.last_known.metadata.resource_version}")
+
+
+def idle_informer() -> Informer:
+    """One that is told what happens by the test itself."""
+    return Informer(ScriptedSource(), Selection(CONFIGS), SystemClock())
+
+
+# The cache follows the server
+
+
+def test_the_cache_holds_the_servers_own_objects() -> None:
+    async def scenario(server: Server) -> None:
+        await server.create(CONFIGS, fresh("a"))
+        informers = Informers(server.entry, server.clock)
+        configs = informers.of(CONFIGS)
+        assert not configs.synced
+        informers.start()
+        await informers.wait_synced()
+        assert configs.synced
+        first = configs.get("default", "a")
+        assert first is not None
+        with pytest.raises(AttributeError):
+            first.data = {}
+        changed = await server.patch(CONFIGS, "default", "a", {"data": {"k": "w"}})
+        await server.loop.settle()
+        assert configs.get("default", "a").data == {"k": "w"}
+        assert configs.version == changed.metadata.resource_version
+        await server.delete(CONFIGS, "default", "a")
+        await server.loop.settle()
+        assert configs.get("default", "a") is None
+        await informers.stop()
+
+    play(scenario)
+
+
+def test_the_cache_stays_true_over_a_day_of_watches_that_end() -> None:
+    async def scenario(server: Server) -> None:
+        informers = Informers(server.entry, server.clock)
+        configs = informers.of(CONFIGS)
+        informers.start()
+        for hour in range(24):
+            await server.loop.advance(3600)
+            await server.create(CONFIGS, fresh(f"h{hour}"))
+        await server.loop.settle()
+        assert len(configs) == 24
+
+    play(scenario)
+
+
+def test_selections_have_caches_of_their_own_and_equal_ones_share() -> None:
+    async def scenario(server: Server) -> None:
+        for one in (fresh("a", color="red"), fresh("b", color="blue"), fresh("c", "other", color="red")):
+            await server.create(CONFIGS, one)
+        informers = Informers(server.entry, server.clock)
+        informers.start()
+        red, here = informers.of(CONFIGS, labels="color=red"), informers.of(CONFIGS, namespace="default")
+        named = informers.of(CONFIGS, fields="metadata.name=b")
+        assert informers.of(CONFIGS, labels="color=red") is red
+        assert len({id(one) for one in informers}) == 3
+        await informers.wait_synced()
+        await server.patch(CONFIGS, "default", "a", {"metadata": {"labels": {"color": "blue"}}})
+        await server.loop.settle()
+        assert [[one.metadata.name for one in informer.list()] for informer in (red, here, named)] == [
+            ["c"],
+            ["a", "b"],
+            ["b"],
+        ]
+
+    play(scenario)
+
+
+def test_informers_that_cannot_sync_are_named_with_the_reason() -> None:
+    class Broken:
+        async def call(self, call: Any) -> Any:
+            raise errors.service_unavailable("down for lunch")
+
+        async def watch(self, call: Any) -> Any:
+            raise errors.service_unavailable("down for lunch")
+            yield  # makes it a generator
+
+    async def scenario(server: Server) -> None:
+        informers = Informers(Broken(), server.clock)
+        informers.of(CONFIGS, namespace="x")
+        informers.start()
+        with pytest.raises(TimeoutError, match=r"not synced: configmaps, in x \(down for lunch\)"):
+            await informers.wait_synced(10)
+        await informers.stop()
+
+    play(scenario)
+
+
+# Handlers
+
+
+def test_handlers_hear_of_every_change_in_order() -> None:
+    async def scenario(server: Server) -> None:
+        await server.create(CONFIGS, fresh("a"))
+        informers = Informers(server.entry, server.clock)
+        diary = Diary()
+        registration = informers.of(CONFIGS).add_handler(diary)
+        assert not registration.synced
+        informers.start()
+        await registration.wait_synced()
+        assert diary.take() == ["+a"]
+        await server.patch(CONFIGS, "default", "a", {"data": {"k": "w"}})
+        await server.create(CONFIGS, fresh("b"))
+        await server.delete(CONFIGS, "default", "a")
+        await server.loop.settle()
+        assert diary.take() == ["~a", "+b", "-a"]
+
+    play(scenario)
+
+
+def test_a_late_handler_gets_the_present_state_at_once() -> None:
+    informer, diary = idle_informer(), Diary()
+    informer.replace([config("a", 1), config("b", 2)], "5")
+    registration = informer.add_handler(diary)
+    assert diary.take() == ["+a", "+b"]
+    assert registration.synced
+
+
+def test_handlers_of_the_first_state_see_the_whole_of_it() -> None:
+    informer = idle_informer()
+    sizes: list[int] = []
+    informer.add_handler(Callbacks(on_add=lambda _: sizes.append(len(informer))))
+    informer.replace([config("a", 1), config("b", 2)], "5")
+    assert sizes == [2, 2]
+
+
+def test_a_removed_handler_hears_no_more() -> None:
+    informer, diary = idle_informer(), Diary()
+    informer.remove_handler(informer.add_handler(diary))
+    informer.apply([event("ADDED", "a", 1)])
+    assert diary.take() == []
+
+
+def test_a_handler_that_fails_harms_nobody_and_is_counted() -> None:
+    def fail(obj: Any) -> None:
+        raise RuntimeError(f"no {obj.metadata.name} please")
+
+    informer, diary = idle_informer(), Diary()
+    registration = informer.add_handler(Callbacks(on_add=fail))
+    informer.add_handler(diary)
+    informer.apply([event("ADDED", "a", 1), event("ADDED", "b", 2)])
+    assert diary.take() == ["+a", "+b"]
+    assert registration.errors == 2
+    assert str(registration.last_error) == "no b please"
+
+
+def test_a_known_object_that_is_added_again_is_an_update_and_an_unknown_modified_one_an_add() -> None:
+    informer, diary = idle_informer(), Diary()
+    informer.add_handler(diary)
+    informer.apply([event("MODIFIED", "a", 1), event("ADDED", "a", 2), event("DELETED", "never seen", 3)])
+    assert diary.take() == ["+a", "~a"]
+
+
+def test_the_last_state_is_the_one_that_the_deletion_tells() -> None:
+    informer = idle_informer()
+    gone: list[Any] = []
+    informer.add_handler(Callbacks(on_delete=gone.append))
+    informer.apply([event("ADDED", "a", 1), event("DELETED", "a", 9)])
+    assert [one.metadata.resource_version for one in gone] == ["9"]
+
+
+# Relists
+
+
+def test_a_relist_tells_only_of_what_differs() -> None:
+    informer, diary = idle_informer(), AttentiveDiary()
+    informer.add_handler(diary)
+    informer.replace([config("a", 1), config("b", 2), config("c", 3)], "5")
+    assert diary.take() == ["+a", "+b", "+c"]
+    informer.replace([config("a", 1), config("b", 7), config("d", 8)], "9")
+    assert diary.take() == ["?default/c@3", "~b", "+d"]
+
+
+def test_a_deletion_that_was_missed_reaches_plain_handlers_too() -> None:
+    informer, diary = idle_informer(), Diary()
+    informer.add_handler(diary)
+    informer.replace([config("a", 1)], "5")
+    informer.replace([], "6")
+    assert diary.take() == ["+a", "-a"]
+
+
+def test_an_object_that_was_made_anew_unseen_is_deleted_and_added() -> None:
+    informer, diary = idle_informer(), AttentiveDiary()
+    informer.add_handler(diary)
+    informer.replace([config("a", 1, uid="first")], "5")
+    informer.replace([config("a", 9, uid="second")], "9")
+    assert diary.take() == ["+a", "?default/a@1", "+a"]
+    assert informer.get("default", "a").metadata.uid == "second"
+
+
+def test_what_was_deleted_while_the_server_was_away_is_a_tombstone() -> None:
+    async def scenario(server: Server) -> list[str]:
+        gone = errors.too_old_resource_version(5, 8)
+        source = ScriptedSource(
+            [page(5, config("a", 1), config("b", 2)), page(9, config("b", 2))],
+            [[errors.bad_request("no streaming")], [gone]],
+        )
+        informer, diary = Informer(source, Selection(CONFIGS), server.clock), AttentiveDiary()
+        informer.add_handler(diary)
+        task = asyncio.create_task(informer.run())
+        await server.loop.advance(2)
+        task.cancel()
+        return diary.take()
+
+    assert play(scenario) == ["+a", "+b", "?default/a@1"]
+
+
+# Resync
+
+
+def test_each_handler_is_told_of_everything_anew_in_its_own_period() -> None:
+    async def scenario(server: Server) -> None:
+        await server.create(CONFIGS, fresh("a"))
+        informers = Informers(server.entry, server.clock)
+        often, seldom, never = Diary(), Diary(), Diary()
+        configs = informers.of(CONFIGS)
+        configs.add_handler(often, resync=10)
+        configs.add_handler(never)
+        informers.start()
+        await informers.wait_synced()
+        late = configs.add_handler(seldom, resync=25)
+        await server.loop.advance(31)
+        assert (often.take(), seldom.take(), never.take()) == (["+a", "=a", "=a", "=a"], ["+a", "=a"], ["+a"])
+        configs.remove_handler(late)
+        await informers.stop()
+        await server.loop.advance(100)
+        assert (often.take(), seldom.take()) == ([], [])
+
+    play(scenario)
+
+
+# Transforms
+
+
+def test_what_is_stored_can_be_less_than_what_came() -> None:
+    informer, gone = idle_informer(), list[Any]()
+    informer.set_transform(lambda obj: msgspec.structs.replace(obj, data={}))
+    informer.add_handler(Callbacks(on_delete=gone.append))
+    informer.replace([config("a", 1, value="x")], "1")
+    informer.apply([event("ADDED", "b", 2, value="x"), event("DELETED", "a", 3, value="x")])
+    assert [one.data for one in (*informer.list(), *gone)] == [{}, {}]
+
+
+def test_it_is_too_late_to_transform_what_is_there() -> None:
+    informer = idle_informer()
+    informer.replace([], "1")
+    with pytest.raises(RuntimeError, match="has been started"):
+        informer.set_transform(lambda obj: obj)
+
+
+# Reading one's own writes
+
+
+def test_a_write_is_awaited_until_the_cache_shows_it() -> None:
+    async def scenario(server: Server) -> None:
+        informers = Informers(server.entry, server.clock)
+        configs = informers.of(CONFIGS)
+        informers.start()
+        await informers.wait_synced()
+        made = await server.create(CONFIGS, fresh("a"))
+        await configs.seen(made.metadata.resource_version)
+        assert configs.get("default", "a").metadata.uid == made.metadata.uid
+        await configs.seen(made.metadata.resource_version)  # again: it is there already
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("news", [[event("ADDED", "z", 12)], [bookmark(10)]])
+def test_later_news_and_bookmarks_count_too(news: Sequence[WatchEvent]) -> None:
+    async def scenario(server: Server) -> None:
+        informer = idle_informer()
+        waits = [asyncio.create_task(informer.seen(version)) for version in ("10", "3", "10", "99")]
+        await server.loop.settle()
+        informer.apply(news)
+        await server.loop.settle()
+        assert [one.done() for one in waits] == [True, True, True, False]
+        await server.loop.advance(31)
+        assert isinstance(waits[3].exception(), TimeoutError)
+
+    play(scenario)
+
+
+def test_those_who_wait_are_let_go_when_the_informer_stops() -> None:
+    async def scenario(server: Server) -> None:
+        informers = Informers(server.entry, server.clock)
+        configs = informers.of(CONFIGS)
+        informers.start()
+        wait = asyncio.create_task(configs.seen("999"))
+        await server.loop.settle()
+        await informers.stop()
+        await server.loop.settle()
+        assert wait.cancelled()
+
+    play(scenario)
+
+
+def test_a_tombstone_says_which_object() -> None:
+    assert str(Deleted(ObjectKey("x", "y"), None).key) == "x/y"

@@ -1,0 +1,469 @@
+"""The reflector against a server and a network that fail in every way we could think of."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api import errors
+from kubeloop.api.calls import WatchEvent
+from kubeloop.runtime.backoff import Backoff
+from kubeloop.runtime.reflector import Reflector
+from kubeloop.runtime.reflector_states import BackingOff, Empty, Listing, StreamingList, Watching
+from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
+from tests.unit.runtime.scripted import SILENCE, ScriptedSource, Step, bookmark, config, event, page
+
+
+class Copy:
+    """A sink that is nothing but the state."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, str] = {}
+        self.version = ""
+        self.replaced = 0
+        self.failing = 0
+
+    def replace(self, items: Sequence[Any], resource_version: str) -> None:
+        self.replaced += 1
+        self.objects = {one.metadata.name: one.metadata.resource_version for one in items}
+        self.version = resource_version
+
+    def apply(self, events: Sequence[WatchEvent]) -> None:
+        if self.failing:
+            self.failing -= 1
+            raise RuntimeError("the sink is ill")
+        for one in events:
+            if one.type == "DELETED":
+                self.objects.pop(one.object.metadata.name, None)
+            elif one.type != "BOOKMARK":
+                self.objects[one.object.metadata.name] = one.object.metadata.resource_version
+            self.version = one.resource_version
+
+
+class World:
+    """A reflector that runs, in virtual time."""
+
+    def __init__(self, loop: VirtualLoop, source: ScriptedSource, streaming: bool) -> None:
+        self.loop = loop
+        self.source = source
+        self.copy = Copy()
+        self.reflector = Reflector(source, self.copy, clock=VirtualClock(loop), streaming=streaming)
+
+
+Scenario = Callable[[World], Awaitable[None]]
+
+
+def play(source: ScriptedSource, scenario: Scenario, *, streaming: bool = False) -> World:
+    loop = VirtualLoop()
+
+    async def main() -> World:
+        world = World(loop, source, streaming)
+        task = asyncio.create_task(world.reflector.run())
+        await scenario(world)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert source.open == 0, "a watch was left open"
+        return world
+
+    return run_virtual(main(), loop=loop)
+
+
+async def at_once(world: World) -> None:
+    await world.loop.settle()
+
+
+def after(seconds: float) -> Scenario:
+    return lambda world: world.loop.advance(seconds)
+
+
+START = (page(5, config("a", 3)),)
+EXPIRED = errors.too_old_resource_version(5, 9)
+UNAVAILABLE = errors.service_unavailable("down")
+
+
+def test_it_starts_with_nothing_known() -> None:
+    async def nothing(world: World) -> None:
+        assert world.reflector.state == Empty()
+
+    play(ScriptedSource(), nothing)
+
+
+# Listing
+
+
+def test_the_first_list_takes_any_version_in_pages() -> None:
+    source = ScriptedSource(START)
+    play(source, at_once)
+    assert source.calls("list") == [{"resourceVersion": "0", "limit": "500"}]
+
+
+def test_a_list_comes_in_pages_and_arrives_whole() -> None:
+    source = ScriptedSource([page(5, config("a", 1), more="next"), page(5, config("b", 2), more="z"), page(5)])
+    world = play(source, at_once)
+    assert world.copy.objects == {"a": "1", "b": "2"}
+    assert source.calls("list")[1:] == [{"limit": "500", "continue": "next"}, {"limit": "500", "continue": "z"}]
+    assert world.reflector.state == Watching("5")
+
+
+def test_nothing_arrives_of_a_list_that_fails_midway() -> None:
+    source = ScriptedSource([page(5, config("a", 1), more="next"), UNAVAILABLE])
+    world = play(source, at_once)
+    assert world.copy.replaced == 0
+    assert isinstance(world.reflector.state, BackingOff)
+    assert world.reflector.last_error is UNAVAILABLE
+
+
+def test_a_list_that_grew_too_old_between_pages_is_asked_for_at_once() -> None:
+    source = ScriptedSource([page(5, config("a", 1), more="next"), errors.expired(), page(9, config("b", 7))])
+    world = play(source, at_once)
+    assert world.copy.objects == {"b": "7"}
+    assert source.calls("list")[2] == {"resourceVersion": "0"}
+
+
+def test_a_list_that_never_answers_is_asked_for_again() -> None:
+    world = play(ScriptedSource([SILENCE, *START]), after(70))
+    assert world.copy.objects == {"a": "3"}
+
+
+# Watching
+
+
+def test_a_watch_begins_where_the_list_ended_and_asks_for_bookmarks() -> None:
+    source = ScriptedSource(START)
+    play(source, at_once)
+    (options,) = source.calls("watch")
+    assert options["resourceVersion"] == "5"
+    assert options["allowWatchBookmarks"] == "true"
+    assert 300 <= int(options["timeoutSeconds"]) <= 600
+
+
+def test_events_arrive_in_order() -> None:
+    changes = [event("ADDED", "b", 6), event("MODIFIED", "a", 7), event("DELETED", "b", 8)]
+    world = play(ScriptedSource(START, [[changes, SILENCE]]), at_once)
+    assert world.copy.objects == {"a": "7"}
+    assert world.reflector.state == Watching("8")
+
+
+def test_a_watch_that_ends_is_resumed_at_once_from_the_last_version_seen() -> None:
+    source = ScriptedSource(START, [[[event("ADDED", "b", 6)], 60.0, [bookmark(20)], 60.0]])
+    play(source, after(121))
+    assert [one["resourceVersion"] for one in source.calls("watch")] == ["5", "20"]
+    assert source.times("watch") == [0.0, 120.0]
+    assert len(source.calls("list")) == 1
+
+
+def test_a_dropped_connection_is_resumed_after_a_pause() -> None:
+    source = ScriptedSource(START, [[[event("ADDED", "b", 6)], ConnectionResetError("dropped")]])
+    world = play(source, after(2))
+    assert [one["resourceVersion"] for one in source.calls("watch")] == ["5", "6"]
+    assert 0.8 <= source.times("watch")[1] <= 1.6
+    assert world.copy.replaced == 1
+
+
+def test_a_watch_that_ends_at_once_and_says_nothing_is_no_hot_loop() -> None:
+    source = ScriptedSource(START, [[]] * 1000)
+    play(source, after(60))
+    assert 4 <= len(source.calls("watch")) <= 8
+
+
+@pytest.mark.parametrize("error", [EXPIRED, errors.gone("gone"), errors.too_large_resource_version(5, 1)])
+def test_a_version_that_is_gone_leads_to_a_new_list_no_older_than_what_is_known(error: errors.ApiError) -> None:
+    source = ScriptedSource([*START, page(30, config("z", 30))], [[error]])
+    world = play(source, after(2))
+    assert source.calls("list")[1] == {"resourceVersion": "5"}
+    assert world.copy.objects == {"z": "30"}
+    assert world.reflector.state == Watching("30")
+
+
+@pytest.mark.parametrize("error", [errors.expired(), errors.too_large_resource_version(5, 1)])
+def test_where_that_version_cannot_be_listed_either_the_newest_is(error: errors.ApiError) -> None:
+    source = ScriptedSource([*START, error, page(30)], [[EXPIRED]])
+    world = play(source, after(2))
+    assert source.calls("list")[2] == {"limit": "500"}
+    assert world.copy.version == "30"
+
+
+def test_a_watch_that_is_refused_leads_to_a_new_list() -> None:
+    source = ScriptedSource([*START, page(40)], [[errors.forbidden("", "pods", "", "no")]])
+    world = play(source, after(2))
+    assert source.calls("list")[1] == {"limit": "500"}
+    assert world.copy.version == "40"
+
+
+def test_events_that_go_back_in_time_lead_to_a_new_list() -> None:
+    changes = [event("MODIFIED", "a", 8), event("ADDED", "b", 7)]
+    source = ScriptedSource([*START, page(30, config("a", 8), config("b", 7))], [[changes, SILENCE]])
+    world = play(source, after(2))
+    assert len(source.calls("list")) == 2
+    assert world.copy.objects == {"a": "8", "b": "7"}
+
+
+def test_versions_that_are_no_numbers_are_taken_in_the_order_in_which_they_come() -> None:
+    odd = WatchEvent("ADDED", config("b", 1), "zz-1")
+    odder = WatchEvent("ADDED", config("c", 1), "aa-0")
+    world = play(ScriptedSource(START, [[[odd], [odder], SILENCE]]), at_once)
+    assert world.reflector.state == Watching("aa-0")
+
+
+def test_a_sink_that_fails_gets_the_events_again() -> None:
+    source = ScriptedSource(START, [[[event("ADDED", "b", 6)], SILENCE], [[event("ADDED", "b", 6)], SILENCE]])
+
+    async def scenario(world: World) -> None:
+        world.copy.failing = 1
+        await world.loop.advance(2)
+
+    world = play(source, scenario)
+    assert world.copy.objects == {"a": "3", "b": "6"}
+
+
+# Silence
+
+
+def test_a_watch_that_outlives_the_time_it_was_given_is_renewed() -> None:
+    source = ScriptedSource(START)
+    world = play(source, after(700))
+    first = source.calls("watch")[0]
+    assert source.times("watch")[1] == int(first["timeoutSeconds"]) + 30
+    assert source.calls("watch")[1]["resourceVersion"] == "5"
+    assert world.copy.replaced == 1
+
+
+def test_a_watch_whose_bookmarks_stop_is_renewed_soon() -> None:
+    source = ScriptedSource(START, [[60.0, [bookmark(9)], SILENCE]])
+    play(source, after(220))
+    assert source.times("watch") == [0.0, 210.0]
+    assert source.calls("watch")[1]["resourceVersion"] == "9"
+
+
+def test_a_quiet_watch_with_bookmarks_is_left_alone() -> None:
+    steps: list[Step] = [step for n in range(5) for step in (60.0, [bookmark(10 + n)])]
+    source = ScriptedSource(START, [steps])
+    play(source, after(299))
+    assert len(source.calls("watch")) == 1
+
+
+# Backing off
+
+
+def test_pauses_grow_from_just_under_a_second_to_half_a_minute_with_jitter() -> None:
+    source = ScriptedSource([UNAVAILABLE] * 12)
+    play(source, after(400))
+    times = source.times("list")
+    pauses = [later - sooner for sooner, later in itertools.pairwise(times)]
+    assert len(pauses) >= 8
+    for base, pause in zip([0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30], pauses[:8], strict=True):
+        assert base <= pause <= 2 * base
+
+
+def test_a_server_that_says_when_to_come_back_is_obeyed() -> None:
+    source = ScriptedSource([errors.too_many_requests("busy", 17), *START])
+    play(source, after(30))
+    assert source.times("list") == [0.0, 17.0]
+
+
+def test_a_watch_that_is_turned_away_for_now_is_resumed_not_relisted() -> None:
+    source = ScriptedSource(START, [[errors.too_many_requests("busy", 5)]])
+    play(source, after(30))
+    assert source.times("watch")[1] == 5.0
+    assert len(source.calls("list")) == 1
+
+
+def test_after_two_healthy_minutes_pauses_are_short_again() -> None:
+    loop = VirtualLoop()
+
+    async def main() -> list[float]:
+        backoff = Backoff(VirtualClock(loop))
+        for _ in range(9):
+            backoff.delay()
+        await loop.advance(119)
+        long = backoff.delay()
+        await loop.advance(121)
+        return [long, backoff.delay()]
+
+    long, short = run_virtual(main(), loop=loop)
+    assert long >= 30
+    assert short <= 1.6
+
+
+# Streaming lists
+
+
+def test_the_state_is_streamed_and_the_same_stream_is_watched_on() -> None:
+    first = [event("ADDED", "b", 4), event("ADDED", "a", 3)]
+    source = ScriptedSource((), [[first, [bookmark(9, end=True), event("ADDED", "c", 10)], SILENCE]])
+    world = play(source, at_once, streaming=True)
+    assert world.copy.objects == {"b": "4", "a": "3", "c": "10"}
+    assert world.copy.replaced == 1
+    assert world.reflector.state == Watching("10")
+    (options,) = source.calls("watch")
+    assert options["sendInitialEvents"] == "true"
+    assert options["resourceVersionMatch"] == "NotOlderThan"
+    assert "resourceVersion" not in options
+    assert not source.calls("list")
+
+
+def test_changes_during_the_streaming_count() -> None:
+    first = [event("ADDED", "a", 3), event("ADDED", "b", 4), event("MODIFIED", "a", 11), event("DELETED", "b", 12)]
+    world = play(ScriptedSource((), [[[*first, bookmark(12, end=True)], SILENCE]]), at_once, streaming=True)
+    assert world.copy.objects == {"a": "11"}
+
+
+def test_a_server_that_refuses_to_stream_is_listed_and_never_asked_again() -> None:
+    refusal = errors.ApiError("sendInitialEvents is forbidden", code=422)
+    source = ScriptedSource([*START, page(30)], [[refusal], [EXPIRED]])
+    world = play(source, after(3), streaming=True)
+    assert [one.get("resourceVersion") for one in source.calls("list")] == ["0", "5"]
+    assert [("sendInitialEvents" in one) for one in source.calls("watch")] == [True, False, False]
+    assert world.copy.version == "30"
+
+
+def test_a_server_that_never_says_where_the_state_ends_is_listed() -> None:
+    source = ScriptedSource(START, [[[event("ADDED", "a", 3)], SILENCE]])
+    world = play(source, after(61), streaming=True)
+    assert world.copy.objects == {"a": "3"}
+    assert world.reflector.state == Watching("5")
+
+
+def test_nothing_arrives_of_a_stream_that_breaks_midway() -> None:
+    source = ScriptedSource(START, [[[event("ADDED", "x", 3)], ConnectionResetError()]])
+    world = play(source, at_once, streaming=True)
+    assert world.copy.replaced == 0
+    assert isinstance(world.reflector.state, BackingOff)
+    assert world.reflector.state.then == Listing("0")
+
+
+def test_a_busy_server_is_asked_to_stream_again() -> None:
+    source = ScriptedSource((), [[errors.too_many_requests("busy", 3)], [[bookmark(4, end=True)], SILENCE]])
+    world = play(source, after(4), streaming=True)
+    assert world.reflector.state == Watching("4")
+
+
+def test_a_relist_streams_no_older_than_what_is_known() -> None:
+    source = ScriptedSource(
+        (), [[[bookmark(9, end=True)], EXPIRED], [errors.expired()], [[bookmark(20, end=True)], "s"]]
+    )
+    world = play(source, after(2), streaming=True)
+    assert [one.get("resourceVersion") for one in source.calls("watch")] == [None, "9", None]
+    assert world.reflector.state == Watching("20")
+
+
+def test_a_step_can_be_taken_alone() -> None:
+    loop = VirtualLoop()
+
+    async def main() -> None:
+        world = World(loop, ScriptedSource((), [[[bookmark(9, end=True)], SILENCE]]), True)
+        assert await world.reflector.step(Empty()) == StreamingList("0")
+        assert await world.reflector.step(StreamingList("0")) == Watching("9")
+
+    run_virtual(main(), loop=loop)
+
+
+# Anything at all
+
+FAULTS: list[Step] = [
+    ConnectionResetError("dropped"),
+    EXPIRED,
+    errors.too_many_requests("busy", 1),
+    errors.internal_error("oops"),
+    TimeoutError("the transport's own"),
+    SILENCE,
+    40.0,
+]
+
+
+class TrueServer(ScriptedSource):
+    """Keeps a history, of which the script decides what goes wrong while it is told."""
+
+    def __init__(self, faults: Sequence[Step], rng: Any) -> None:
+        super().__init__()
+        self.faults = list(faults)
+        self.rng = rng
+        self.history: list[WatchEvent] = []
+        self.arrived = asyncio.Event()
+
+    def _fault(self) -> Step | None:
+        return self.faults.pop() if self.faults and self.rng.random() < 0.5 else None
+
+    def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {}
+        for one in self.history:
+            if one.type == "DELETED":
+                state.pop(one.object.metadata.name, None)
+            else:
+                state[one.object.metadata.name] = one.object
+        return state
+
+    def happen(self, kind: Any, name: str) -> None:
+        self.history.append(event(kind, name, len(self.history) + 1))
+        self.arrived.set()
+        self.arrived = asyncio.Event()
+
+    async def list(self, options: Any) -> Any:
+        await self._suffer()
+        return page(len(self.history), *self._state().values())
+
+    async def _suffer(self) -> None:
+        match self._fault():
+            case Exception() as error:
+                raise error
+            case float(seconds):
+                await asyncio.sleep(seconds)
+            case str():
+                await asyncio.get_running_loop().create_future()
+
+    async def watch(self, options: Any) -> Any:
+        end = asyncio.get_running_loop().time() + int(options["timeoutSeconds"])
+        position = int(options.get("resourceVersion", 0))
+        if "sendInitialEvents" in options:
+            await self._suffer()
+            yield [WatchEvent("ADDED", one, one.metadata.resource_version) for one in self._state().values()]
+            position = len(self.history)
+            yield [bookmark(position, end=True)]
+        while asyncio.get_running_loop().time() < end:
+            await self._suffer()
+            if position < len(self.history):
+                batch = self.history[position : position + 2]
+                position += len(batch)
+                yield batch
+            else:
+                arrived = self.arrived
+                try:
+                    async with asyncio.timeout(60):
+                        await arrived.wait()
+                except TimeoutError:
+                    yield [bookmark(position)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from(range(len(FAULTS))), max_size=12),
+    st.lists(st.tuples(st.sampled_from(["ab", "c", "d"]), st.booleans(), st.floats(0, 50)), max_size=25),
+    st.booleans(),
+    st.integers(0, 5),
+)
+def test_whatever_goes_wrong_the_copy_is_true_in_the_end(
+    faults: list[int], happenings: list[tuple[str, bool, float]], streaming: bool, seed: int
+) -> None:
+    loop = VirtualLoop()
+
+    async def main() -> None:
+        clock = VirtualClock(loop, seed=seed)
+        server, copy = TrueServer([FAULTS[one] for one in faults], clock.random()), Copy()
+        task = asyncio.create_task(Reflector(server, copy, clock=clock, streaming=streaming).run())
+        for name, deletes, pause in happenings:
+            exists = name in server._state()
+            server.happen("DELETED" if deletes and exists else "MODIFIED" if exists else "ADDED", name)
+            await loop.advance(pause)
+        server.faults.clear()
+        await loop.advance(1500)
+        expected = {name: one.metadata.resource_version for name, one in server._state().items()}
+        assert copy.objects == expected
+        task.cancel()
+
+    run_virtual(main(), loop=loop)
