@@ -57,19 +57,19 @@ class Cause:
         self.controller = controller
         self.key = key
         self.origins = origins
-        self.writes: list[Write] = []
+        self.writes: tuple[Write, ...] = ()  # no list: most reconciles write nothing
         self._text: str | None = None
 
     @property
     def text(self) -> str:
         """Compact JSON in ASCII, fit for a header: at most `MAX_TEXT` long, the oldest origins left out first."""
-        if self._text is None:  # most reconciles write nothing and never need it
+        if self._text is None:
             self._text = _text_of(self)
         return self._text
 
     def wrote(self, write: Write) -> None:
         if len(self.writes) < MAX_WRITES:
-            self.writes.append(write)
+            self.writes = (*self.writes, write)
 
 
 def merge(known: Origins, newer: Origins) -> Origins:

@@ -16,6 +16,7 @@ from kubeloop.clock import Clock
 from kubeloop.runtime import causes
 from kubeloop.runtime.causes import Cause, Origin
 from kubeloop.runtime.enqueue import Enqueue, KeysOf, Predicate, controller_key
+from kubeloop.runtime.handlers import Handler
 from kubeloop.runtime.instruments import reconcile_instruments
 from kubeloop.runtime.journal import Journal
 from kubeloop.runtime.keys import ObjectKey
@@ -50,7 +51,7 @@ class Result(msgspec.Struct, frozen=True):
 Reconcile = Callable[[Key], Awaitable[Result | None]]
 
 
-class Source(Protocol):
+class Watched(Protocol):
     """What a controller needs of an informer."""
 
     @property
@@ -60,8 +61,8 @@ class Source(Protocol):
     async def wait_synced(self) -> Any:
         """Return once the cache holds what the server held when it was asked."""
 
-    def add_handler(self, handler: Any) -> Any:
-        """From now on call its `on_add(obj)`, `on_update(old, new)` and `on_delete(obj)`."""
+    def add_handler(self, handler: Handler, resync: float = 0.0) -> Any:
+        """Tell it of all that is there, then of every change, and of everything again each period."""
 
 
 class Health(NamedTuple):
@@ -123,9 +124,9 @@ class Controller(Generic[Key]):
         self._clock = clock
         self._workers = workers
         self._timeout = timeout
-        self._sources: list[Source] = []
+        self._sources: list[Watched] = []
         self._journal = telemetry.journal
-        self._metrics = reconcile_instruments(telemetry.registry, name, workers)
+        self._metrics = reconcile_instruments(telemetry.registry, name, workers, lambda: self.queue.running)
         self._phase_since = clock.monotonic()
         self._reconciles = 0
         self._errors = 0
@@ -134,12 +135,14 @@ class Controller(Generic[Key]):
 
     # -- wiring
 
-    def watches(self, source: Source, keys_of: KeysOf[Key], predicate: Predicate | None = None) -> None:
+    def watches(
+        self, source: Watched, keys_of: KeysOf[Key], predicate: Predicate | None = None, *, resync: float = 0.0
+    ) -> None:
         """Changes of these objects wake the keys that `keys_of` tells, if the predicate lets them pass."""
         self._sources.append(source)
-        source.add_handler(Enqueue(self.queue, source.resource.kind, keys_of, predicate))
+        source.add_handler(Enqueue(self.queue, source.resource.kind, keys_of, predicate), resync)
 
-    def owns(self: Controller[ObjectKey], source: Source, owner: Resource, predicate: Predicate | None = None) -> None:
+    def owns(self: Controller[ObjectKey], source: Watched, owner: Resource, predicate: Predicate | None = None) -> None:
         """Changes of these objects wake their managing owner, if it is of this kind."""
         self.watches(source, controller_key(owner), predicate)
 
@@ -185,18 +188,15 @@ class Controller(Generic[Key]):
         key = item.key
         cause = Cause(self.name, key, item.origins)
         token = causes.enter(cause)
-        began = self._clock.monotonic()
-        self._metrics.active_workers.value += 1
         try:
             result = await self._attempt(item)
         except BaseException:  # this worker is being stopped; the key's work isn't done
             self.queue.add(key, item.origins, item.priority)
             raise
         finally:
-            self._metrics.active_workers.value -= 1
             causes.leave(token)
-            self.queue.done(key)
-        self._note(cause, result, self._clock.monotonic() - began)
+            seconds = self.queue.done(key)
+        self._note(cause, result, seconds)
 
     async def _attempt(self, item: Item[Key]) -> str:
         """Reconcile, and see to it that the key comes again if it has to; the result as metrics call it."""
@@ -279,7 +279,7 @@ class Controller(Generic[Key]):
             healthy=ok,
             why=why,
             workers=self._workers,
-            active=int(self._metrics.active_workers.value),
+            active=self.queue.running,
             depth=self.queue.depth,
             delayed=self.queue.delayed,
             reconciles=self._reconciles,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
@@ -16,8 +15,6 @@ Key = TypeVar("Key", bound=Hashable)
 KeysOf = Callable[[Any], Iterable[Key]]
 # Given the old and the new object, of which one is None when it is added or deleted: whether it matters.
 Predicate = Callable[[Any, Any], bool]
-
-logger = logging.getLogger(__name__)
 
 
 def own_key(obj: Any) -> tuple[ObjectKey]:
@@ -68,16 +65,11 @@ class Enqueue(Generic[Key]):
     def _put(self, old: Any, new: Any, event: Event, priority: Priority) -> None:
         obj = old if new is None else new
         meta = obj.metadata
-        try:
-            if self._predicate is not None and not self._predicate(old, new):
-                return
-            keys = list(self._keys_of(obj))
-            if old is not None and new is not None:  # who was concerned before has to see that it no longer is
-                keys += [key for key in self._keys_of(old) if key not in keys]
-        except Exception:
-            # The informer and its other handlers go on; what is lost is one event of an object that we can't map.
-            logger.exception("can't tell whom %s %s/%s concerns", self._kind, meta.namespace, meta.name)
+        if self._predicate is not None and not self._predicate(old, new):
             return
+        keys = list(self._keys_of(obj))
+        if old is not None and new is not None:  # who was concerned before has to see that it no longer is
+            keys += [key for key in self._keys_of(old) if key not in keys]
         if keys:
             origins = (Origin(self._kind, meta.namespace, meta.name, meta.resource_version, event),)
             for key in keys:

@@ -67,17 +67,23 @@ class ReconcileInstruments:
     errors: Value
     terminal_errors: Value
     timeouts: Value
-    active_workers: Value
     seconds: Callable[[float], None]
 
 
-def reconcile_instruments(registry: Registry, controller: str, workers: int) -> ReconcileInstruments:
+def reconcile_instruments(
+    registry: Registry, controller: str, workers: int, active: Callable[[], int]
+) -> ReconcileInstruments:
+    """Register a controller with a number of workers, of which so many are active."""
+
     def counter(name: str, about: str) -> Value:
         return registry.counter(f"controller_runtime_{name}", about, "controller").of(controller)
 
     total = registry.counter("controller_runtime_reconcile_total", "Reconciles by result.", "controller", "result")
-    gauge = registry.gauge("controller_runtime_max_concurrent_reconciles", "Workers there are.", "controller")
-    gauge.of(controller).value = workers
+    gauge = registry.gauge
+    gauge("controller_runtime_max_concurrent_reconciles", "Workers there are.", "controller").of(
+        controller
+    ).value = workers
+    gauge("controller_runtime_active_workers", "Workers with a key in work.", "controller").read(active, controller)
     seconds = registry.histogram(
         "controller_runtime_reconcile_time_seconds", "How long a reconcile takes.", "controller",
         bounds=_RECONCILE_BOUNDS,
@@ -87,9 +93,6 @@ def reconcile_instruments(registry: Registry, controller: str, workers: int) -> 
         errors=counter("reconcile_errors_total", "Reconciles that failed."),
         terminal_errors=counter("terminal_reconcile_errors_total", "Reconciles that failed and aren't tried again."),
         timeouts=counter("reconcile_timeouts_total", "Reconciles that took longer than they may."),
-        active_workers=registry.gauge(
-            "controller_runtime_active_workers", "Workers that have a key in work.", "controller"
-        ).of(controller),
         seconds=seconds.of(controller).observe,
     )
 

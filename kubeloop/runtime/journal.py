@@ -38,12 +38,12 @@ class Journal:
         self.written = 0
 
     def write(
-        self, time: datetime, controller: str, key: object, origins: Origins, writes: list[Write], result: str,
+        self, time: datetime, controller: str, key: object, origins: Origins, writes: tuple[Write, ...], result: str,
         seconds: float,
     ) -> None:  # fmt: skip
         """Remember a reconcile, and forget the oldest of its sort."""
         self.written += 1
-        entry = Entry(self.written, time, controller, key, origins, tuple(writes), result, seconds)
+        entry = Entry(self.written, time, controller, key, origins, writes, result, seconds)
         quiet = not writes and result == "success"
         (self._quiet if quiet else self._active).append(entry)
 

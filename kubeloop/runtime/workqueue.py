@@ -176,16 +176,18 @@ class WorkQueue(Generic[Key]):
             self._metrics.waited(now - item.queued_at)
         return item
 
-    def done(self, key: Key) -> None:
-        """Work on the key has ended. If it was added meanwhile it is ready again."""
-        began = self._running.pop(key)
+    def done(self, key: Key) -> float:
+        """Work on the key has ended, after the returned number of seconds. If it was added meanwhile it is ready
+        again.
+        """
+        seconds = self._clock.monotonic() - self._running.pop(key)
         if self._metrics is not None:
-            self._metrics.worked(self._clock.monotonic() - began)
-        again = self._again.pop(key, None)
-        if again is not None:
-            self._make_ready(again)
+            self._metrics.worked(seconds)
+        if self._again and key in self._again:
+            self._make_ready(self._again.pop(key))
         elif self.shutting_down:
             self._tell_if_drained()
+        return seconds
 
     # -- ending
 
@@ -222,6 +224,11 @@ class WorkQueue(Generic[Key]):
     def delayed(self) -> int:
         """How many keys wait for their moment."""
         return len(self._delayed)
+
+    @property
+    def running(self) -> int:
+        """How many keys are in work."""
+        return len(self._running)
 
     def running_seconds(self) -> list[float]:
         """How long each key in work has been so."""

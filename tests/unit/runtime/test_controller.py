@@ -1,0 +1,478 @@
+"""The worker: what becomes of a key whose reconcile succeeds, fails, hangs, is cancelled or gives up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kubeloop.api import errors
+from kubeloop.api.generated import apps_v1, core_v1, meta_v1
+from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.runtime.causes import Origin, Write, current_cause
+from kubeloop.runtime.controller import STALE_TRIES, Controller, Reconcile, Result, Telemetry, TerminalError
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.handlers import Handler
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
+
+PODS = next(one for one in RESOURCES if one.plural == "pods")
+REPLICASETS = next(one for one in RESOURCES if one.plural == "replicasets")
+
+
+class World:
+    """A controller under a virtual clock, with its reconciles written down."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self.clock = VirtualClock(loop)
+        self.telemetry = Telemetry()
+        self.seen: list[tuple[float, str]] = []
+        self.task: asyncio.Task[None] | None = None
+
+    def run(self, reconcile: Reconcile[str], **options: Any) -> Controller[str]:
+        async def noted(key: str) -> Result | None:
+            self.seen.append((round(self.loop.time(), 3), key))
+            return await reconcile(key)
+
+        controller = Controller("loop", noted, self.clock, telemetry=self.telemetry, **options)
+        self.task = asyncio.create_task(controller.run())
+        return controller
+
+    async def stop(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+
+    def metric(self, start: str) -> float:
+        found = [line for line in self.telemetry.registry.render().splitlines() if line.startswith(start)]
+        return float(found[0].split()[-1])
+
+
+def in_virtual_time(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
+    def run() -> None:
+        loop = VirtualLoop()
+
+        async def main() -> None:
+            world = World(loop)
+            try:
+                await test(world)
+            finally:
+                await world.stop()
+
+        run_virtual(main(), loop=loop)
+
+    run.__name__ = test.__name__
+    return run
+
+
+def failing(error: BaseException, times: int = 1_000_000) -> Callable[[str], Awaitable[None]]:
+    left = [times]
+
+    async def reconcile(_key: str) -> None:
+        if left[0] > 0:
+            left[0] -= 1
+            raise error
+
+    return reconcile
+
+
+async def fine(_key: str) -> None:
+    pass
+
+
+@in_virtual_time
+async def test_each_key_is_reconciled(world: World) -> None:
+    controller = world.run(fine)
+    for key in ("a", "b", "a"):
+        controller.queue.add(key)
+    await world.loop.settle()
+    assert world.seen == [(0, "a"), (0, "b")]
+    assert world.metric('controller_runtime_reconcile_total{controller="loop",result="success"}') == 2
+    assert controller.status().reconciles == 2
+
+
+@in_virtual_time
+async def test_as_many_keys_as_workers_are_in_work_at_once_and_no_key_twice(world: World) -> None:
+    busy: Counter[str] = Counter()
+    most = 0
+
+    async def slow(key: str) -> None:
+        nonlocal most
+        busy[key] += 1
+        most = max(most, busy.total())
+        assert busy[key] == 1
+        await asyncio.sleep(1)
+        busy[key] -= 1
+
+    controller = world.run(slow, workers=3)
+    for _ in range(4):
+        for key in "abcdefg":
+            controller.queue.add(key)
+        await world.loop.advance(0.7)
+    await world.loop.advance(30)
+    assert most == 3
+    assert controller.status().errors == 0
+
+
+@in_virtual_time
+async def test_a_failed_key_comes_again_with_growing_delays_until_it_succeeds(world: World) -> None:
+    controller = world.run(failing(ValueError("no"), times=4))
+    controller.queue.add("a")
+    await world.loop.advance(60)
+    assert [moment for moment, _ in world.seen] == [0, 0.005, 0.015, 0.035, 0.075]
+    assert controller.queue.retries("a") == 0
+    status = controller.status()
+    assert (status.errors, status.last_error, status.last_error_key) == (4, "ValueError: no", "a")
+    assert status.healthy  # it isn't the loop that is ill
+    assert world.metric("controller_runtime_reconcile_errors_total") == 4
+
+
+@in_virtual_time
+async def test_a_key_that_fails_holds_no_other_up(world: World) -> None:
+    async def reconcile(key: str) -> None:
+        if key == "bad":
+            raise RuntimeError
+
+    controller = world.run(reconcile, workers=1)
+    for key in ("bad", "good"):
+        controller.queue.add(key)
+    await world.loop.settle()
+    assert world.seen == [(0, "bad"), (0, "good")]
+
+
+@in_virtual_time
+async def test_a_terminal_error_rests_until_the_key_is_woken_anew(world: World) -> None:
+    controller = world.run(failing(TerminalError("bad spec"), times=1))
+    controller.queue.add("a")
+    await world.loop.advance(10_000)
+    assert len(world.seen) == 1
+    assert world.metric("controller_runtime_terminal_reconcile_errors_total") == 1
+    controller.queue.add("a")
+    await world.loop.settle()
+    assert len(world.seen) == 2
+
+
+@in_virtual_time
+async def test_a_result_brings_the_key_back_at_its_moment(world: World) -> None:
+    async def reconcile(_key: str) -> Result | None:
+        return Result(requeue_after=30) if len(world.seen) < 3 else None
+
+    controller = world.run(reconcile)
+    controller.queue.add("a")
+    await world.loop.advance(1000)
+    assert world.seen == [(0, "a"), (30, "a"), (60, "a")]
+    assert controller.queue.retries("a") == 0
+
+
+@in_virtual_time
+async def test_asking_to_come_back_at_once_comes_back_after_the_others(world: World) -> None:
+    async def reconcile(key: str) -> Result | None:
+        return Result(requeue_after=0) if len(world.seen) == 1 else None
+
+    controller = world.run(reconcile, workers=1)
+    for key in ("a", "b"):
+        controller.queue.add(key)
+    await world.loop.settle()
+    assert [key for _, key in world.seen] == ["a", "b", "a"]
+
+
+@in_virtual_time
+async def test_reading_an_old_state_is_no_error_of_the_loop(world: World) -> None:
+    stale = ExceptionGroup("several", [errors.conflict("", "pods", "a"), errors.not_found("", "pods", "b")])
+    controller = world.run(failing(stale, times=2))
+    controller.queue.add("a")
+    await world.loop.advance(10)
+    assert len(world.seen) == 3
+    assert controller.status().errors == 0
+    assert world.metric('controller_runtime_reconcile_total{controller="loop",result="requeue"}') == 2
+
+
+@in_virtual_time
+async def test_an_old_state_that_never_ends_is_an_error(world: World) -> None:
+    controller = world.run(failing(errors.not_found("", "namespaces", "gone")))
+    controller.queue.add("a")
+    await world.loop.advance(1)
+    assert controller.status().errors == len(world.seen) - STALE_TRIES > 0
+
+
+@in_virtual_time
+async def test_a_real_error_among_stale_ones_is_an_error(world: World) -> None:
+    mixed = ExceptionGroup("several", [errors.conflict("", "pods", "a"), ValueError("no")])
+    controller = world.run(failing(mixed, times=1))
+    controller.queue.add("a")
+    await world.loop.advance(10)
+    assert controller.status().errors == 1
+
+
+@in_virtual_time
+async def test_a_reconcile_that_takes_too_long_is_stopped_and_tried_again(world: World) -> None:
+    async def slow_at_first(_key: str) -> None:
+        if len(world.seen) == 1:
+            await asyncio.sleep(3600)
+
+    controller = world.run(slow_at_first, timeout=10)
+    controller.queue.add("a")
+    await world.loop.advance(20)
+    assert [moment for moment, _ in world.seen] == [0, 10.005]
+    assert controller.status().last_error == "TimeoutError: not done after 10 s"
+    assert world.metric("controller_runtime_reconcile_timeouts_total") == 1
+
+
+@in_virtual_time
+async def test_a_timeout_of_the_reconciles_own_is_an_ordinary_failure(world: World) -> None:
+    controller = world.run(failing(TimeoutError("the server is slow"), times=1), timeout=10)
+    controller.queue.add("a")
+    await world.loop.advance(1)
+    assert controller.status().last_error == "TimeoutError: the server is slow"
+    assert world.metric("controller_runtime_reconcile_timeouts_total") == 0
+
+
+@in_virtual_time
+async def test_a_hung_reconcile_shows_in_health_with_its_key(world: World) -> None:
+    async def hang(_key: str) -> None:
+        await asyncio.Event().wait()
+
+    controller = world.run(hang)
+    controller.queue.add("default/web")
+    await world.loop.advance(300)
+    assert controller.health() == (True, "")
+    await world.loop.advance(12)
+    assert controller.health() == (False, "stuck for 312 s on default/web")
+    assert not controller.status().healthy
+
+
+@in_virtual_time
+async def test_something_cancelled_within_a_reconcile_is_its_failure_not_the_workers_end(world: World) -> None:
+    async def reconcile(_key: str) -> None:
+        if len(world.seen) == 1:
+            other = asyncio.create_task(asyncio.sleep(3600))
+            other.cancel()
+            await other
+
+    controller = world.run(reconcile, workers=1)
+    controller.queue.add("a")
+    await world.loop.advance(1)
+    assert len(world.seen) == 2
+    assert controller.status().errors == 1
+
+
+@in_virtual_time
+async def test_a_cancelled_controller_keeps_its_keys_and_can_run_again(world: World) -> None:
+    async def reconcile(_key: str) -> None:
+        if len(world.seen) <= 2:
+            await asyncio.Event().wait()
+
+    controller = world.run(reconcile, workers=2)
+    for key in "abc":
+        controller.queue.add(key, (Origin("Pod", "", key, "1", "ADDED"),))
+    await world.loop.settle()
+    await world.stop()
+    assert controller.phase == "ended"
+    assert controller.queue.running == 0
+    world.task = asyncio.create_task(controller.run())
+    await world.loop.settle()
+    assert sorted(key for _, key in world.seen[2:]) == ["a", "b", "c"]
+    origins = {entry.key: entry.origins for entry in world.telemetry.journal.entries()}
+    assert origins["a"] == (Origin("Pod", "", "a", "1", "ADDED"),)
+
+
+@in_virtual_time
+async def test_a_controller_runs_once_at_a_time(world: World) -> None:
+    controller = world.run(fine)
+    await world.loop.settle()
+    with pytest.raises(RuntimeError, match="loop runs already"):
+        await controller.run()
+
+
+@in_virtual_time
+async def test_what_is_worse_than_an_exception_ends_the_loop_for_its_keeper_to_see(world: World) -> None:
+    class Worse(BaseException):
+        pass
+
+    controller = world.run(failing(Worse()), workers=1)
+    controller.queue.add("a")
+    assert world.task is not None
+    with pytest.raises(BaseExceptionGroup) as raised:
+        await world.task
+    assert [type(error) for error in raised.value.exceptions] == [Worse]
+    assert controller.queue.depth == 1  # its key waits for the next run
+
+
+@in_virtual_time
+async def test_draining_finishes_what_waits_and_ends_the_run(world: World) -> None:
+    async def slow(_key: str) -> None:
+        await asyncio.sleep(1)
+
+    controller = world.run(slow, workers=1)
+    for key in "abc":
+        controller.queue.add(key)
+    await world.loop.settle()
+    assert await controller.drain(grace=10)
+    assert world.task is not None
+    await world.task
+    assert len(world.seen) == 3
+
+
+@in_virtual_time
+async def test_draining_gives_up_after_its_grace(world: World) -> None:
+    async def hang(_key: str) -> None:
+        await asyncio.Event().wait()
+
+    controller = world.run(hang, workers=1)
+    for key in "ab":
+        controller.queue.add(key)
+    await world.loop.settle()
+    assert not await controller.drain(grace=10)
+    assert world.loop.time() == pytest.approx(10)
+    await world.stop()
+    assert world.seen == [(0, "a")]
+
+
+@in_virtual_time
+async def test_reconciles_that_never_wait_leave_time_for_others(world: World) -> None:
+    controller = world.run(fine, workers=1)
+    for number in range(1000):
+        controller.queue.add(str(number))
+    others = 0
+    while controller.queue.depth:
+        await asyncio.sleep(0)
+        others += 1
+    assert others > 10
+
+
+@in_virtual_time
+async def test_the_journal_tells_what_was_done_and_why(world: World) -> None:
+    async def reconcile(key: str) -> Result | None:
+        cause = current_cause()
+        assert cause is not None
+        if key == "writes":
+            cause.wrote(Write("create", "pods", "d", "web-1", "7"))
+        return Result(requeue_after=5)
+
+    controller = world.run(reconcile)
+    why = (Origin("Pod", "d", "web-0", "6", "DELETED"),)
+    controller.queue.add("writes", why)
+    await world.loop.advance(6)
+    first, second = world.telemetry.journal.entries(controller="loop", key="writes")
+    assert (first.origins, first.result, first.writes) == (
+        why,
+        "requeue_after",
+        (Write("create", "pods", "d", "web-1", "7"),),
+    )
+    assert second.origins == (Origin("loop", "", "writes", "", "requeue"),)
+    assert current_cause() is None
+
+
+@in_virtual_time
+async def test_a_retry_still_has_the_changes_that_woke_the_key_first(world: World) -> None:
+    controller = world.run(failing(ValueError("no"), times=2))
+    why = (Origin("Pod", "d", "web-0", "6", "DELETED"),)
+    controller.queue.add("a", why)
+    await world.loop.advance(1)
+    assert [entry.origins for entry in world.telemetry.journal.entries()] == [why, why, why]
+
+
+class FakeInformer:
+    """Tells handlers what a test wants told."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.handlers: list[Handler] = []
+        self._synced = asyncio.Event()
+
+    @property
+    def synced(self) -> bool:
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        await self._synced.wait()
+
+    def sync(self) -> None:
+        self._synced.set()
+
+    def add_handler(self, handler: Handler, resync: float = 0.0) -> None:
+        self.handlers.append(handler)
+
+
+def pod(name: str, revision: str = "1", owner: str = "") -> core_v1.Pod:
+    reference = meta_v1.OwnerReference(api_version="apps/v1", kind="ReplicaSet", name=owner, uid="u", controller=True)
+    meta = meta_v1.ObjectMeta(
+        name=name, namespace="d", resource_version=revision, owner_references=(reference,) if owner else ()
+    )
+    return core_v1.Pod(metadata=meta)
+
+
+@in_virtual_time
+async def test_work_begins_when_all_caches_are_there_and_health_names_the_missing(world: World) -> None:
+    pods, sets = FakeInformer(PODS), FakeInformer(REPLICASETS)
+    seen: list[ObjectKey] = []
+
+    async def reconcile(key: ObjectKey) -> None:
+        seen.append(key)
+
+    controller = Controller("rs", reconcile, world.clock)
+    controller.watches(sets, own_key)
+    controller.owns(pods, REPLICASETS)
+    world.task = asyncio.create_task(controller.run())
+    sets.handlers[0].on_add(apps_v1.ReplicaSet(metadata=meta_v1.ObjectMeta(name="web", namespace="d")))
+    sets.sync()
+    await world.loop.advance(100)
+    assert (seen, controller.phase, controller.health().ok) == ([], "waiting for caches", True)
+    await world.loop.advance(30)
+    assert controller.health() == (False, "waiting for 130 s to list pods")
+    pods.sync()
+    await world.loop.settle()
+    assert (seen, controller.health().ok) == ([ObjectKey("d", "web")], True)
+
+
+@in_virtual_time
+async def test_an_owned_object_wakes_the_owner_it_has_and_the_one_it_had(world: World) -> None:
+    pods = FakeInformer(PODS)
+    controller = Controller[ObjectKey]("rs", _never, world.clock)
+    controller.owns(pods, REPLICASETS)
+    pods.handlers[0].on_update(pod("p", "1", owner="old"), pod("p", "2", owner="new"))
+    controller.queue.shutdown()
+    woken = [item for item in [await controller.queue.get(), await controller.queue.get()] if item is not None]
+    assert [str(item.key) for item in woken] == ["d/new", "d/old"]
+    assert woken[0].origins == (Origin("Pod", "d", "p", "2", "MODIFIED"),)
+
+
+async def _never(_key: ObjectKey) -> None:
+    raise AssertionError
+
+
+def test_chance_in_the_order_of_callbacks_changes_nothing_that_matters() -> None:
+    for seed in range(20):
+        loop = VirtualLoop(shuffle=random.Random(seed))
+
+        async def main(loop: VirtualLoop = loop) -> None:
+            world = World(loop)
+            busy: Counter[str] = Counter()
+
+            async def slow(key: str) -> Result | None:
+                busy[key] += 1
+                assert busy[key] == 1
+                await asyncio.sleep(0.1)
+                busy[key] -= 1
+                return Result(requeue_after=0.05) if len(world.seen) < 40 else None
+
+            controller = world.run(slow, workers=3)
+            for key in "abcde":
+                controller.queue.add(key)
+            await loop.advance(20)
+            assert controller.status().errors == 0
+            assert len(world.seen) >= 40
+            await world.stop()
+
+        run_virtual(main(), loop=loop)
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, logger="kubeloop.runtime.controller")

@@ -1,0 +1,69 @@
+"""How long retries wait: client-go's numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeloop.runtime.rate_limits import Bucket, ItemExponential, MaxOf, default_limiter
+from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
+
+
+def test_each_failure_of_a_key_doubles_its_delay_up_to_a_limit() -> None:
+    limiter = ItemExponential[str](base=1, longest=10)
+    assert [limiter.when("a") for _ in range(6)] == [1, 2, 4, 8, 10, 10]
+    assert limiter.when("b") == 1
+    assert (limiter.retries("a"), limiter.retries("b"), limiter.retries("c")) == (6, 1, 0)
+
+
+def test_a_forgotten_key_starts_anew() -> None:
+    limiter = ItemExponential[str](base=1, longest=10)
+    for _ in range(3):
+        limiter.when("a")
+    limiter.forget("a")
+    assert (limiter.retries("a"), limiter.when("a")) == (0, 1)
+
+
+def test_ten_thousand_failures_still_give_the_longest_delay() -> None:
+    limiter = ItemExponential[str]()
+    for _ in range(10_000):
+        delay = limiter.when("a")
+    assert delay == 1000
+
+
+def test_a_bucket_lets_a_burst_pass_then_spaces_evenly() -> None:
+    loop = VirtualLoop()
+    bucket = Bucket(VirtualClock(loop), qps=10, burst=3)
+    assert [bucket.when("any") for _ in range(5)] == pytest.approx([0, 0, 0, 0.1, 0.2])
+    loop.close()
+
+
+def test_a_bucket_fills_with_time_but_never_over_its_burst() -> None:
+    loop = VirtualLoop()
+
+    async def main() -> None:
+        bucket = Bucket(VirtualClock(loop), qps=10, burst=3)
+        for _ in range(5):
+            bucket.when("any")
+        await loop.advance(0.3)  # pays back the two promised, and one more
+        assert [bucket.when("any") for _ in range(2)] == pytest.approx([0, 0.1])
+        await loop.advance(1000)
+        assert [bucket.when("any") for _ in range(4)] == pytest.approx([0, 0, 0, 0.1])
+
+    run_virtual(main(), loop=loop)
+
+
+def test_of_several_limiters_the_most_patient_decides_and_all_count() -> None:
+    slow, fast = ItemExponential[str](base=1, longest=10), ItemExponential[str](base=0.1, longest=100)
+    limiter = MaxOf(slow, fast)
+    assert [limiter.when("a") for _ in range(9)][-1] == pytest.approx(25.6)
+    assert limiter.retries("a") == 9
+    limiter.forget("a")
+    assert (slow.retries("a"), fast.retries("a"), limiter.retries("a")) == (0, 0, 0)
+
+
+def test_the_default_gives_a_hundred_keys_their_own_delay_and_then_all_ten_a_second() -> None:
+    loop = VirtualLoop()
+    limiter = default_limiter(VirtualClock(loop))
+    assert [limiter.when(number) for number in range(100)] == pytest.approx([0.005] * 100)
+    assert [limiter.when(number) for number in range(100, 103)] == pytest.approx([0.1, 0.2, 0.3])
+    loop.close()
