@@ -7,25 +7,27 @@ once, because defaulting and admission complete an object in place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from kubeloop.api import codec, errors
+from kubeloop.api.answers import decode_answer
 from kubeloop.api.calls import Call, ListResult, WatchEvent
+from kubeloop.api.dynamic import PartialObject, plain_body
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.authorization import authorize_target
+from kubeloop.apiserver.authorization import authorize_path, authorize_target
 from kubeloop.apiserver.context import Context, User
 from kubeloop.apiserver.endpoints.read import MIN_WATCH_SECONDS
 from kubeloop.apiserver.http import Request, Response
-from kubeloop.apiserver.list_options import parse_options
+from kubeloop.apiserver.list_options import ListOptions, parse_options, parse_revision
 from kubeloop.apiserver.listing import list_page
 from kubeloop.apiserver.negotiation import PLAIN, Format
 from kubeloop.apiserver.query import Query
-from kubeloop.apiserver.routing import Target
+from kubeloop.apiserver.routing import PageNotFound, Target
 from kubeloop.apiserver.storage import Storage
-from kubeloop.apiserver.watching import Change, Watcher
+from kubeloop.apiserver.watching import Change, Timers, Watcher
 from kubeloop.store import Compacted, Event, Record
 
 _METHODS = {
@@ -39,6 +41,8 @@ _METHODS = {
     "deletecollection": "DELETE",
 }
 _METADATA = Format(convert="PartialObjectMetadata")
+_BOOKMARK_SECONDS = 60.0
+_CAUSE = "kubeloop-cause"
 # A watcher that leaves this many events unread is cut off, as a slow HTTP client is.
 _BACKLOG = 100_000
 
@@ -52,21 +56,45 @@ class LocalEntry:
 
     async def call(self, call: Call) -> Any:
         """Answer as HTTP would, with objects instead of bytes."""
-        ctx = self._context(call)
+        ctx = self._admit(call)
         if call.verb in ("get", "list") and not call.subresource and call.resource.is_stored:
-            authorize_target(self._user, ctx.target, call.verb)
             storage = self._server.registry.of(call.resource)
             return self._get(ctx, storage, call) if call.verb == "get" else self._list(ctx, storage, call)
-        authorize_target(self._user, ctx.target, call.verb)
-        response = await self._server.serve(ctx, call.verb)
-        return _decoded(response, call)
+        return decode_answer(_body_of(await self._server.serve(ctx, call.verb)), call)
 
-    def _context(self, call: Call) -> Context:
-        target = Target(call.resource, call.verb, call.namespace, call.name, call.subresource)
-        request = Request(_METHODS[call.verb], "", "", {"user-agent": call.user_agent})
+    async def document(self, path: str) -> Any:
+        """What is served at a path that is no resource, as plain data."""
+        authorize_path(self._user, "GET", path)
+        try:
+            response = self._server._paths.answer(Request("GET", path))
+        except PageNotFound:
+            raise errors.generic(404) from None
+        return msgspec.json.decode(_body_of(response))
+
+    async def stream(self, call: Call) -> AsyncIterator[bytes]:
+        """An answer's body in pieces, such as a log's."""
+        response = await self._server.serve(self._admit(call), call.verb)
+        if body := _body_of(response):
+            yield body
+
+    async def close(self) -> None:
+        """Nothing is held: the server is not ours to stop."""
+
+    def _admit(self, call: Call) -> Context:
+        """What is known of a call that its user may make; refusals are the router's and the authorizer's."""
+        resource, verb = call.resource, call.verb
+        target = Target(resource, verb, call.namespace, call.name, call.subresource)
+        authorize_target(self._user, target, verb)
+        if call.subresource and call.subresource not in resource.by_name:
+            raise errors.generic(404)
+        if verb not in (resource.by_name[call.subresource].verbs if call.subresource else resource.verbs):
+            raise errors.generic(405)
+        request = Request(_METHODS[verb], "", "", {"user-agent": call.user_agent})
         request.headers["content-type"] = call.patch_type or "application/json"
+        if call.cause:
+            request.headers[_CAUSE] = call.cause
         if call.body is not None:
-            request.body = call.body if isinstance(call.body, bytes) else codec.encode(call.body)
+            request.body = call.body if isinstance(call.body, bytes) else codec.encode(plain_body(call.body))
         query = Query.of(call.options)
         form = _METADATA if call.metadata_only else PLAIN
         ctx = Context(request, target, query, self._user, form, self._server.clock.now().replace(microsecond=0))
@@ -74,16 +102,22 @@ class LocalEntry:
         return ctx
 
     def _get(self, ctx: Context, storage: Storage, call: Call) -> Any:
+        if "resourceVersion" in ctx.query:
+            asked = _revision(lambda: parse_revision(ctx.query.text("resourceVersion")))
+            if asked > storage.store.revision:
+                raise errors.too_large_resource_version(asked, storage.store.revision, 1)
         record = storage.get(call.namespace, call.name)
         if record is None:
             raise errors.not_found(call.resource.group, call.resource.plural, call.name)
-        return storage.shared(record)
+        obj = storage.shared(record)
+        return _partial(obj) if call.metadata_only else obj
 
     def _list(self, ctx: Context, storage: Storage, call: Call) -> ListResult:
         options = parse_options(ctx.query, storage.memory, watch=False)
         page = list_page(storage.store, storage.prefix(call.namespace), options)
+        objects = map(storage.shared, page.records)
         return ListResult(
-            items=tuple(map(storage.shared, page.records)),
+            items=tuple(map(_partial, objects) if call.metadata_only else objects),
             resource_version=str(page.revision),
             continue_token=page.continue_token,
             remaining=page.remaining,
@@ -91,40 +125,61 @@ class LocalEntry:
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
         """Batches of events; ends when the watch's time is over or the server stops."""
-        ctx = self._context(call)
-        authorize_target(self._user, ctx.target, "watch")
+        ctx = self._admit(call)
         storage = self._server.registry.of(call.resource)
         options = parse_options(ctx.query, storage.memory, watch=True)
-        watcher = LocalWatcher(storage, call.namespace, options.selection)
-        try:
-            asked = options.revision()
-            wants_state = options.initial_events if options.initial_events is not None else not asked
-            if wants_state:
-                watcher.offer_state(storage.store.range(storage.prefix(call.namespace)).records)
-                if options.initial_events:
-                    watcher.bookmark(storage.store.revision, initial_events_end=True)
-            elif asked < storage.store.revision:
-                watcher.tell(storage.hub.replay(asked), {})
-        except Compacted as error:
-            raise errors.too_old_resource_version(asked, error.compact_revision) from None
+        watcher = LocalWatcher(storage, call.namespace, options.selection, call.metadata_only)
+        _catch_up(storage, watcher, options)
         storage.hub.add(watcher)
-        seconds = options.timeout_seconds or MIN_WATCH_SECONDS
-        end = asyncio.get_running_loop().call_later(seconds, watcher.close)
+        timers = Timers()
+        timers.after(options.timeout_seconds or self._watch_seconds(), watcher.close)
+        if options.bookmarks:
+            timers.every(_BOOKMARK_SECONDS, lambda: watcher.bookmark(storage.store.revision))
         try:
             while (batch := await watcher.next_batch()) is not None:
                 yield batch
         finally:
-            end.cancel()
+            timers.cancel()
             storage.hub.remove(watcher)
+
+    def _watch_seconds(self) -> int:
+        return int(MIN_WATCH_SECONDS * (1 + self._server.clock.random().random()))
+
+
+def _catch_up(storage: Storage, watcher: LocalWatcher, options: ListOptions) -> None:
+    """The past: the present state for version 0 or none, the history since any other."""
+    asked, now = _revision(options.revision), storage.store.revision
+    wants_state = options.initial_events if options.initial_events is not None else not asked
+    if wants_state:
+        watcher.offer_state(storage.store.range(storage.prefix(watcher.namespace)).records)
+        if options.initial_events and options.bookmarks:
+            watcher.bookmark(now, initial_events_end=True)
+    elif asked < now:
+        try:
+            watcher.tell(storage.hub.replay(asked), {})
+        except Compacted as error:
+            raise errors.too_old_resource_version(asked, error.compact_revision) from None
+
+
+def _revision(parse: Callable[[], int]) -> int:
+    try:
+        return parse()
+    except ValueError as error:
+        raise errors.ApiError(str(error)) from None
+
+
+def _partial(obj: Any) -> PartialObject:
+    return PartialObject(metadata=obj.metadata)
 
 
 class LocalWatcher(Watcher):
     """A watcher whose events are objects in a queue."""
 
-    __slots__ = ("_arrived", "_events", "_storage", "closed")
+    __slots__ = ("_arrived", "_events", "_metadata_only", "_storage", "closed")
 
-    def __init__(self, storage: Storage, namespace: str, selection: Any) -> None:
+    def __init__(self, storage: Storage, namespace: str, selection: Any, metadata_only: bool) -> None:
         super().__init__(namespace, selection)
+        self._metadata_only = metadata_only
         self._storage = storage
         self._events: list[WatchEvent] = []
         self._arrived = asyncio.Event()
@@ -135,6 +190,8 @@ class LocalWatcher(Watcher):
             kind, record = self.seen(change)
             if record is not None:
                 obj = self._storage.shared_at(record, change.event.revision)
+                if self._metadata_only:
+                    obj = _partial(obj)
                 self._events.append(WatchEvent(kind.decode(), obj, str(change.event.revision)))  # type: ignore[arg-type]
         if self._events:
             self._arrived.set()
@@ -163,13 +220,9 @@ class LocalWatcher(Watcher):
         return None
 
 
-def _decoded(response: Response, call: Call) -> Any:
+def _body_of(response: Response) -> bytes:
+    """The bytes of a success; a failure that is no exception is one here."""
     body = response.body if isinstance(response.body, bytes) else b"".join(response.body)
-    document = msgspec.json.decode(body)
-    if document.get("kind") == "Status":
-        if response.status >= 400:
-            raise errors.from_status(document)
-        return document
-    if document.get("kind") == call.resource.kind and document.get("apiVersion") == call.resource.group_version:
-        return codec.decode(body, call.resource.type)
-    return document
+    if response.status >= 400:
+        raise errors.from_status(msgspec.json.decode(body))
+    return body

@@ -1,0 +1,454 @@
+"""The client that every component uses: typed verbs over any transport, bounded in time and rate, repeated where safe.
+
+caller ── verb ──▶ Client: which resource? ─ wait for a turn ─▶ Transport.call ─┬─▶ the object
+                                               ▲                               └─ 429, 5xx with Retry-After ─┐
+                                               └──────────────────── wait ◀──────────────────────────────────┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast, overload
+
+from kubeloop.api import errors
+from kubeloop.api.calls import APPLY_PATCH, MERGE_PATCH, Call, ListResult, WatchEvent
+from kubeloop.api.dynamic import plain_body
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.kinds import Resource
+from kubeloop.client.discovery import Discovery
+from kubeloop.client.errors import CallTimeout, ConnectionLost, TransportError, UsageError
+from kubeloop.client.metrics import ClientMetrics, Unobserved
+from kubeloop.client.objects import address_of, apply_document, eviction, pod_binding, token_request
+from kubeloop.client.options import (
+    Selector,
+    delete_options,
+    list_options,
+    log_options,
+    watch_options,
+    write_options,
+)
+from kubeloop.client.rate_limit import Limiter
+from kubeloop.client.resolving import Wanted, What, built_in, resource_of_class, wanted_of, wanted_of_object
+from kubeloop.client.retries import retry_delay
+from kubeloop.client.text_lines import lines_of
+from kubeloop.client.transport import ClientTransport
+
+T = TypeVar("T")
+
+DEFAULT_TIMEOUT = 30.0
+# How many items `pages` asks for at once, as client-go's pager.
+PAGE_SIZE = 500
+
+
+class Client:
+    """Speaks to one API server. Views made by `with_…` share its transport, limiter and discovery."""
+
+    def __init__(
+        self,
+        transport: ClientTransport,
+        *,
+        user_agent: str = "kubeloop",
+        limiter: Limiter | None = None,
+        cause: Callable[[], str] | None = None,
+        metrics: ClientMetrics | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+    ) -> None:
+        self._transport = transport
+        self._user_agent = user_agent
+        self._limiter = limiter
+        self._cause = cause
+        self._metrics = metrics or Unobserved()
+        self._timeout = timeout
+        self._discovery = Discovery(transport.document)
+
+    # Views.
+
+    def with_cause(self, cause: str | Callable[[], str]) -> Client:
+        """The same client, whose writes say why they are made."""
+        view = copy.copy(self)
+        view._cause = cause if callable(cause) else lambda: cause
+        return view
+
+    def with_user_agent(self, user_agent: str) -> Client:
+        view = copy.copy(self)
+        view._user_agent = user_agent
+        return view
+
+    def with_timeout(self, seconds: float | None) -> Client:
+        """The same client, whose calls may take this long, their retries and waits included."""
+        view = copy.copy(self)
+        view._timeout = seconds
+        return view
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # Reading.
+
+    @overload
+    async def get(
+        self, what: type[T], name: str, namespace: str = "", *, subresource: str = "", metadata_only: bool = False
+    ) -> T: ...
+    @overload
+    async def get(
+        self,
+        what: Resource | str,
+        name: str,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        metadata_only: bool = False,
+    ) -> Any: ...
+    async def get(
+        self, what: What, name: str, namespace: str = "", *, subresource: str = "", metadata_only: bool = False
+    ) -> Any:
+        """One object, or one of its subresources."""
+        resource = await self.resource(what)
+        return await self._call(
+            self._about(resource, "get", namespace, name, subresource=subresource, metadata_only=metadata_only)
+        )
+
+    async def list(
+        self,
+        what: What,
+        namespace: str = "",
+        *,
+        labels: Selector = "",
+        fields: Selector = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+        match: str = "",
+        metadata_only: bool = False,
+    ) -> ListResult:
+        """Objects of a namespace, or of all; with a limit, the first page of them."""
+        options = list_options(
+            labels,
+            fields,
+            limit=limit,
+            resourceVersion=resource_version,
+            resourceVersionMatch=match,
+            **{"continue": continue_token},
+        )
+        resource = await self.resource(what)
+        call = self._about(resource, "list", namespace, options=options, metadata_only=metadata_only)
+        return cast(ListResult, await self._call(call))
+
+    async def pages(
+        self, what: What, namespace: str = "", *, limit: int = PAGE_SIZE, **options: Any
+    ) -> AsyncIterator[ListResult]:
+        """All pages of a list, one after another; `Expired` when it takes the caller too long."""
+        page = await self.list(what, namespace, limit=limit, **options)
+        yield page
+        for first_only in ("resource_version", "match"):
+            options.pop(first_only, None)
+        while page.continue_token:
+            page = await self.list(what, namespace, limit=limit, continue_token=page.continue_token, **options)
+            yield page
+
+    async def watch(
+        self,
+        what: What,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        labels: Selector = "",
+        fields: Selector = "",
+        bookmarks: bool = True,
+        initial_events: bool | None = None,
+        timeout_seconds: int = 0,
+        metadata_only: bool = False,
+    ) -> AsyncIterator[Sequence[WatchEvent]]:
+        """Batches of changes after a version until the server ends the watch; `Expired` when that is too old.
+
+        With `initial_events` the present state comes first, closed by a bookmark that says so.
+        """
+        options = watch_options(labels, fields, resource_version, bookmarks, initial_events, timeout_seconds)
+        resource = await self.resource(what)
+        call = self._about(resource, "watch", namespace, options=options, metadata_only=metadata_only)
+        attempt, begun = 0, False
+        while True:
+            attempt += 1
+            await self._turn(call)
+            try:
+                async for batch in self._transport.watch(call):
+                    begun = True
+                    yield batch
+                return
+            except errors.ApiError as error:
+                if begun:
+                    raise
+                delay = self._delay_before_retry(call, error, attempt)
+            await asyncio.sleep(delay)
+
+    async def logs(
+        self,
+        pod: str,
+        namespace: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        previous: bool = False,
+        timestamps: bool = False,
+        tail_lines: int | None = None,
+        since_seconds: int | None = None,
+        limit_bytes: int | None = None,
+    ) -> AsyncIterator[str]:
+        """What a container wrote, line by line, as it comes."""
+        options = log_options(container, follow, previous, timestamps, tail_lines, since_seconds, limit_bytes)
+        resource = await self.resource("pods")
+        call = self._about(resource, "get", namespace, pod, subresource="log", options=options)
+        await self._turn(call)
+        async for line in lines_of(self._transport.stream(call)):
+            yield line
+
+    async def document(self, path: str) -> Any:
+        """What the server answers at a path that is no resource, such as `/version`."""
+        async with asyncio.timeout(self._timeout):
+            return await self._transport.document(path)
+
+    # Writing.
+
+    async def create(
+        self, obj: Any, namespace: str = "", *, manager: str = "", dry_run: bool = False, validation: str = ""
+    ) -> Any:
+        """Make an object; its answer is what the server made of it."""
+        resource, namespace, _ = await self._place(obj, namespace)
+        options = write_options(manager, dry_run, validation)
+        return await self._call(self._about(resource, "create", namespace, body=plain_body(obj), options=options))
+
+    async def update(
+        self,
+        obj: Any,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        manager: str = "",
+        dry_run: bool = False,
+        validation: str = "",
+    ) -> Any:
+        """Replace an object. What this client's types don't know of it is lost: loops patch instead."""
+        resource, namespace, name = await self._place(obj, namespace)
+        options = write_options(manager, dry_run, validation)
+        return await self._call(
+            self._about(
+                resource, "update", namespace, name, subresource=subresource, body=plain_body(obj), options=options
+            )
+        )
+
+    async def patch(
+        self,
+        what: What,
+        name: str,
+        patch: Any,
+        namespace: str = "",
+        *,
+        type: str = MERGE_PATCH,
+        subresource: str = "",
+        manager: str = "",
+        dry_run: bool = False,
+        validation: str = "",
+    ) -> Any:
+        """Change an object by a JSON, merge or strategic patch."""
+        resource = await self.resource(what)
+        options = write_options(manager, dry_run, validation)
+        return await self._call(
+            self._about(
+                resource,
+                "patch",
+                namespace,
+                name,
+                subresource=subresource,
+                body=plain_body(patch),
+                patch_type=type,
+                options=options,
+            )
+        )
+
+    async def apply(
+        self,
+        obj: Any,
+        namespace: str = "",
+        *,
+        manager: str,
+        force: bool = False,
+        subresource: str = "",
+        dry_run: bool = False,
+        validation: str = "",
+    ) -> Any:
+        """Server-side apply: make the fields that are given so, and own them."""
+        resource, namespace, name = await self._place(obj, namespace)
+        options = write_options(manager, dry_run, validation, force)
+        body = apply_document(obj, resource)
+        return await self._call(
+            self._about(
+                resource,
+                "patch",
+                namespace,
+                name,
+                subresource=subresource,
+                body=body,
+                patch_type=APPLY_PATCH,
+                options=options,
+            )
+        )
+
+    async def delete(
+        self,
+        what: What,
+        name: str,
+        namespace: str = "",
+        *,
+        propagation: str = "",
+        grace_seconds: int | None = None,
+        preconditions: Preconditions | None = None,
+        dry_run: bool = False,
+    ) -> Any:
+        """Delete an object: the Status mapping if it is gone, the object if it takes its time."""
+        resource = await self.resource(what)
+        body = delete_options(propagation, grace_seconds, preconditions, dry_run)
+        return await self._call(self._about(resource, "delete", namespace, name, body=body))
+
+    async def delete_collection(
+        self,
+        what: What,
+        namespace: str = "",
+        *,
+        labels: Selector = "",
+        fields: Selector = "",
+        propagation: str = "",
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
+    ) -> Any:
+        """Delete all objects of a namespace that the selectors choose."""
+        resource = await self.resource(what)
+        body = delete_options(propagation, grace_seconds, None, dry_run)
+        options = list_options(labels, fields)
+        return await self._call(self._about(resource, "deletecollection", namespace, body=body, options=options))
+
+    # Subresources that are made rather than read.
+
+    async def create_subresource(
+        self, what: What, name: str, subresource: str, body: Any, namespace: str = "", *, dry_run: bool = False
+    ) -> Any:
+        """POST to a path below an object."""
+        resource = await self.resource(what)
+        options = write_options(dry_run=dry_run)
+        return await self._call(
+            self._about(
+                resource, "create", namespace, name, subresource=subresource, body=plain_body(body), options=options
+            )
+        )
+
+    async def evict(self, pod: str, namespace: str, *, grace_seconds: int | None = None, dry_run: bool = False) -> Any:
+        """Delete a pod unless its disruption budget forbids: `TooManyRequests` then."""
+        body = eviction(pod, namespace, delete_options("", grace_seconds, None, dry_run))
+        return await self.create_subresource("pods", pod, "eviction", body, namespace)
+
+    async def bind(self, pod: str, namespace: str, node: str) -> Any:
+        """Give a pod its node."""
+        return await self.create_subresource("pods", pod, "binding", pod_binding(pod, namespace, node), namespace)
+
+    async def request_token(
+        self, account: str, namespace: str, *, audiences: Sequence[str] = (), seconds: int | None = None
+    ) -> Any:
+        """A token for a service account, as a TokenRequest with its status."""
+        body = token_request(tuple(audiences), seconds)
+        return await self.create_subresource("serviceaccounts", account, "token", body, namespace)
+
+    # Which resource, and where.
+
+    async def resource(self, what: What) -> Resource:
+        """The resource that is meant: built in, or found by discovery."""
+        if isinstance(what, Resource):
+            return what
+        if isinstance(what, type):
+            return resource_of_class(what)
+        return await self._find(wanted_of(what))
+
+    def forget_discovered(self) -> None:
+        """Ask the server again what it serves."""
+        self._discovery.forget()
+
+    async def _find(self, wanted: Wanted) -> Resource:
+        return built_in(wanted) or await self._discovery.find(wanted)
+
+    async def _place(self, obj: Any, namespace: str) -> tuple[Resource, str, str]:
+        """The resource, namespace and name of an object."""
+        if isinstance(obj, Mapping):
+            resource = await self._find(wanted_of_object(obj))
+        else:
+            resource = resource_of_class(type(obj))
+        own_namespace, name = address_of(obj)
+        if resource.namespaced and namespace and own_namespace not in ("", namespace):
+            raise UsageError(f"the object is of namespace {own_namespace}, the call of {namespace}")
+        return resource, (namespace or own_namespace) if resource.namespaced else "", name
+
+    def _about(self, resource: Resource, verb: str, namespace: str, name: str = "", **others: Any) -> Call:
+        """A call, checked for what would otherwise reach another path than was meant."""
+        if verb in ("get", "update", "patch", "delete") and not name:
+            raise UsageError(f"{verb} of {resource.qualified} needs a name")
+        if namespace and not resource.namespaced:
+            raise UsageError(f"{resource.qualified} have no namespace")
+        if resource.namespaced and not namespace and verb not in ("list", "watch"):
+            raise UsageError(f"{verb} of {resource.qualified} needs a namespace")
+        writes = verb not in ("get", "list", "watch")
+        return Call(
+            verb=verb,  # type: ignore[arg-type]  # callers here name verbs literally
+            resource=resource,
+            namespace=namespace,
+            name=name,
+            cause=self._cause() if self._cause is not None and writes else "",
+            user_agent=self._user_agent,
+            timeout=self._timeout,
+            **others,
+        )
+
+    # Calls in time, in turn, again.
+
+    async def _call(self, call: Call) -> Any:
+        deadline = asyncio.timeout(call.timeout)
+        try:
+            async with deadline:
+                return await self._attempts(call, deadline.when())
+        except TimeoutError as error:
+            if isinstance(error, TransportError):
+                raise
+            what = f"{call.verb} {call.resource.qualified} {call.name}".rstrip()
+            raise CallTimeout(f"{what}: no answer within {call.timeout:g} s") from None
+
+    async def _attempts(self, call: Call, deadline: float | None) -> Any:
+        attempt = 0
+        while True:
+            attempt += 1
+            if self._limiter is not None:
+                await self._turn(call)
+            try:
+                return await self._transport.call(call)
+            except (errors.ApiError, ConnectionLost) as error:
+                delay = self._delay_before_retry(call, error, attempt)
+                # The answer says more than a timeout would.
+                if deadline is not None and asyncio.get_running_loop().time() + delay >= deadline:
+                    raise
+            await asyncio.sleep(delay)
+
+    def _delay_before_retry(self, call: Call, error: errors.ApiError | ConnectionLost, attempt: int) -> float:
+        """How long to wait; raises the error where it is final."""
+        delay = retry_delay(call, error, attempt)
+        if delay is None:
+            raise error
+        self._metrics.retry(call.verb, str(error.code) if isinstance(error, errors.ApiError) else "<error>")
+        return delay
+
+    async def _turn(self, call: Call) -> None:
+        if self._limiter is not None:
+            self._metrics.waited(call.verb, await self._limiter.wait())

@@ -1,0 +1,128 @@
+"""The client without async, for scripts and notebooks: each call runs on the async client's own loop in a thread.
+
+Every public method of `Client` is here under its name; nothing is implemented twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import wraps
+from typing import Any
+
+from kubeloop.client.client import Client
+from kubeloop.client.config import ServerConfig
+
+
+class _LoopThread:
+    """An event loop that runs until it is stopped."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="kubeloop client", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Wait for the work; an interrupt ends it too."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        if self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class SyncClient:
+    """`Client`, blocking. Async iterators become plain ones; close them, or use them up, to let go of a watch."""
+
+    def __init__(self, config: ServerConfig | None = None, **options: Any) -> None:
+        """Takes what `kubeloop.client.connect` takes."""
+        from kubeloop.client.connecting import connect
+
+        async def make() -> Client:
+            return connect(config, **options)
+
+        self._thread = _LoopThread()
+        try:
+            self._client: Client = self._thread.run(make())
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    @classmethod
+    def _view(cls, client: Client, thread: _LoopThread) -> SyncClient:
+        view = object.__new__(cls)
+        view._client, view._thread = client, thread
+        return view
+
+    def close(self) -> None:
+        """Let go of the connections and of the thread."""
+        try:
+            self._thread.run(self._client.close())
+        finally:
+            self._thread.stop()
+
+    def __enter__(self) -> SyncClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Only for what type checkers cannot see: the methods set below."""
+        raise AttributeError(f"SyncClient has no {name}")
+
+
+def _blocking(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of `Client` as one of `SyncClient`."""
+    if inspect.isasyncgenfunction(method):
+
+        @wraps(method)
+        def iterate(self: SyncClient, *args: Any, **kwargs: Any) -> Iterator[Any]:
+            return _drained(self._thread, method(self._client, *args, **kwargs))
+
+        return iterate
+    if inspect.iscoroutinefunction(method):
+
+        @wraps(method)
+        def call(self: SyncClient, *args: Any, **kwargs: Any) -> Any:
+            return self._thread.run(method(self._client, *args, **kwargs))
+
+        return call
+
+    @wraps(method)
+    def same(self: SyncClient, *args: Any, **kwargs: Any) -> Any:
+        answer = method(self._client, *args, **kwargs)
+        return SyncClient._view(answer, self._thread) if isinstance(answer, Client) else answer
+
+    return same
+
+
+def _drained(thread: _LoopThread, items: AsyncIterator[Any]) -> Iterator[Any]:
+    end = object()
+
+    async def following() -> Any:
+        return await anext(items, end)
+
+    async def close() -> None:
+        await items.aclose()  # type: ignore[attr-defined]  # an async generator
+
+    try:
+        while (item := thread.run(following())) is not end:
+            yield item
+    finally:
+        thread.run(close())
+
+
+for _name, _method in vars(Client).items():
+    if inspect.isfunction(_method) and not _name.startswith("_") and _name not in vars(SyncClient):
+        setattr(SyncClient, _name, _blocking(_method))

@@ -1,0 +1,18 @@
+"""What the client asks of a transport beyond the calls that every user of the API makes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+from kubeloop.api.calls import Call, Transport
+
+
+class ClientTransport(Transport, Protocol):
+    """A transport that also serves discovery and streams."""
+
+    async def document(self, path: str) -> Any:
+        """What is served at a path that is no resource, as plain data."""
+
+    def stream(self, call: Call) -> AsyncIterator[bytes]:
+        """An answer's body in the pieces in which it comes."""

@@ -1,0 +1,138 @@
+"""An API server and clients of it, over each transport: what the transports' contract is checked on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from kubeloop.api.calls import WatchEvent
+from kubeloop.api.generated.core_v1 import ConfigMap, Namespace
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.kinds import RESOURCES
+from kubeloop.apiserver import server as server_module
+from kubeloop.apiserver.admission import default_chain
+from kubeloop.apiserver.admission.lookup import RegistryLookup
+from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.authentication import Authenticator
+from kubeloop.apiserver.context import User
+from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.health import Health
+from kubeloop.apiserver.inflight import InFlight
+from kubeloop.apiserver.server import ServerConfig, start_server
+from kubeloop.apiserver.storage import Registry
+from kubeloop.cli.pki import Pki
+from kubeloop.client import Client, connect
+from kubeloop.client.config import Pem
+from kubeloop.client.config import ServerConfig as ClientConfig
+from kubeloop.clock import SystemClock
+from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
+from kubeloop.store import Store, open_store
+
+NAMESPACE = "default"
+NOBODY = User("nobody", ("system:authenticated",), "1")
+DEADLINE = 20.0
+
+
+class Plane:
+    """A server with its store, and who may speak to it."""
+
+    def __init__(self, store: Store, admin: Client, nobody: Client) -> None:
+        self.store = store
+        self.client = admin
+        self.nobody = nobody
+
+    async def config_map(self, name: str, data: dict[str, str] | None = None, **labels: str) -> ConfigMap:
+        """Make one, for tests that need something to be there."""
+        meta = ObjectMeta(name=name, namespace=NAMESPACE, labels=labels)
+        made: ConfigMap = await self.client.create(ConfigMap(metadata=meta, data=data or {}))
+        return made
+
+    async def events(self, count: int, **options: Any) -> list[WatchEvent]:
+        """The first events of a watch of config maps in our namespace."""
+        found: list[WatchEvent] = []
+        watch = self.client.watch(ConfigMap, NAMESPACE, **options)
+        async for batch in watch:
+            found += batch
+            if len(found) >= count:
+                break
+        await watch.aclose()  # type: ignore[attr-defined]  # an async generator
+        return found
+
+
+Scenario = Callable[[Plane], Awaitable[None]]
+
+
+def play_over_http(scenario: Scenario, pki: Pki, folder: Path) -> None:
+    """On a started server behind its TLS port."""
+
+    async def main() -> None:
+        async with asyncio.timeout(DEADLINE), _http_plane(pki, folder) as plane:
+            await scenario(plane)
+
+    asyncio.run(main())
+
+
+def play_in_process(scenario: Scenario, pki: Pki, folder: Path) -> None:
+    """Within the process, in virtual time."""
+    loop = VirtualLoop()
+
+    async def main() -> None:
+        async with _local_plane(VirtualClock(loop)) as plane:
+            await scenario(plane)
+
+    run_virtual(main(), loop=loop)
+
+
+@asynccontextmanager
+async def _http_plane(pki: Pki, folder: Path) -> AsyncIterator[Plane]:
+    tokens = folder / "tokens.csv"
+    tokens.write_text("secret,nobody,1\n")
+    config = ServerConfig(
+        port=0,
+        certificate=pki.serving_certificate,
+        key=pki.serving_key,
+        client_authorities=(pki.ca,),
+        token_file=tokens,
+    )
+    opened: list[Store] = []
+
+    def open_and_tell(url: str) -> Store:
+        opened.append(open_store(url))
+        return opened[-1]
+
+    original, server_module.open_store = server_module.open_store, open_and_tell
+    try:
+        server = await start_server(config, SystemClock())
+    finally:
+        server_module.open_store = original
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(server.close)
+        url, ca = f"https://127.0.0.1:{server.port}", Pem(file=str(pki.ca))
+        certificate, key = Pem(file=str(pki.admin_certificate)), Pem(data=pki.admin_key.read_bytes())
+        admin = connect(ClientConfig(url, ca, certificate=certificate, key=key), qps=0)
+        nobody = connect(ClientConfig(url, ca, token="secret"), qps=0)
+        for client in (admin, nobody):
+            stack.push_async_callback(client.close)
+        yield Plane(opened[0], admin, nobody)
+
+
+@asynccontextmanager
+async def _local_plane(clock: VirtualClock) -> AsyncIterator[Plane]:
+    store = open_store("memory")
+    await store.start()
+    registry = Registry(store, RESOURCES)
+    admission = default_chain(RegistryLookup(registry), clock)
+    server = ApiServer(
+        registry, clock, Authenticator({}), admission, InFlight(200, 1000), Health({}, {}), lambda: "127.0.0.1:6443"
+    )
+    admin = Client(LocalEntry(server, User("kubernetes-admin", ("system:masters", "system:authenticated"))))
+    nobody = Client(LocalEntry(server, NOBODY))
+    await admin.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
+    try:
+        yield Plane(store, admin, nobody)
+    finally:
+        server.close()
+        await store.close()
