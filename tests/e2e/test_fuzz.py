@@ -26,6 +26,7 @@ UPSTREAMS_FAULTS = re.compile(
     r"|does not contain declared merge key"
     r"|no endpoints available for service"
     r"|no preferred addresses found"
+    r"|target\.(kind|name): "  # of a binding
 )
 SERVICE = {
     "apiVersion": "v1",
