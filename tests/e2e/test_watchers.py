@@ -116,14 +116,17 @@ def test_a_bookmark_never_overtakes_an_event(plane: Plane, namespace: str) -> No
     threads = [threading.Thread(target=follow, daemon=True) for _ in range(WATCHERS)]
     for thread in threads:
         thread.start()
-    connection = plane.connection()
-    assert call_on(connection, "POST", collection(namespace), config_map("one")).status == 201
-    number = 0
+    connections = {f"m{number}": plane.connection() for number in range(8)}
     while any(thread.is_alive() for thread in threads):
-        number += 1
-        body = config_map("one", number=str(number))
-        assert call_on(connection, "PUT", f"{collection(namespace)}/one", body).status == 200
-    connection.close()
+        for name, connection in connections.items():  # all at once, so that changes come close after one another
+            body = {"metadata": {"generateName": f"{name}-"}}
+            connection.request("POST", collection(namespace), json.dumps(body))
+        for connection in connections.values():
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == 201
+    for connection in connections.values():
+        connection.close()
     assert len(sequences) == WATCHERS
     assert any(kind == "BOOKMARK" for kind, _ in sequences[0])
     for seen in sequences:
