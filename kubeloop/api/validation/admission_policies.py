@@ -14,6 +14,7 @@ from kubeloop.api.validation.admission_matching import (
     validate_param_kind,
     validate_param_ref,
 )
+from kubeloop.api.validation.declarative import generated, generated_last
 from kubeloop.api.validation.go_values import ordered
 from kubeloop.api.validation.meta_conditions import validate_conditions
 from kubeloop.api.validation.objectmeta import byte_length
@@ -194,16 +195,18 @@ def _validate_mutation(mutation: admission_v1.Mutation, path: Path) -> FieldErro
 
 def _validate_binding(obj: Binding) -> FieldErrors:
     spec, at = obj.spec, _SPEC.child("policyName")
-    errors = dns_subdomain(spec.policy_name, at) if spec.policy_name else [required(at)]
+    validating = isinstance(spec, admission_v1.ValidatingAdmissionPolicyBindingSpec)
+    missing = generated([required(at)]) if validating else [required(at)]
+    errors = dns_subdomain(spec.policy_name, at) if spec.policy_name else missing
     errors += validate_param_ref(spec.param_ref, _SPEC.child("paramRef"))
     errors += validate_match_resources(spec.match_resources, _SPEC.child("matchResources"))
     if isinstance(spec, admission_v1.ValidatingAdmissionPolicyBindingSpec):
-        return errors + _validate_actions(spec.validation_actions, _SPEC.child("validationActions"))
+        return generated_last(errors + _validate_actions(spec.validation_actions, _SPEC.child("validationActions")))
     return errors + _validate_mutable(spec.match_resources, _SPEC.child("matchResources"))
 
 
 def _validate_actions(actions: tuple[str, ...], path: Path) -> FieldErrors:
-    errors: FieldErrors = [] if actions else [required(path)]
+    errors: FieldErrors = [] if actions else generated([required(path)])
     for index, action in enumerate(actions):
         if action not in _ACTIONS:
             errors.append(not_supported(path.index(index), action, _ACTIONS))

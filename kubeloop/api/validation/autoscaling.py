@@ -9,6 +9,7 @@ from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid, not_suppo
 from kubeloop.api.generated import autoscaling_v2
 from kubeloop.api.names import check_path_segment_name
 from kubeloop.api.quantity import parse_quantity
+from kubeloop.api.validation.declarative import generated, generated_last
 from kubeloop.api.validation.resources import validate_container_resource_name
 from kubeloop.api.validation.rules import Rules
 from kubeloop.api.validation.scalars import NOT_NEGATIVE, dns_label, not_negative, positive, violations
@@ -55,16 +56,16 @@ def _validate_spec(
         for name, rules in (("scaleUp", spec.behavior.scale_up), ("scaleDown", spec.behavior.scale_down)):
             if rules is not None:
                 errors += _validate_rules(rules, _SPEC.child("behavior", name))
-    return errors
+    return generated_last(errors)
 
 
 def _validate_bounds(spec: autoscaling_v2.HorizontalPodAutoscalerSpec) -> FieldErrors:
-    errors = not_negative(spec.min_replicas, _SPEC.child("minReplicas"))
+    errors = generated(not_negative(spec.min_replicas, _SPEC.child("minReplicas")))
     path = _SPEC.child("maxReplicas")
     if spec.max_replicas == 0:
-        errors.append(required(path))
+        errors += generated([required(path)])
     elif spec.max_replicas < 0:
-        errors.append(invalid(path, spec.max_replicas, "must be greater than or equal to 1"))
+        errors += generated([invalid(path, spec.max_replicas, "must be greater than or equal to 1")])
     if spec.min_replicas is not None and spec.max_replicas < spec.min_replicas:
         errors.append(invalid(path, spec.max_replicas, "must be greater than or equal to `minReplicas`"))
     return errors

@@ -11,6 +11,7 @@ from kubeloop.api.generated.certificates_v1 import (
     CertificateSigningRequestCondition,
     CertificateSigningRequestSpec,
 )
+from kubeloop.api.validation.declarative import generated, generated_last
 from kubeloop.api.validation.meta_conditions import CONDITION_STATUSES
 from kubeloop.api.validation.pem import pem_blocks
 from kubeloop.api.validation.projected_volumes import validate_signer_name
@@ -133,7 +134,7 @@ def _validate_conditions(
             errors.append(duplicate(at.child("type"), condition.type))
     if set(_APPROVAL) <= set(types) and not lenient.both_decisions:
         choices = ", ".join(f"`{choice}`" for choice in _BOTH.split(", "))
-        errors.append(invalid(_CONDITIONS, f"{{{_BOTH}}}", f"must specify at most one of: {choices}"))
+        errors += generated([invalid(_CONDITIONS, f"{{{_BOTH}}}", f"must specify at most one of: {choices}")])
     return errors
 
 
@@ -153,7 +154,7 @@ def _validate_change(
             errors.append(forbidden(_CERTIFICATE, "updates may not set certificate content"))
         elif old.status.certificate:
             errors.append(forbidden(_CERTIFICATE, "updates may not modify existing certificate content"))
-    return errors
+    return generated_last(errors)
 
 
 def _of_type(obj: CertificateSigningRequest, kind: str) -> list[CertificateSigningRequestCondition]:

@@ -21,6 +21,7 @@ from kubeloop.api.fields import (
 )
 from kubeloop.api.generated import resource_v1
 from kubeloop.api.names import check_c_identifier, check_dns1123_subdomain, check_label_value
+from kubeloop.api.validation.declarative import generated
 from kubeloop.api.validation.objectmeta import byte_length
 from kubeloop.api.validation.scalars import dns_subdomain, one_of, qualified_name, violations
 from kubeloop.api.validation.volume_sources import csi_driver_name
@@ -101,7 +102,9 @@ def _validate_identifier(name: str, path: Path) -> FieldErrors:
 def validate_taint(taint: resource_v1.DeviceTaint, path: Path, old_effect: str | None = None) -> FieldErrors:
     errors = qualified_name(taint.key, path.child("key"))
     errors += violations(check_label_value, taint.value, path.child("value"))
-    return errors if taint.effect == old_effect else errors + one_of(taint.effect, _EFFECTS, path.child("effect"))
+    if taint.effect == old_effect:
+        return errors
+    return errors + generated(one_of(taint.effect, _EFFECTS, path.child("effect")))
 
 
 def validate_toleration(toleration: resource_v1.DeviceToleration, path: Path) -> FieldErrors:

@@ -6,6 +6,7 @@ from typing import Final
 
 from kubeloop.api.fields import FieldErrors, Path, too_many
 from kubeloop.api.generated import resource_v1
+from kubeloop.api.validation.declarative import generated_last
 from kubeloop.api.validation.device_parts import validate_pool_name, validate_taint
 from kubeloop.api.validation.meta_conditions import validate_conditions
 from kubeloop.api.validation.rules import Rules
@@ -27,7 +28,7 @@ def _validate_rule(obj: resource_v1.DeviceTaintRule, old_effect: str | None = No
             errors += validate_pool_name(selector.pool, path.child("pool"))
         if selector.device is not None:
             errors += dns_label(selector.device, path.child("device"))
-    return errors + validate_taint(obj.spec.taint, _SPEC.child("taint"), old_effect)
+    return generated_last(errors + validate_taint(obj.spec.taint, _SPEC.child("taint"), old_effect))
 
 
 def _validate_update(new: resource_v1.DeviceTaintRule, old: resource_v1.DeviceTaintRule) -> FieldErrors:

@@ -24,7 +24,7 @@ from kubeloop.api.names import (
     check_label_value,
     validate_fully_qualified_domain_name,
 )
-from kubeloop.api.validation.declarative import immutable
+from kubeloop.api.validation.declarative import generated, generated_last, immutable
 from kubeloop.api.validation.objectmeta import validate_labels
 from kubeloop.api.validation.rules import Rules
 from kubeloop.api.validation.scalars import dns_label, dns_subdomain, one_of, qualified_name, violations
@@ -41,7 +41,7 @@ _LINK_LOCAL_MULTICAST: Final = (ip_network("224.0.0.0/24"), ip_network("ff02::/1
 
 
 def _validate_create(obj: discovery_v1.EndpointSlice) -> FieldErrors:
-    return _validate_frame(obj) + _validate_endpoints(obj)
+    return generated_last(_validate_frame(obj) + _validate_endpoints(obj))
 
 
 def _validate_update(new: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice) -> FieldErrors:
@@ -49,11 +49,11 @@ def _validate_update(new: discovery_v1.EndpointSlice, old: discovery_v1.Endpoint
     # Endpoints that were good enough once are looked at again only when they change.
     if new.endpoints != old.endpoints:
         errors += _validate_endpoints(new)
-    return errors + immutable(new.address_type, old.address_type, Path("addressType"))
+    return generated_last(errors + immutable(new.address_type, old.address_type, Path("addressType")))
 
 
 def _validate_frame(obj: discovery_v1.EndpointSlice) -> FieldErrors:
-    errors = one_of(obj.address_type, _ADDRESS_TYPES, Path("addressType"))
+    errors = generated(one_of(obj.address_type, _ADDRESS_TYPES, Path("addressType")))
     ports, path = obj.ports or (), Path("ports")
     if len(ports) > _MAX_PORTS:
         return [*errors, too_many(path, len(ports), _MAX_PORTS)]
@@ -108,9 +108,9 @@ def _validate_endpoint(endpoint: discovery_v1.Endpoint, address_type: str, path:
 def _validate_addresses(addresses: tuple[str, ...], address_type: str, path: Path) -> FieldErrors:
     errors: FieldErrors = []
     if not addresses:
-        errors.append(required(path))
+        errors += generated([required(path)])
     elif len(addresses) > _MAX_ADDRESSES:
-        errors.append(too_many(path, len(addresses), _MAX_ADDRESSES))
+        errors += generated([too_many(path, len(addresses), _MAX_ADDRESSES)])
     for index, address in enumerate(addresses):
         at = path.index(index)
         if address_type == "FQDN":

@@ -17,6 +17,7 @@ from kubeloop.api.names import (
     check_wildcard_dns1123_subdomain,
     validate_domain_prefixed_path,
 )
+from kubeloop.api.validation.declarative import generated, generated_last
 from kubeloop.api.validation.objectmeta import byte_length
 from kubeloop.api.validation.rules import Rules
 from kubeloop.api.validation.scalars import dns_subdomain, legacy_ip, unchanged, violations
@@ -160,7 +161,9 @@ def _validate_reference(
         errors += dns_subdomain(reference.api_group, path.child("apiGroup"))
     for name, value in (("kind", reference.kind), ("name", reference.name)):
         if not value:
-            errors.append(required(path.child(name)))
+            missing = [required(path.child(name))]
+            is_class = isinstance(reference, networking_v1.IngressClassParametersReference)
+            errors += generated(missing) if is_class else missing
         else:
             errors += violations(check_path_segment_name, value, path.child(name))
     return errors
@@ -205,7 +208,7 @@ def _validate_class(obj: networking_v1.IngressClass) -> FieldErrors:
     if obj.spec.parameters is not None:
         errors += _validate_reference(obj.spec.parameters, _SPEC.child("parameters"))
         errors += _validate_scope(obj.spec.parameters, _SPEC.child("parameters"))
-    return errors
+    return generated_last(errors)
 
 
 def _validate_scope(parameters: networking_v1.IngressClassParametersReference, path: Path) -> FieldErrors:

@@ -10,6 +10,7 @@ from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid, not_suppo
 from kubeloop.api.generated import networking_v1
 from kubeloop.api.names import check_port_name, check_port_number
 from kubeloop.api.selectors import validate_label_selector
+from kubeloop.api.validation.declarative import generated, generated_last
 from kubeloop.api.validation.rules import Rules
 
 _SPEC: Final = Path("spec")
@@ -32,7 +33,7 @@ class _SpecCheck:
         for index, egress in enumerate(spec.egress):
             at = _SPEC.child("egress").index(index)
             errors += self._rule(egress.ports, egress.to, at, "to")
-        return errors + _validate_policy_types(spec.policy_types, _SPEC.child("policyTypes"))
+        return generated_last(errors + _validate_policy_types(spec.policy_types, _SPEC.child("policyTypes")))
 
     def _rule(
         self,
@@ -62,7 +63,7 @@ class _SpecCheck:
 
     def _block(self, block: networking_v1.IPBlock, path: Path) -> FieldErrors:
         if not block.cidr:
-            return [required(path.child("cidr"))]
+            return generated([required(path.child("cidr"))])
         errors = self._network(block.cidr, path.child("cidr"))
         parsed = parse_cidr(block.cidr)
         if parsed is None:

@@ -10,6 +10,7 @@ import msgspec
 from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid, not_supported, required
 from kubeloop.api.generated import flowcontrol_v1
 from kubeloop.api.names import range_message
+from kubeloop.api.validation.declarative import generated, generated_last
 from kubeloop.api.validation.flow_schemas import validate_flow_conditions
 from kubeloop.api.validation.inside import shown_inside
 from kubeloop.api.validation.objectmeta import METADATA
@@ -37,7 +38,7 @@ def _validate_level(obj: flowcontrol_v1.PriorityLevelConfiguration) -> FieldErro
         errors.append(forbidden(METADATA.child("annotations"), f"annotation '{_KEEP_ZERO}' is forbidden"))
     errors += _validate_spec(obj.spec, obj.metadata.name)
     errors += _validate_fixed(obj.spec, obj.metadata.name)
-    return errors + validate_flow_conditions(obj.status.conditions)
+    return generated_last(errors + validate_flow_conditions(obj.status.conditions))
 
 
 def _validate_spec(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: str) -> FieldErrors:
@@ -46,16 +47,16 @@ def _validate_spec(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: st
         detail = "must be 'Exempt' if and only if `name` is 'exempt'"
         errors.append(invalid(_SPEC.child("type"), spec.type, detail))
     if not spec.type:
-        errors.append(required(_SPEC.child("type")))
+        errors += generated([required(_SPEC.child("type"))])
     elif spec.type not in _TYPES:
         errors.append(not_supported(_SPEC.child("type"), spec.type, _TYPES))
     if spec.exempt is not None:
         at = _SPEC.child("exempt")
-        errors += _validate_exempt(spec.exempt, at) if spec.type == "Exempt" else [forbidden(at, "")]
+        errors += _validate_exempt(spec.exempt, at) if spec.type == "Exempt" else generated([forbidden(at, "")])
     at = _SPEC.child("limited")
     if spec.type != "Limited":
-        return [*errors, forbidden(at, "")] if spec.limited is not None else errors
-    return errors + (_validate_limited(spec.limited, at) if spec.limited is not None else [required(at)])
+        return errors + generated([forbidden(at, "")]) if spec.limited is not None else errors
+    return errors + (_validate_limited(spec.limited, at) if spec.limited is not None else generated([required(at)]))
 
 
 def _validate_fixed(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: str) -> FieldErrors:
@@ -103,13 +104,13 @@ def _validate_lendable(percent: int | None, path: Path) -> FieldErrors:
 def _validate_response(response: flowcontrol_v1.LimitResponse, path: Path) -> FieldErrors:
     errors: FieldErrors = []
     if not response.type:
-        errors.append(required(path.child("type")))
+        errors += generated([required(path.child("type"))])
     elif response.type not in _RESPONSES:
         errors.append(not_supported(path.child("type"), response.type, _RESPONSES))
     at = path.child("queuing")
     if response.type != "Queue":
-        return [*errors, forbidden(at, "")] if response.queuing is not None else errors
-    return errors + (_validate_queuing(response.queuing, at) if response.queuing is not None else [required(at)])
+        return errors + generated([forbidden(at, "")]) if response.queuing is not None else errors
+    return errors + (generated([required(at)]) if response.queuing is None else _validate_queuing(response.queuing, at))
 
 
 def _validate_queuing(queuing: flowcontrol_v1.QueuingConfiguration, path: Path) -> FieldErrors:

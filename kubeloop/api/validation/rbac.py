@@ -8,6 +8,7 @@ from kubeloop.api.fields import FieldErrors, Path, invalid, not_supported, requi
 from kubeloop.api.generated import rbac_v1
 from kubeloop.api.names import check_path_segment_name
 from kubeloop.api.selectors import validate_label_selector
+from kubeloop.api.validation.declarative import generated, generated_last
 from kubeloop.api.validation.go_values import ordered
 from kubeloop.api.validation.rules import Rules
 from kubeloop.api.validation.scalars import dns_subdomain, unchanged, violations
@@ -29,9 +30,9 @@ def _validate_rules(rules: tuple[rbac_v1.PolicyRule, ...], namespaced: bool) -> 
     errors: FieldErrors = []
     for index, rule in enumerate(rules):
         if not rule.verbs:
-            errors.append(required(_RULES.index(index).child("verbs")))
+            errors += generated([required(_RULES.index(index).child("verbs"))])
         errors += _validate_scope(rule, namespaced, _RULES.index(index))
-    return errors
+    return generated_last(errors)
 
 
 def _validate_scope(rule: rbac_v1.PolicyRule, namespaced: bool, path: Path) -> FieldErrors:
@@ -99,18 +100,18 @@ def _binding_errors(obj: Binding, kinds: tuple[str, ...], namespaced: bool) -> F
     if role.kind not in kinds:
         errors.append(not_supported(_ROLE_REF.child("kind"), role.kind, kinds))
     if not role.name:
-        errors.append(required(_ROLE_REF.child("name")))
+        errors += generated([required(_ROLE_REF.child("name"))])
     else:
         errors += violations(check_path_segment_name, role.name, _ROLE_REF.child("name"))
     for index, subject in enumerate(obj.subjects):
         errors += _validate_subject(subject, namespaced, Path("subjects").index(index))
-    return errors
+    return generated_last(errors)
 
 
 def _validate_subject(subject: rbac_v1.Subject, namespaced: bool, path: Path) -> FieldErrors:
     errors: FieldErrors = []
     if not subject.name:
-        errors.append(required(path.child("name")))
+        errors += generated([required(path.child("name"))])
     if subject.kind not in _SUBJECT_KINDS:
         return [*errors, not_supported(path.child("kind"), subject.kind, _SUBJECT_KINDS)]
     if subject.kind != "ServiceAccount":

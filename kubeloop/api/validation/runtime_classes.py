@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubeloop.api.fields import FieldErrors, Path, duplicate, required
 from kubeloop.api.generated import core_v1, node_v1
-from kubeloop.api.validation.declarative import immutable
+from kubeloop.api.validation.declarative import generated, generated_last, immutable
 from kubeloop.api.validation.go_values import internal
 from kubeloop.api.validation.objectmeta import validate_labels
 from kubeloop.api.validation.resources import validate_requirements
@@ -14,7 +14,7 @@ from kubeloop.api.validation.scheduling import validate_tolerations
 
 
 def _validate_class(obj: node_v1.RuntimeClass) -> FieldErrors:
-    errors = dns_label(obj.handler, Path("handler")) if obj.handler else [required(Path("handler"))]
+    errors = generated(dns_label(obj.handler, Path("handler")) if obj.handler else [required(Path("handler"))])
     if obj.overhead is not None:
         # What a sandbox costs follows the rules of a container's limits, and upstream's errors say so.
         limits = core_v1.ResourceRequirements(limits=obj.overhead.pod_fixed)
@@ -22,7 +22,7 @@ def _validate_class(obj: node_v1.RuntimeClass) -> FieldErrors:
     if obj.scheduling is not None:
         errors += validate_labels(obj.scheduling.node_selector, Path("scheduling").child("nodeSelector"))
         errors += _validate_tolerations(obj.scheduling.tolerations, Path("scheduling").child("tolerations"))
-    return errors
+    return generated_last(errors)
 
 
 def _validate_tolerations(tolerations: tuple[core_v1.Toleration, ...], path: Path) -> FieldErrors:

@@ -8,7 +8,7 @@ from kubeloop.api.addresses import check_cidr, parse_cidr
 from kubeloop.api.fields import FieldErrors, Path, invalid, required
 from kubeloop.api.generated import networking_v1
 from kubeloop.api.names import check_path_segment_name
-from kubeloop.api.validation.declarative import immutable
+from kubeloop.api.validation.declarative import generated, generated_last, immutable
 from kubeloop.api.validation.rules import Rules
 from kubeloop.api.validation.scalars import IMMUTABLE, dns_subdomain, violations
 
@@ -22,18 +22,18 @@ _ONE_PER_FAMILY: Final = (
 def _validate_address(obj: networking_v1.IPAddress) -> FieldErrors:
     parent = obj.spec.parent_ref
     if parent is None:
-        return [required(_PARENT)]
+        return generated([required(_PARENT)])
     errors: FieldErrors = []
     if parent.group:
         errors += dns_subdomain(parent.group, _PARENT.child("group"))
     for name, value in (("resource", parent.resource), ("name", parent.name)):
         if not value:
-            errors.append(required(_PARENT.child(name)))
+            errors += generated([required(_PARENT.child(name))])
         else:
             errors += violations(check_path_segment_name, value, _PARENT.child(name))
     if parent.namespace:
         errors += violations(check_path_segment_name, parent.namespace, _PARENT.child("namespace"))
-    return errors
+    return generated_last(errors)
 
 
 def _validate_address_update(new: networking_v1.IPAddress, old: networking_v1.IPAddress) -> FieldErrors:

@@ -7,7 +7,7 @@ from typing import Final
 
 from kubeloop.api.fields import FieldErrors, Path, duplicate, forbidden, invalid, not_supported, required, too_long
 from kubeloop.api.generated import core_v1, storage_v1
-from kubeloop.api.validation.declarative import immutable
+from kubeloop.api.validation.declarative import generated, generated_last, immutable
 from kubeloop.api.validation.objectmeta import total_size
 from kubeloop.api.validation.rules import Rules
 from kubeloop.api.validation.scalars import one_of, qualified_name
@@ -19,7 +19,8 @@ _BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
 
 
 def _validate_class(obj: storage_v1.StorageClass) -> FieldErrors:
-    errors = _validate_provisioner(obj.provisioner, Path("provisioner"))
+    missing = generated([required(Path("provisioner"))]) if not obj.provisioner else []
+    errors = missing or _validate_provisioner(obj.provisioner, Path("provisioner"))
     errors += _validate_parameters(obj.parameters, Path("parameters"))
     if obj.reclaim_policy and obj.reclaim_policy not in _RECLAIM_POLICIES:
         errors.append(not_supported(Path("reclaimPolicy"), obj.reclaim_policy, _RECLAIM_POLICIES))
@@ -27,7 +28,7 @@ def _validate_class(obj: storage_v1.StorageClass) -> FieldErrors:
         errors.append(not_supported(Path("volumeBindingMode"), "", _BINDING_MODES))
     else:
         errors += one_of(obj.volume_binding_mode, _BINDING_MODES, Path("volumeBindingMode"))
-    return errors + _validate_topologies(obj.allowed_topologies, Path("allowedTopologies"))
+    return generated_last(errors + _validate_topologies(obj.allowed_topologies, Path("allowedTopologies")))
 
 
 def _validate_provisioner(name: str, path: Path) -> FieldErrors:
@@ -79,8 +80,8 @@ def _validate_expressions(term: core_v1.TopologySelectorTerm, path: Path) -> Fie
 
 def _validate_class_update(new: storage_v1.StorageClass, old: storage_v1.StorageClass) -> FieldErrors:
     # What else a class says was checked when it was created, or may be anything.
-    errors = immutable(new.parameters, old.parameters, Path("parameters"))
-    errors += immutable(new.provisioner, old.provisioner, Path("provisioner"))
+    errors = immutable(new.provisioner, old.provisioner, Path("provisioner"))
+    errors += immutable(new.parameters, old.parameters, Path("parameters"))
     errors += immutable(new.reclaim_policy, old.reclaim_policy, Path("reclaimPolicy"))
     return errors + immutable(new.volume_binding_mode, old.volume_binding_mode, Path("volumeBindingMode"))
 

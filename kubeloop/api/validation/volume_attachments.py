@@ -7,7 +7,7 @@ from typing import Final
 from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid, required, too_long, too_long_characters
 from kubeloop.api.generated import storage_v1
 from kubeloop.api.names import check_dns1123_subdomain, range_message
-from kubeloop.api.validation.declarative import immutable
+from kubeloop.api.validation.declarative import generated, generated_last, immutable
 from kubeloop.api.validation.objectmeta import byte_length, total_size
 from kubeloop.api.validation.rules import Rules
 from kubeloop.api.validation.scalars import dns_subdomain
@@ -21,10 +21,10 @@ _EXACTLY_ONE: Final = "must specify exactly one of inlineVolumeSpec and persiste
 
 
 def _validate_attachment(obj: storage_v1.VolumeAttachment) -> FieldErrors:
-    errors = _validate_attacher(obj.spec.attacher, _SPEC.child("attacher"))
+    errors = generated(_validate_attacher(obj.spec.attacher, _SPEC.child("attacher")))
     errors += _validate_source(obj.spec.source, _SPEC.child("source"))
     errors += dns_subdomain(obj.spec.node_name, _SPEC.child("nodeName"))
-    return errors + _validate_status(obj.status)
+    return generated_last(errors + _validate_status(obj.status))
 
 
 def _validate_attacher(name: str, path: Path) -> FieldErrors:

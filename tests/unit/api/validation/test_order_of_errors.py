@@ -1,0 +1,38 @@
+"""Errors of generated checks follow those of handwritten rules, as upstream tells them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeloop.api.validation import validate_create, validate_update
+from tests.unit.api.validation.manifests import Manifest, decoded
+
+AUTOSCALER = {"spec": {"maxReplicas": 0, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment"}}}
+BAD_RULE = {"rules": [{}]}
+
+
+@pytest.mark.parametrize(
+    ("qualified", "manifest", "fields"),
+    [
+        ("storageclasses.storage.k8s.io", {"reclaimPolicy": "x"}, ["reclaimPolicy", "provisioner"]),
+        (
+            "horizontalpodautoscalers.autoscaling",
+            AUTOSCALER,
+            ["spec.maxReplicas", "spec.scaleTargetRef.name", "spec.maxReplicas"],
+        ),
+        (
+            "roles.rbac.authorization.k8s.io",
+            BAD_RULE,
+            ["rules[0].apiGroups", "rules[0].resources", "rules[0].verbs"],
+        ),
+    ],
+)
+def test_generated_checks_come_last(qualified: str, manifest: Manifest, fields: list[str]) -> None:
+    assert [error.field for error in validate_create(decoded(qualified, manifest))] == fields
+
+
+def test_generated_checks_follow_the_order_of_fields() -> None:
+    stored = {"metadata": {"resourceVersion": "1"}}
+    manifests = [{**stored, "provisioner": name, "parameters": {"a": name}} for name in ("p", "q")]
+    old, new = (decoded("storageclasses.storage.k8s.io", manifest) for manifest in manifests)
+    assert [error.field for error in validate_update(new, old)] == ["provisioner", "parameters"]
