@@ -1,4 +1,4 @@
-"""Writes `kubeloop/api/generated/`: the typed structs and `schema.json`, from published schema data.
+"""Writes `kubeloop/api/generated/`: the typed structs, `schema.json` and `protobuf.json`, from published schema data.
 
     python -m tools.generate
 
@@ -6,7 +6,8 @@ Inputs, all facts:
 - the JSON schemas in the PyPI package kubernetes-validate (field names, types, references, list and merge keys);
 - `kubeloop/api/kinds.py`, the table of what is served: only those types and what they refer to are written;
 - `wire.json` beside this file, what the schemas leave out: which fields are pointers (absent differs from zero) and
-  which are written even when empty.
+  which are written even when empty;
+- `protobuf.json` beside this file, the same for protocol buffers: the numbers of fields.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 
 from kubeloop.api.kinds import DEFINITIONS
+from tools.generate.protobuf import write_protobuf
 from tools.generate.schema import closure, strip_prose
 from tools.generate.structs import module_of, write_module
 
@@ -37,6 +39,8 @@ def main() -> None:
     (OUT / "__init__.py").write_text(HEADER)
     lines = ",\n".join(json.dumps(name) + ":" + json.dumps(fact, separators=(",", ":")) for name, fact in facts.items())
     (OUT / "schema.json").write_text("{\n" + lines + "\n}\n")
+    numbers = json.loads(Path(__file__).with_name("protobuf.json").read_text())
+    (OUT / "protobuf.json").write_text(write_protobuf(facts, numbers))
     modules: dict[str, list[str]] = {}
     for name in facts:
         modules.setdefault(module_of(name), []).append(name)

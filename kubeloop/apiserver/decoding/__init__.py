@@ -5,7 +5,8 @@
               └──────────────┴──▶ parse ─ kind fits? ─ unmarshal ─ typed ─┘ with warnings, or a refusal
 
 The common body takes one typed decode and a quick look. Everything unusual (nulls, unknown or repeated fields, YAML,
-wrong types) goes a slower way that can say exactly what is wrong.
+wrong types) goes a slower way that can say exactly what is wrong. A body in protocol buffers becomes a plain document
+first.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ def decode_object(body: bytes, content_type: str, resource: Resource, validation
         media = content_type.partition(";")[0].strip().lower()
         if media == ACCEPTED[1]:
             return _decode_yaml(body, resource, validation)
+        if media == ACCEPTED[2]:
+            return _decode_protobuf(body, resource, validation)
         if media != ACCEPTED[0]:
             raise errors.unsupported_media_type(ACCEPTED)
     obj = _ordinary_object(body, resource)
@@ -144,6 +147,36 @@ def _decode_yaml(body: bytes, resource: Resource, validation: str) -> Decoded:
     except ValueError as error:
         raise _unrecognized(str(error), body, resource) from error
     return _decode_carefully(_Source(document, body, repeated), resource, validation)
+
+
+def _decode_protobuf(body: bytes, resource: Resource, validation: str) -> Decoded:
+    """Such a body has no unknown or repeated fields to complain of: numbers that nobody knows are skipped."""
+    from kubeloop.api import protobuf  # only when first needed, as the YAML library
+
+    try:
+        envelope = protobuf.open_envelope(body)
+        meta = completed(interpret({"apiVersion": envelope.api_version, "kind": envelope.kind}), resource)
+    except ValueError as error:
+        raise _unrecognized(str(error), body, resource) from error
+    document: dict[str, Any] = {"kind": meta.kind, "apiVersion": meta.group_version}
+    if protobuf.is_known(meta.group_version, meta.kind):
+        try:
+            document = protobuf.read_object(meta.group_version, meta.kind, envelope.raw)
+        except ValueError as error:
+            raise _refused(meta, resource, str(error)) from error
+    return _decode_plain(document, body, resource, validation)
+
+
+def _decode_plain(document: dict[str, Any], body: bytes, resource: Resource, validation: str) -> Decoded:
+    """A document without surprises in its keys; what is wrong with it otherwise, the slow way tells."""
+    try:
+        obj = _typed(codec.encode(document), resource)
+    except RecursionError:
+        obj = None
+    if obj is None:
+        return _decode_carefully(_Source(document, body), resource, validation)
+    apply_defaults(obj)
+    return Decoded(obj, [])
 
 
 def _decode_carefully(source: _Source, resource: Resource, validation: str) -> Decoded:

@@ -1,0 +1,101 @@
+"""The envelope that says what a message is, and the frames of a watch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from kubeloop.api.kinds import definition_of
+from kubeloop.api.protobuf.messages import Field, Message
+from kubeloop.api.protobuf.table import message_of, table
+from kubeloop.api.protobuf.values import TEXT, Value
+from kubeloop.api.protobuf.wire import DELIMITED, ProtobufError, delimited, tag
+
+MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
+WATCH_MEDIA_TYPE: Final = MEDIA_TYPE + ";stream=watch"
+
+_PREFIX: Final = b"k8s\x00"
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_FRAME_LENGTH: Final = 4
+
+
+class _Opaque(Value):
+    """Bytes as they are."""
+
+    def read(self, content: bytes) -> bytes:
+        return content
+
+    def write(self, plain: bytes) -> bytes:
+        return delimited(plain)
+
+
+class _TypeMeta(Value):
+    """The kind and version of what an envelope holds."""
+
+    _message = Message("TypeMeta", [Field("apiVersion", 1, TEXT), Field("kind", 2, TEXT)])
+
+    def read(self, content: bytes) -> dict[str, str]:
+        return self._message.read(content, {})
+
+    def write(self, plain: Mapping[str, str]) -> bytes:
+        return delimited(self._message.write(plain))
+
+
+_UNKNOWN: Final = Message("Unknown", [Field("typeMeta", 1, _TypeMeta()), Field("raw", 2, _Opaque())])
+
+
+class Envelope(NamedTuple):
+    """An object that is still a message."""
+
+    api_version: str
+    kind: str
+    raw: bytes
+
+
+def open_envelope(body: bytes) -> Envelope:
+    """What a body holds; raises ProtobufError in upstream's words."""
+    if not body:
+        raise ProtobufError("empty data")
+    if not body.startswith(_PREFIX):
+        raise ProtobufError(
+            f"provided data does not appear to be a protobuf message, expected prefix [{' '.join(map(str, _PREFIX))}]"
+        )
+    if len(body) == len(_PREFIX):
+        raise ProtobufError("empty body")
+    found = _UNKNOWN.read(body[len(_PREFIX) :], {})
+    meta = found.get("typeMeta", {})
+    return Envelope(meta.get("apiVersion", ""), meta.get("kind", ""), found.get("raw", b""))
+
+
+def is_known(api_version: str, kind: str) -> bool:
+    """Whether there is a message for a kind."""
+    return _definition(api_version, kind) in table()
+
+
+def read_object(api_version: str, kind: str, raw: bytes) -> dict[str, Any]:
+    """An object as plain JSON; raises ProtobufError."""
+    plain: dict[str, Any] = {"kind": kind, "apiVersion": api_version}
+    try:
+        return message_of(_definition(api_version, kind)).read(raw, plain)
+    except RecursionError:
+        raise ProtobufError("exceeded max depth") from None
+
+
+def write_object(document: Mapping[str, Any]) -> bytes:
+    """A plain JSON object of a known kind, in its envelope."""
+    api_version, kind = document["apiVersion"], document["kind"]
+    raw = message_of(_definition(api_version, kind)).write(document)
+    return _PREFIX + _UNKNOWN.write({"typeMeta": {"apiVersion": api_version, "kind": kind}, "raw": raw})
+
+
+def watch_frame(event: str, document: Mapping[str, Any]) -> bytes:
+    """One event of a watch: a message behind its length. Only the object in it has an envelope."""
+    raw = tag(1, DELIMITED) + delimited(write_object(document))
+    message = tag(1, DELIMITED) + TEXT.write(event) + tag(2, DELIMITED) + delimited(raw)
+    return len(message).to_bytes(_FRAME_LENGTH, "big") + message
+
+
+def _definition(api_version: str, kind: str) -> str:
+    """Every group has the types of meta/v1 too, under its own version."""
+    own = definition_of(api_version, kind)
+    return own if own in table() else _META + kind

@@ -1,0 +1,138 @@
+"""Messages and their fields: by number when they are read, by name when they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kubeloop.api.protobuf.values import TEXT, Value
+from kubeloop.api.protobuf.wire import DELIMITED, VARINT, Content, ProtobufError, delimited, fields_of, read_varint, tag
+
+Plain = dict[str, Any]
+
+
+class Field:
+    """One field of a message that holds one value; subclasses hold several."""
+
+    def __init__(self, name: str, number: int, value: Value) -> None:
+        self.name = name
+        self.number = number
+        self._value = value
+
+    def read(self, wire_type: int, content: Any, into: Plain) -> None:
+        """Take what a message says of this field."""
+        check_wire_type(wire_type, self._value.wire_type, self.name)
+        found = self._value.merge(into.get(self.name), content)
+        if found is not None:
+            into[self.name] = found
+
+    def write(self, plain: Mapping[str, Any]) -> bytes:
+        """What a message says of this field; nothing when it is absent or null."""
+        held = plain.get(self.name)
+        return b"" if held is None else self._tagged(held)
+
+    def _tagged(self, one: Any) -> bytes:
+        return tag(self.number, self._value.wire_type) + self._value.write(one)
+
+
+class Repeated(Field):
+    """A list: the field comes once for each item."""
+
+    def read(self, wire_type: int, content: Any, into: Plain) -> None:
+        items = into.setdefault(self.name, [])
+        if wire_type == DELIMITED and self._value.wire_type == VARINT:
+            items.extend(map(self._value.read, _unpacked(content)))
+            return
+        check_wire_type(wire_type, self._value.wire_type, self.name)
+        items.append(self._value.read(content))
+
+    def write(self, plain: Mapping[str, Any]) -> bytes:
+        return b"".join(map(self._tagged, plain.get(self.name) or ()))
+
+
+class MapOf(Field):
+    """A map: the field comes once for each entry, a message of key and value."""
+
+    def read(self, wire_type: int, content: Any, into: Plain) -> None:
+        check_wire_type(wire_type, DELIMITED, self.name)
+        key, held = "", None
+        for number, inner_type, part in fields_of(content, self.name):
+            if number == 1:
+                check_wire_type(inner_type, DELIMITED, "mapkey")
+                key = TEXT.read(part)  # type: ignore[arg-type]  # delimited, so bytes
+            elif number == 2:
+                check_wire_type(inner_type, self._value.wire_type, "mapvalue")
+                held = self._value.merge(held, part)
+        into.setdefault(self.name, {})[key] = self._value.zero() if held is None else held
+
+    def write(self, plain: Mapping[str, Any]) -> bytes:
+        held = plain.get(self.name) or {}
+        return b"".join(self._entry(key, held[key]) for key in sorted(held))
+
+    def _entry(self, key: str, one: Any) -> bytes:
+        value = tag(2, self._value.wire_type) + self._value.write(one)
+        return tag(self.number, DELIMITED) + delimited(tag(1, DELIMITED) + TEXT.write(key) + value)
+
+
+class Inline(Field):
+    """A message whose fields JSON shows among those of the message that holds it."""
+
+    def __init__(self, name: str, number: int, message: Message) -> None:
+        self.name = name
+        self.number = number
+        self._message = message
+
+    def read(self, wire_type: int, content: Any, into: Plain) -> None:
+        check_wire_type(wire_type, DELIMITED, self.name)
+        self._message.read(content, into)
+
+    def write(self, plain: Mapping[str, Any]) -> bytes:
+        content = self._message.write(plain)
+        return tag(self.number, DELIMITED) + delimited(content) if content else b""
+
+
+class Message:
+    """A type's fields, in the order of their numbers."""
+
+    def __init__(self, name: str, fields: Iterable[Field]) -> None:
+        self._name = name
+        self._fields = sorted(fields, key=lambda field: field.number)
+        self._by_number = {field.number: field for field in self._fields}
+
+    def read(self, data: bytes, into: Plain) -> Plain:
+        """Add what a message says; fields that we don't know are skipped."""
+        for number, wire_type, content in fields_of(data, self._name):
+            field = self._by_number.get(number)
+            if field is not None:
+                field.read(wire_type, content, into)
+        return into
+
+    def write(self, plain: Mapping[str, Any]) -> bytes:
+        return b"".join(field.write(plain) for field in self._fields)
+
+
+class ListValue(Value):
+    """A list that is a message of its own, with its items in field 1."""
+
+    def __init__(self, item: Value) -> None:
+        self._message = Message("Items", [Repeated("items", 1, item)])
+
+    def read(self, content: bytes) -> list[Any]:
+        found: list[Any] = self._message.read(content, {"items": []})["items"]
+        return found
+
+    def write(self, plain: list[Any]) -> bytes:
+        return delimited(self._message.write({"items": plain}))
+
+
+def check_wire_type(found: int, expected: int, name: str) -> None:
+    if found != expected:
+        raise ProtobufError(f"proto: wrong wireType = {found} for field {name[:1].upper()}{name[1:]}")
+
+
+def _unpacked(content: bytes) -> Iterable[Content]:
+    """Numbers of a list that were written in one go."""
+    at = 0
+    while at < len(content):
+        number, at = read_varint(content, at)
+        yield number

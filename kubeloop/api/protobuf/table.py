@@ -1,0 +1,74 @@
+"""The messages of all types, made from the table when they are first needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from kubeloop.api.protobuf.messages import Field, Inline, ListValue, MapOf, Message, Plain, Repeated
+from kubeloop.api.protobuf.schemas import SchemaOrArray, SchemaOrBool, SchemaOrStrings
+from kubeloop.api.protobuf.values import VALUES, Value
+from kubeloop.api.protobuf.wire import delimited
+
+
+class MessageValue(Value):
+    """A value that is a message; looked up when needed, because types may hold themselves."""
+
+    def __init__(self, definition: str) -> None:
+        self._definition = definition
+
+    def read(self, content: bytes) -> Plain:
+        return message_of(self._definition).read(content, {})
+
+    def merge(self, previous: Any, content: bytes) -> Plain:
+        return message_of(self._definition).read(content, previous or {})
+
+    def write(self, plain: Mapping[str, Any]) -> bytes:
+        return delimited(message_of(self._definition).write(plain))
+
+
+_SCHEMA: Final = MessageValue("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+_VALUES: Final[Mapping[str, Value]] = {
+    **VALUES,
+    "schema-or-array": SchemaOrArray(_SCHEMA),
+    "schema-or-bool": SchemaOrBool(_SCHEMA),
+    "schema-or-strings": SchemaOrStrings(_SCHEMA),
+}
+
+
+@cache
+def table() -> Mapping[str, Mapping[str, list[Any]]]:
+    """How each type is laid out, by its name in the schema data."""
+    text = resources.files("kubeloop.api.generated").joinpath("protobuf.json").read_bytes()
+    loaded: dict[str, dict[str, list[Any]]] = json.loads(text)
+    return loaded
+
+
+@cache
+def message_of(definition: str) -> Message:
+    """The message of a type, such as `io.k8s.api.core.v1.Pod`."""
+    return _message(definition.rpartition(".")[2], table()[definition])
+
+
+def _message(name: str, facts: Mapping[str, list[Any]]) -> Message:
+    return Message(name, (_field(field, *fact) for field, fact in facts.items()))
+
+
+def _field(name: str, number: int, words: str, inlined: Mapping[str, list[Any]] | None = None) -> Field:
+    shape, _, rest = words.partition(" ")
+    if shape == "inline":
+        return Inline(name, number, _message(name, inlined or {}))
+    if shape == "repeated":
+        return Repeated(name, number, _value(rest))
+    if shape == "map":
+        return MapOf(name, number, _value(rest))
+    return Field(name, number, _value(words))
+
+
+def _value(words: str) -> Value:
+    if words.startswith("list "):
+        return ListValue(_value(words.removeprefix("list ")))
+    return _VALUES.get(words) or MessageValue(words)

@@ -1,0 +1,193 @@
+"""The values that fields hold, with their forms in JSON: scalars, and types that Kubernetes writes its own way."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from kubeloop.api.protobuf.wire import (
+    DELIMITED,
+    FIXED64,
+    VARINT,
+    Content,
+    ProtobufError,
+    delimited,
+    fields_of,
+    signed,
+    tag,
+    varint,
+)
+from kubeloop.api.times import format_micro_time, format_time, parse_time
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# Go's zero time, which JSON shows as null.
+_NO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
+_NOTHING: Final[dict[int, Content]] = {VARINT: 0, FIXED64: bytes(8), DELIMITED: b""}
+
+
+class Value:
+    """One value between its content on the wire and its plain JSON; None is JSON's null."""
+
+    wire_type = DELIMITED
+
+    def read(self, content: Any) -> Any:
+        raise NotImplementedError
+
+    def merge(self, previous: Any, content: Any) -> Any:
+        """What a field holds that comes again: most are replaced, messages are merged."""
+        return self.read(content)
+
+    def write(self, plain: Any) -> bytes:
+        """The content, with its length where the wire needs that."""
+        raise NotImplementedError
+
+    def zero(self) -> Any:
+        """What an absent value stands for where there must be one."""
+        return self.read(_NOTHING[self.wire_type])
+
+
+class Text(Value):
+    def read(self, content: bytes) -> str:
+        # Go keeps bytes that aren't UTF-8, and shows this in their place.
+        return content.decode(errors="replace")
+
+    def write(self, plain: str) -> bytes:
+        return delimited(plain.encode(errors="replace"))
+
+
+class Bytes(Value):
+    def read(self, content: bytes) -> str:
+        return base64.b64encode(content).decode()
+
+    def write(self, plain: str) -> bytes:
+        return delimited(base64.b64decode(plain))
+
+
+class Integer(Value):
+    wire_type = VARINT
+
+    def read(self, content: int) -> int:
+        return signed(content)
+
+    def write(self, plain: int) -> bytes:
+        return varint(plain)
+
+
+class Boolean(Value):
+    wire_type = VARINT
+
+    def read(self, content: int) -> bool:
+        return content != 0
+
+    def write(self, plain: bool) -> bytes:
+        return b"\x01" if plain else b"\x00"
+
+
+class Double(Value):
+    wire_type = FIXED64
+
+    def read(self, content: bytes) -> float:
+        number: float = struct.unpack("<d", content)[0]
+        return number
+
+    def write(self, plain: float) -> bytes:
+        return struct.pack("<d", plain)
+
+
+class Quantity(Value):
+    """A message whose only field is the amount's text."""
+
+    def read(self, content: bytes) -> str:
+        found = _parts(content, "Quantity", {1: DELIMITED})
+        return TEXT.read(found[1]) if 1 in found else "0"
+
+    def write(self, plain: Any) -> bytes:
+        return delimited(tag(1, DELIMITED) + TEXT.write(str(plain)))
+
+
+class IntOrString(Value):
+    """Which of both it is, the number, and the text."""
+
+    def read(self, content: bytes) -> int | str:
+        found = _parts(content, "IntOrString", {1: VARINT, 2: VARINT, 3: DELIMITED})
+        return TEXT.read(found.get(3, b"")) if found.get(1) else signed(found.get(2, 0))
+
+    def write(self, plain: int | str) -> bytes:
+        is_text = isinstance(plain, str)
+        number = varint(0 if is_text else int(plain))
+        text = TEXT.write(plain if isinstance(plain, str) else "")
+        return delimited(tag(1, VARINT) + varint(is_text) + tag(2, VARINT) + number + tag(3, DELIMITED) + text)
+
+
+class Time(Value):
+    """Seconds since 1970, and nanoseconds: kept as precisely as JSON shows them."""
+
+    def __init__(self, unit: timedelta, show: Callable[[datetime], str]) -> None:
+        self._unit = unit
+        self._show = show
+
+    def read(self, content: bytes) -> str | None:
+        if not content:
+            return None
+        found = _parts(content, "Timestamp", {1: VARINT, 2: VARINT})
+        try:
+            moment = _EPOCH + timedelta(seconds=signed(found.get(1, 0)), microseconds=signed(found.get(2, 0)) // 1000)
+        except OverflowError:
+            raise ProtobufError("Time.MarshalJSON: year outside of range [0,9999]") from None
+        moment -= (moment - _EPOCH) % self._unit
+        return None if moment == _NO_TIME else self._show(moment)
+
+    def write(self, plain: str) -> bytes:
+        moment = parse_time(plain)
+        if moment == _NO_TIME:
+            return delimited(b"")
+        seconds, rest = divmod(moment - _EPOCH, timedelta(seconds=1))
+        nanoseconds = rest // self._unit * (self._unit // timedelta(microseconds=1)) * 1000
+        return delimited(tag(1, VARINT) + varint(seconds) + tag(2, VARINT) + varint(nanoseconds))
+
+
+class FreeForm(Value):
+    """A message whose only field is JSON text of any shape."""
+
+    def read(self, content: bytes) -> Any:
+        text = _parts(content, "RawExtension", {1: DELIMITED}).get(1)
+        if not text:
+            return None
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ProtobufError(str(error)) from None
+
+    def write(self, plain: Any) -> bytes:
+        return delimited(b"" if plain is None else tag(1, DELIMITED) + delimited(msgspec.json.encode(plain)))
+
+
+def _parts(content: bytes, message: str, expected: dict[int, int]) -> dict[int, Any]:
+    """The last content of each field that is expected, by number."""
+    found: dict[int, Content] = {}
+    for number, wire_type, part in fields_of(content, message):
+        if number in expected:
+            if wire_type != expected[number]:
+                raise ProtobufError(f"proto: wrong wireType = {wire_type} for field {number}")
+            found[number] = part
+    return found
+
+
+TEXT: Final = Text()
+VALUES: Final[dict[str, Value]] = {
+    "string": TEXT,
+    "bytes": Bytes(),
+    "integer": Integer(),
+    "boolean": Boolean(),
+    "double": Double(),
+    "quantity": Quantity(),
+    "int-or-string": IntOrString(),
+    "time": Time(timedelta(seconds=1), format_time),
+    "micro-time": Time(timedelta(microseconds=1), format_micro_time),
+    "json": FreeForm(),
+}

@@ -1,0 +1,120 @@
+"""The bytes of protocol buffers: tags, varints, lengths. What is malformed is refused in the words of Go's decoders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+VARINT: Final = 0
+FIXED64: Final = 1
+DELIMITED: Final = 2
+_GROUP: Final = 3
+_END_GROUP: Final = 4
+_FIXED32: Final = 5
+
+_VARINT_BITS: Final = 64
+_TRUNCATED: Final = "unexpected EOF"
+
+# What one field holds before its type is known: a number, or the bytes of a fixed-size or delimited value.
+Content = int | bytes
+
+
+class ProtobufError(ValueError):
+    """Bytes that aren't the message they should be."""
+
+
+def fields_of(data: bytes, message: str) -> Iterator[tuple[int, int, Content]]:
+    """(number, wire type, content) of each field, in the order in which they come. A group comes without content."""
+    at, end = 0, len(data)
+    while at < end:
+        tag, at = read_varint(data, at)
+        number, wire_type = _signed(tag >> 3, 32), tag & 7
+        if wire_type == _END_GROUP:
+            raise ProtobufError(f"proto: {message}: wiretype end group for non-group")
+        if number <= 0:
+            raise ProtobufError(f"proto: {message}: illegal tag {number} (wire type {tag})")
+        if wire_type == _GROUP:
+            at = _behind_group(data, at)
+            yield number, wire_type, b""
+        else:
+            content, at = _content(data, at, wire_type)
+            yield number, wire_type, content
+
+
+def _content(data: bytes, at: int, wire_type: int) -> tuple[Content, int]:
+    if wire_type == VARINT:
+        return read_varint(data, at)
+    if wire_type == DELIMITED:
+        length, at = read_varint(data, at)
+        if length >> 63:
+            raise ProtobufError("proto: negative length found during unmarshaling")
+    elif wire_type == FIXED64:
+        length = 8
+    elif wire_type == _FIXED32:
+        length = 4
+    else:
+        raise ProtobufError(f"proto: illegal wireType {wire_type}")
+    behind = at + length
+    if behind > len(data):
+        raise ProtobufError(_TRUNCATED)
+    return data[at:behind], behind
+
+
+def _behind_group(data: bytes, at: int) -> int:
+    """Groups are of an age before Kubernetes: they are skipped, however deep."""
+    depth = 1
+    while depth:
+        tag, at = read_varint(data, at)
+        wire_type = tag & 7
+        if wire_type == _GROUP:
+            depth += 1
+        elif wire_type == _END_GROUP:
+            depth -= 1
+        else:
+            _, at = _content(data, at, wire_type)
+    return at
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of at most 64 bits, seven a byte, and where it ends."""
+    number = 0
+    for shift in range(0, _VARINT_BITS, 7):
+        if at >= len(data):
+            raise ProtobufError(_TRUNCATED)
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number & 0xFFFF_FFFF_FFFF_FFFF, at
+    raise ProtobufError("proto: integer overflow")
+
+
+def signed(number: int) -> int:
+    """A varint as the 64-bit integer that it stands for."""
+    return _signed(number, 64)
+
+
+def _signed(number: int, bits: int) -> int:
+    number &= (1 << bits) - 1
+    return number - (1 << bits) if number >> (bits - 1) else number
+
+
+def varint(number: int) -> bytes:
+    """A 64-bit integer; a negative one takes ten bytes."""
+    number &= 0xFFFF_FFFF_FFFF_FFFF
+    written = bytearray()
+    while number > 0x7F:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    written.append(number)
+    return bytes(written)
+
+
+def tag(number: int, wire_type: int) -> bytes:
+    """What stands before a field's content."""
+    return varint(number << 3 | wire_type)
+
+
+def delimited(content: bytes) -> bytes:
+    """Content behind its length."""
+    return varint(len(content)) + content

@@ -1,0 +1,116 @@
+"""No bytes do harm: what isn't a message is refused, in the words of Go's decoders."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api.protobuf import ProtobufError, open_envelope, read_object, write_object
+from tests.unit.api.protobuf.samples import sample
+
+KINDS = [("v1", "Pod"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition"), ("apps/v1", "ControllerRevision")]
+SCHEMA = ("apiextensions.k8s.io/v1", "JSONSchemaProps")
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "empty data"),
+        (b"{}", "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"),
+        (b"k8s\x00", "empty body"),
+        (b"k8s\x00\x0a", "unexpected EOF"),
+        (b"k8s\x00\x0a\x05ab", "unexpected EOF"),
+        (b"k8s\x00\x08\x01", "proto: wrong wireType = 0 for field TypeMeta"),
+        (b"k8s\x00\x0f", "proto: illegal wireType 7"),
+        (b"k8s\x00\x0c", "proto: Unknown: wiretype end group for non-group"),
+        (b"k8s\x00\x02\x00", "proto: Unknown: illegal tag 0 (wire type 2)"),
+        (b"k8s\x00" + b"\xff" * 10, "proto: integer overflow"),
+        (b"k8s\x00\x0a" + b"\xff" * 9 + b"\x01", "proto: negative length found during unmarshaling"),
+        (b"k8s\x00\x2b\x08\x01", "unexpected EOF"),
+    ],
+)
+def test_a_broken_envelope_is_refused(body: bytes, why: str) -> None:
+    with pytest.raises(ProtobufError) as caught:
+        open_envelope(body)
+    assert str(caught.value) == why
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [b"\xf8\x3f\x01", b"\xfa\x3f\x02ab", b"\xf9\x3f" + bytes(8), b"\xfd\x3f" + bytes(4), b"\xfb\x3f\x0b\x0c\xfc\x3f"],
+)
+def test_fields_that_nobody_knows_are_skipped(unknown: bytes) -> None:
+    assert read_object("v1", "Pod", unknown + b"\x0a\x03\x0a\x01a" + unknown)["metadata"] == {"name": "a"}
+
+
+def test_text_that_is_not_utf8_shows_replacement_characters() -> None:
+    assert read_object("v1", "Pod", b"\x0a\x04\x0a\x02a\xff")["metadata"] == {"name": "a\ufffd"}
+
+
+def test_moments_beyond_the_calendar_are_refused() -> None:
+    creation = b"\x42\x0a\x08" + b"\xff" * 8 + b"\x7f"
+    with pytest.raises(ProtobufError, match="year outside of range"):
+        read_object("v1", "Pod", b"\x0a\x0c" + creation)
+
+
+def test_free_form_content_that_is_not_json_is_refused() -> None:
+    with pytest.raises(ProtobufError, match="JSON is malformed"):
+        read_object("apps/v1", "ControllerRevision", b"\x12\x04\x0a\x02{]")
+
+
+def test_a_message_nested_without_end_is_refused() -> None:
+    raw = b""
+    for _ in range(3000):  # each the `not` of the next
+        raw = b"\xe2\x01" + _varint(len(raw)) + raw
+    with pytest.raises(ProtobufError, match="exceeded max depth"):
+        read_object(*SCHEMA, raw)
+
+
+def _varint(number: int) -> bytes:
+    written = b""
+    while number > 0x7F:
+        written += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return written + bytes([number])
+
+
+def test_free_form_content_nested_without_end_is_refused() -> None:
+    text = b"[" * 5000
+    inner = b"\x0a" + _varint(len(text)) + text
+    with pytest.raises(ProtobufError):
+        read_object("apps/v1", "ControllerRevision", b"\x12" + _varint(len(inner)) + inner)
+
+
+@pytest.mark.parametrize(("api_version", "kind"), KINDS)
+@given(raw=st.binary(max_size=200))
+@settings(max_examples=50, deadline=None)
+def test_any_bytes_are_read_or_refused(api_version: str, kind: str, raw: bytes) -> None:
+    _read_or_refuse(b"k8s\x00" + raw)
+    try:
+        read_object(api_version, kind, raw)
+    except ProtobufError:
+        return
+
+
+@pytest.mark.parametrize(("api_version", "kind"), KINDS)
+@given(seed=st.integers(0, 2**32), cut=st.integers(0, 400), change=st.binary(max_size=3))
+@settings(max_examples=50, deadline=None)
+def test_a_damaged_body_is_read_or_refused(api_version: str, kind: str, seed: int, cut: int, change: bytes) -> None:
+    definition = {"Pod": "io.k8s.api.core.v1.Pod", "ControllerRevision": "io.k8s.api.apps.v1.ControllerRevision"}.get(
+        kind, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
+    )
+    body = write_object({"apiVersion": api_version, "kind": kind, **sample(definition, Random(seed))})
+    _read_or_refuse(body[:cut] + change + body[cut + len(change) :])
+    _read_or_refuse(body[:cut])
+
+
+def _read_or_refuse(body: bytes) -> None:
+    try:
+        envelope = open_envelope(body)
+        if (envelope.api_version, envelope.kind) in KINDS:
+            read_object(*envelope)
+    except ProtobufError:
+        return

@@ -1,0 +1,117 @@
+"""Bodies in protocol buffers become the same objects as those in JSON, or are refused in upstream's words."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api import codec, errors
+from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.api.protobuf import write_object
+from kubeloop.apiserver.decoding import decode_object
+from tests.unit.api.protobuf.samples import sample
+from tests.unit.api.protobuf.test_vectors import DEPLOYMENT
+
+MEDIA = "application/vnd.kubernetes.protobuf"
+BY_KIND: dict[str, Resource] = {resource.kind: resource for resource in reversed(RESOURCES)}
+
+
+def body_of(kind: str, api_version: str = "", **fields: Any) -> bytes:
+    resource = BY_KIND[kind]
+    return write_object({"apiVersion": api_version or resource.group_version, "kind": kind, **fields})
+
+
+def refusal(body: bytes, kind: str) -> str:
+    with pytest.raises(errors.BadRequest) as caught:
+        decode_object(body, MEDIA, BY_KIND[kind], "Strict")
+    return caught.value.message
+
+
+def test_an_object_is_read_and_defaulted() -> None:
+    body = body_of("Service", metadata={"name": "s"}, spec={"ports": [{"port": 80, "targetPort": "http"}]})
+    service = decode_object(body, MEDIA, BY_KIND["Service"], "Strict").obj
+    assert service.metadata.name == "s"
+    assert (service.spec.ports[0].target_port, service.spec.ports[0].protocol) == ("http", "TCP")
+
+
+def test_empty_fields_that_go_clients_write_change_nothing() -> None:
+    meta, pod = {"labels": {"app": "web"}}, {"containers": [{"name": "nginx", "image": "nginx"}]}
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", **meta},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": meta, "spec": pod},
+        },
+    }
+    resource = BY_KIND["Deployment"]
+    from_json = decode_object(json.dumps(document).encode(), "application/json", resource, "Strict").obj
+    assert decode_object(DEPLOYMENT, MEDIA, resource, "Strict").obj == from_json
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: f"{one.group_version}-{one.kind}")
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=3, deadline=None)
+def test_every_kind_is_the_same_object_as_from_json(resource: Resource, seed: int) -> None:
+    plain = sample(resource.definition, Random(seed))
+    document = {"apiVersion": resource.group_version, "kind": resource.kind, **plain}
+    from_json = decode_object(json.dumps(document).encode(), "application/json", resource, "Ignore").obj
+    from_protobuf = decode_object(write_object(document), MEDIA, resource, "Ignore").obj
+    assert codec.to_plain(from_protobuf) == codec.to_plain(from_json)
+
+
+def test_what_the_envelope_leaves_open_the_path_tells() -> None:
+    body = b"k8s\x00" + b"\x0a\x00" + b"\x12\x05\x0a\x03\x0a\x01a"
+    pod = decode_object(body, MEDIA, BY_KIND["Pod"], "Strict").obj
+    assert (pod.kind, pod.api_version, pod.metadata.name) == ("Pod", "v1", "a")
+
+
+def test_a_body_without_the_prefix_is_not_recognized() -> None:
+    assert refusal(b"{}", "Pod") == (
+        "the object provided is unrecognized (must be of type Pod): provided data does not appear to be a protobuf "
+        "message, expected prefix [107 56 115 0] ({})"
+    )
+
+
+def test_a_broken_message_is_told_with_its_kind() -> None:
+    body = b"k8s\x00" + b"\x0a\x09\x0a\x02v1\x12\x03Pod" + b"\x12\x02\x0a\x05"
+    assert refusal(body, "Pod") == 'Pod in version "v1" cannot be handled as a Pod: unexpected EOF'
+
+
+def test_another_kind_is_refused() -> None:
+    assert refusal(body_of("ConfigMap"), "Pod").startswith('ConfigMap in version "v1" cannot be handled as a Pod: ')
+
+
+def test_a_kind_that_nobody_defined_is_refused() -> None:
+    body = b"k8s\x00" + b"\x0a\x09\x0a\x02v1\x12\x03Pox"
+    assert refusal(body, "Pod") == (
+        'Pox in version "v1" cannot be handled as a Pod: '
+        'no kind "Pox" is registered for version "v1" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+    )
+
+
+def test_a_number_beyond_its_type_is_refused() -> None:
+    body = body_of("Deployment", spec={"replicas": 2**40})
+    assert "cannot be handled as a Deployment" in refusal(body, "Deployment")
+
+
+def test_an_amount_that_is_none_is_refused() -> None:
+    body = body_of("ResourceQuota", spec={"hard": {"cpu": "bogus"}})
+    assert "quantities must match the regular expression" in refusal(body, "ResourceQuota")
+
+
+@given(raw=st.binary(max_size=120))
+@settings(max_examples=60, deadline=None)
+def test_any_bytes_are_an_object_or_a_bad_request(raw: bytes) -> None:
+    for body in (raw, b"k8s\x00" + raw, b"k8s\x00\x0a\x09\x0a\x02v1\x12\x03Pod\x12" + bytes([len(raw)]) + raw):
+        try:
+            decode_object(body, MEDIA, BY_KIND["Pod"], "Warn")
+        except errors.BadRequest:
+            continue
