@@ -15,6 +15,7 @@ from typing import Any
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
+from kubeloop.apiserver.admission.quota_ledger import StoredLedger
 from kubeloop.apiserver.allocation import DEFAULT_RANGES, ServiceRanges
 from kubeloop.apiserver.app import ApiServer, rejected
 from kubeloop.apiserver.authentication import Authenticator, read_token_file
@@ -131,7 +132,8 @@ class RunningServer:
         authenticator = Authenticator(_tokens(config), config.anonymous)
         writes = InFlight(config.writes_in_flight, config.writes_in_flight * _WAITING_PER_SEAT)
         registry = Registry(store, RESOURCES, config.services)
-        admission = default_chain(RegistryLookup(registry), self._clock)
+        lookup = RegistryLookup(registry)
+        admission = default_chain(lookup, self._clock, StoredLedger(registry, lookup))
         return ApiServer(registry, self._clock, authenticator, admission, writes, self._health(), lambda: self.address)
 
     def _health(self) -> Health:

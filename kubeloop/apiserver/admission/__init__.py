@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.context import User
 from kubeloop.clock import Clock
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.admission.quota_ledger import Ledger
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
@@ -118,13 +121,13 @@ class Chain:
         )
 
 
-def default_chain(lookup: Lookup, clock: Clock) -> Chain:
+def default_chain(lookup: Lookup, clock: Clock, ledger: Ledger) -> Chain:
     """What every write goes through unless somebody configures it otherwise."""
 
     def load() -> Sequence[Plugin]:
         # A server that is only read needs none of the types that the plugins are made of.
         from kubeloop.apiserver.admission.built_in import built_in_plugins
 
-        return built_in_plugins(lookup, clock)
+        return built_in_plugins(lookup, clock, ledger)
 
     return Chain(load)

@@ -14,6 +14,8 @@ from kubeloop.apiserver.admission.pod_resize_validator import PodResizeValidator
 from kubeloop.apiserver.admission.pod_security import PodSecurity
 from kubeloop.apiserver.admission.pod_topology_labels import PodTopologyLabels
 from kubeloop.apiserver.admission.priority import Priority
+from kubeloop.apiserver.admission.quota_ledger import Ledger
+from kubeloop.apiserver.admission.resource_quota import ResourceQuotaPlugin
 from kubeloop.apiserver.admission.runtime_class import RuntimeClassPlugin
 from kubeloop.apiserver.admission.service_account import ServiceAccountPlugin
 from kubeloop.apiserver.admission.storage_object_in_use_protection import StorageObjectInUseProtection
@@ -21,7 +23,7 @@ from kubeloop.apiserver.admission.taint_nodes_by_condition import TaintNodesByCo
 from kubeloop.clock import Clock
 
 
-def built_in_plugins(lookup: Lookup, clock: Clock) -> tuple[Plugin, ...]:
+def built_in_plugins(lookup: Lookup, clock: Clock, ledger: Ledger) -> tuple[Plugin, ...]:
     return (
         NamespaceLifecycle(lookup),
         LimitRanger(lookup),
@@ -38,4 +40,6 @@ def built_in_plugins(lookup: Lookup, clock: Clock) -> tuple[Plugin, ...]:
         DefaultIngressClass(lookup),
         PodTopologyLabels(lookup),
         PodResizeValidator(lookup),
+        # The last to be asked: what others refuse must not be charged.
+        ResourceQuotaPlugin(lookup, ledger),
     )

@@ -8,10 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from kubeloop.api.codec import from_plain, to_plain
+from kubeloop.api.codec import force_setattr, from_plain, to_plain
 from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.generated.core_v1 import ResourceQuota
 from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.api.quota import Charge
 from kubeloop.apiserver.admission import Attempt, Chain, default_chain
 from kubeloop.apiserver.context import User
 
@@ -52,6 +55,13 @@ class Cluster:
     def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> Sequence[Any]:
         assert resource_named(plural).group == group
         return [o for o in self._objects.get(plural, ()) if not namespace or o.metadata.namespace == namespace]
+
+    def quotas(self, namespace: str) -> Sequence[ResourceQuota]:
+        return self.every("resourcequotas", namespace)
+
+    def enter(self, charge: Charge, now: datetime) -> None:
+        used = {name: str(amount) for name, amount in charge.used.items()}
+        force_setattr(charge.quota, "status", replace(charge.quota.status, used=used))
 
 
 def resource_named(plural: str) -> Resource:
@@ -108,7 +118,7 @@ def cluster() -> Cluster:
 
 @pytest.fixture
 def writes(cluster: Cluster) -> Writes:
-    return Writes(default_chain(cluster, FixedClock()))
+    return Writes(default_chain(cluster, FixedClock(), cluster))
 
 
 @pytest.fixture

@@ -1,0 +1,46 @@
+"""Named amounts of resources, and the arithmetic that quotas do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from kubeloop.api.quantity import Quantity, parse_quantity
+
+Amounts = dict[str, Quantity]
+
+ZERO = Quantity(0)
+ONE = Quantity.of(1)
+
+
+def amounts_of(texts: Mapping[str, str]) -> Amounts:
+    return {name: parse_quantity(text) for name, text in texts.items()}
+
+
+def plus(amounts: Amounts, more: Amounts) -> Amounts:
+    total = dict(amounts)
+    for name, amount in more.items():
+        total[name] = total[name] + amount if name in total else amount
+    return total
+
+
+def growth(after: Amounts, before: Amounts) -> Amounts:
+    """What was added to each amount; nothing where it became less."""
+    return {name: max(amount - before.get(name, ZERO), ZERO) for name, amount in after.items()}
+
+
+def only(amounts: Amounts, names: Collection[str]) -> Amounts:
+    return {name: amount for name, amount in amounts.items() if name in names}
+
+
+def largest(*lists: Amounts) -> Amounts:
+    """The largest amount of each name in any of the lists."""
+    most: Amounts = {}
+    for amounts in lists:
+        for name, amount in amounts.items():
+            if name not in most or amount > most[name]:
+                most[name] = amount
+    return most
+
+
+def spelled(amounts: Amounts) -> str:
+    return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))

@@ -1,0 +1,116 @@
+"""What pods take: themselves while they live, and what their containers request and may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from kubeloop.api.generated.core_v1 import Container, Pod, PodAffinityTerm, ScopedResourceSelectorRequirement
+from kubeloop.api.quota.amounts import ONE, Amounts, amounts_of
+from kubeloop.api.quota.meter import Meter, value_in_scope
+from kubeloop.api.quota.pod_amounts import is_sized_as_a_whole, limits_of, requests_of
+from kubeloop.api.quota.resource_names import is_extended, is_extended_in_quota
+from kubeloop.api.strategy.qos import BEST_EFFORT, qos_class_of
+from kubeloop.api.times import parse_time
+
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+_NAMES = ("pods", *_COMPUTE, *(f"requests.{name}" for name in _COMPUTE), *(f"limits.{name}" for name in _COMPUTE))
+_PREFIXES = ("hugepages-", "requests.hugepages-")
+# Upstream regrets that quotas of these make every container state them, and won't extend it to others.
+_TO_BE_STATED = frozenset(("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"))
+
+
+class PodMeter(Meter):
+    def __init__(self) -> None:
+        super().__init__("pods", *_NAMES)
+
+    def concerns(self, operation: str, subresource: str, new: Pod, old: Pod) -> bool:
+        """Resources change by resizing, and scopes by a deadline that comes or goes."""
+        if operation == "CREATE":
+            return not subresource
+        if subresource == "resize":
+            return True
+        return not subresource and _is_terminating(new) != _is_terminating(old)
+
+    def measured(self, names: Iterable[str]) -> list[str]:
+        return sorted(
+            name for name in names if name in self.names or name.startswith(_PREFIXES) or is_extended_in_quota(name)
+        )
+
+    def unstated(self, names: list[str], obj: Pod) -> str:
+        if is_sized_as_a_whole(obj.spec):
+            return ""
+        demanded = _TO_BE_STATED.intersection(names)
+        missing: dict[str, set[str]] = {}
+        for container in (*(obj.spec.containers or ()), *obj.spec.init_containers):
+            for name in demanded - _stated(container).keys():
+                missing.setdefault(name, set()).add(container.name)
+        if not missing:
+            return ""
+        return "must specify " + "; ".join(f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing))
+
+    def in_scope(self, scope: ScopedResourceSelectorRequirement, obj: Pod) -> bool:
+        match scope.scope_name:
+            case "Terminating":
+                return _is_terminating(obj)
+            case "NotTerminating":
+                return not _is_terminating(obj)
+            case "BestEffort":
+                return qos_class_of(obj.spec) == BEST_EFFORT
+            case "NotBestEffort":
+                return qos_class_of(obj.spec) != BEST_EFFORT
+            case "PriorityClass":
+                return value_in_scope(scope, filter(None, [obj.spec.priority_class_name]))
+            case "CrossNamespacePodAffinity":
+                return any(term.namespaces or term.namespace_selector is not None for term in _affinity_terms(obj))
+        return False
+
+    def usage(self, obj: Pod, now: datetime) -> Amounts:
+        """All pods are counted as objects, but only living ones as pods, with what they need."""
+        used = {"count/pods": ONE}
+        if _is_alive(obj, now):
+            used.update(_named_for_quota(requests_of(obj), limits_of(obj)))
+        return used
+
+
+def _stated(container: Container) -> Amounts:
+    return _named_for_quota(amounts_of(container.resources.requests), amounts_of(container.resources.limits))
+
+
+def _named_for_quota(requests: Amounts, limits: Amounts) -> Amounts:
+    used = {"pods": ONE}
+    for name, amount in requests.items():
+        if name in _COMPUTE or name.startswith("hugepages-"):
+            used[name] = used[f"requests.{name}"] = amount
+        elif is_extended(name):
+            used[f"requests.{name}"] = amount
+    for name in _COMPUTE:
+        if name in limits:
+            used[f"limits.{name}"] = limits[name]
+    return used
+
+
+def _is_terminating(pod: Pod) -> bool:
+    deadline = pod.spec.active_deadline_seconds
+    return deadline is not None and deadline >= 0
+
+
+def _is_alive(pod: Pod, now: datetime) -> bool:
+    """Not finished, and not stuck in a deletion whose time is over."""
+    if pod.status.phase in ("Failed", "Succeeded"):
+        return False
+    meta = pod.metadata
+    if meta.deletion_timestamp is None or meta.deletion_grace_period_seconds is None:
+        return True
+    return now <= parse_time(meta.deletion_timestamp) + timedelta(seconds=meta.deletion_grace_period_seconds)
+
+
+def _affinity_terms(pod: Pod) -> Iterator[PodAffinityTerm]:
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return
+    for side in (affinity.pod_affinity, affinity.pod_anti_affinity):
+        if side is not None:
+            yield from side.required_during_scheduling_ignored_during_execution
+            for weighted in side.preferred_during_scheduling_ignored_during_execution:
+                yield weighted.pod_affinity_term
