@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,9 +17,11 @@ import msgspec
 from kubeloop.api import errors
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import Chain
+from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.authentication import Authenticator
-from kubeloop.apiserver.authorization import authorize_path, authorize_target
-from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.authorization import ADMINISTRATORS, DEFAULT_MODES, Authorizer, authorizer_of
+from kubeloop.apiserver.authorization.attributes import Attributes, of_path, of_target, of_unserved
+from kubeloop.apiserver.context import Context, User
 from kubeloop.apiserver.endpoints.delete import delete_collection, delete_object
 from kubeloop.apiserver.endpoints.read import get_object, list_objects, watch_objects
 from kubeloop.apiserver.endpoints.subresources import SUBRESOURCES, UNSTORED
@@ -39,6 +42,8 @@ from kubeloop.store import StoreError
 if TYPE_CHECKING:
     from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
 
+    TokensSource = ServiceAccountTokens | Callable[[], ServiceAccountTokens] | None
+
 log = logging.getLogger(__name__)
 
 _WRITES = {
@@ -49,6 +54,7 @@ _WRITES = {
     "deletecollection": delete_collection,
 }
 _TEXT = "text/plain; charset=utf-8"
+_IMPERSONATE = "impersonate-"
 
 
 class ApiServer:
@@ -63,17 +69,24 @@ class ApiServer:
         writes: InFlight,
         health: Health,
         server_address: Callable[[], str],
-        tokens: ServiceAccountTokens | None = None,
+        tokens: TokensSource = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self.clock = clock
         self.registry = registry
         self.metrics = Metrics(registry, writes)
         self.mutations = Mutations(registry, admission, clock)
         self.authenticator = authenticator
-        self.tokens = tokens
+        self.authorizer = authorizer or authorizer_of(DEFAULT_MODES, registry, RegistryLookup(registry))
+        self._tokens = tokens
         self._router = Router(RESOURCES)
         self._paths = Paths(RESOURCES, health, self.metrics, server_address, clock)
         self._writes = writes
+
+    @cached_property
+    def tokens(self) -> ServiceAccountTokens | None:
+        """Who issues and recognizes the tokens of service accounts: made when first needed."""
+        return self._tokens() if callable(self._tokens) else self._tokens
 
     async def handle(self, request: Request) -> Response:
         """Answer one request; every failure is a Status."""
@@ -82,13 +95,15 @@ class ApiServer:
         verb = request.method
         try:
             user = self.authenticator.authenticate(request)
+            if _IMPERSONATE in "".join(request.headers):
+                user = self._impersonated(user, request)
             if not _is_resource_path(request.path):
-                authorize_path(user, request.method, request.path)
+                self.authorize_path(user, request.method, request.path)
                 return self._paths.answer(request)
-            target = self._router.find(request.method, request.path)
             query = Query(request.query)
+            target = self._find(user, request, query)
             verb = _verb_of(target, query)
-            authorize_target(user, target, verb or request.method.lower())
+            self.authorize(user, request.method, target, verb, query)
             if not verb:
                 raise errors.generic(405)
             accept = request.headers.get("accept", "")
@@ -105,6 +120,44 @@ class ApiServer:
             response = status_response(errors.internal_error(str(error)))
         self.metrics.observe(verb, target, response.status, self.clock.monotonic() - started)
         return response
+
+    def _find(self, user: User, request: Request, query: Query) -> Target:
+        """The target; whether there is one is told only to those who could use it."""
+        try:
+            return self._router.find(request.method, request.path)
+        except (PageNotFound, errors.ApiError):
+            if ADMINISTRATORS not in user.groups:
+                self.authorizer.demand(of_unserved(user, request.method, request.path, query))
+            raise
+
+    def authorize_path(self, user: User, method: str, path: str) -> None:
+        """Raises Forbidden; the path is no resource's."""
+        if ADMINISTRATORS not in user.groups:
+            self.authorizer.demand(of_path(user, method, path))
+
+    def authorize(self, user: User, method: str, target: Target, verb: str, query: Query) -> None:
+        """Raises Forbidden; the verb is empty where the method means nothing."""
+        if ADMINISTRATORS not in user.groups:
+            self.authorizer.demand(of_target(user, method, target, verb, query))
+
+    def _impersonated(self, user: User, request: Request) -> User:
+        from kubeloop.apiserver.authorization.impersonation import impersonate, wanted_user
+
+        wanted = wanted_user(request.headers)
+        if wanted is None:
+            return user
+        return impersonate(user, wanted, self._asked(user, request), self.authorizer).user
+
+    def _asked(self, user: User, request: Request) -> Attributes:
+        """What a request is about, whether it is served or not."""
+        if not _is_resource_path(request.path):
+            return of_path(user, request.method, request.path)
+        query = Query(request.query)
+        try:
+            target = self._router.find(request.method, request.path)
+        except (PageNotFound, errors.ApiError):
+            return of_unserved(user, request.method, request.path, query)
+        return of_target(user, request.method, target, _verb_of(target, query), query)
 
     async def serve(self, ctx: Context, verb: str) -> Response:
         """Answer a request that may be made."""

@@ -17,7 +17,6 @@ from kubeloop.api.answers import decode_answer
 from kubeloop.api.calls import Call, ListResult, WatchEvent
 from kubeloop.api.dynamic import PartialObject, plain_body
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.authorization import authorize_path, authorize_target
 from kubeloop.apiserver.context import Context, User
 from kubeloop.apiserver.endpoints.read import MIN_WATCH_SECONDS
 from kubeloop.apiserver.http import Request, Response
@@ -64,7 +63,7 @@ class LocalEntry:
 
     async def document(self, path: str) -> Any:
         """What is served at a path that is no resource, as plain data."""
-        authorize_path(self._user, "GET", path)
+        self._server.authorize_path(self._user, "GET", path)
         try:
             response = self._server._paths.answer(Request("GET", path))
         except PageNotFound:
@@ -84,7 +83,8 @@ class LocalEntry:
         """What is known of a call that its user may make; refusals are the router's and the authorizer's."""
         resource, verb = call.resource, call.verb
         target = Target(resource, verb, call.namespace, call.name, call.subresource)
-        authorize_target(self._user, target, verb)
+        query = Query.of(call.options)
+        self._server.authorize(self._user, _METHODS[verb], target, verb, query)
         if call.subresource and call.subresource not in resource.by_name:
             raise errors.generic(404)
         if verb not in (resource.by_name[call.subresource].verbs if call.subresource else resource.verbs):
@@ -95,7 +95,6 @@ class LocalEntry:
             request.headers[_CAUSE] = call.cause
         if call.body is not None:
             request.body = call.body if isinstance(call.body, bytes) else codec.encode(plain_body(call.body))
-        query = Query.of(call.options)
         form = _METADATA if call.metadata_only else PLAIN
         ctx = Context(request, target, query, self._user, form, self._server.clock.now().replace(microsecond=0))
         ctx.dry_run = bool(query.text("dryRun"))

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from kubeloop.apiserver.admission.quota_ledger import StoredLedger
 from kubeloop.apiserver.allocation import DEFAULT_RANGES, ServiceRanges
 from kubeloop.apiserver.app import ApiServer, rejected
 from kubeloop.apiserver.authentication import Authenticator, read_token_file
-from kubeloop.apiserver.bootstrap import BootstrapOptions, essential_objects, remaining_objects
+from kubeloop.apiserver.authorization import DEFAULT_MODES, authorizer_of
+from kubeloop.apiserver.bootstrap import BootstrapOptions, access_objects, essential_objects, remaining_objects
 from kubeloop.apiserver.compaction import Compactor
 from kubeloop.apiserver.context import User
 from kubeloop.apiserver.default_accounts import DefaultAccounts
@@ -38,6 +40,8 @@ log = logging.getLogger(__name__)
 # Writes that wait for a seat, for each one that has one.
 _WAITING_PER_SEAT = 5
 _FINISH_SECONDS = 3.0
+# The roles and bindings, of the same names, that give everybody a first look.
+_EVERYBODY = frozenset({"system:basic-user", "system:discovery", "system:public-info-viewer"})
 
 
 class CannotStart(Exception):
@@ -57,6 +61,7 @@ class ServerConfig:
     client_authorities: tuple[Path, ...] = ()
     token_file: Path | None = None
     anonymous: bool = True
+    authorization_modes: tuple[str, ...] = DEFAULT_MODES
     writes_in_flight: int = 200
     compaction_interval: float = 300.0
     event_ttl: float = 3600.0
@@ -121,7 +126,9 @@ class RunningServer:
         )
         own = OwnObjects(registry, self._clock)
         await own.ensure(essential_objects(options))
-        _in_background(own.ensure_by_and_by(remaining_objects(options)), "making the server's own objects", parts)
+        await _ensure_rights_of_everybody(registry, own)
+        remaining = chain(access_objects(), remaining_objects(options))
+        _in_background(own.ensure_by_and_by(remaining), "making the server's own objects", parts)
         if config.default_accounts:
             accounts = DefaultAccounts(registry, own)
             revision = await accounts.ensure_all()
@@ -133,8 +140,18 @@ class RunningServer:
         writes = InFlight(config.writes_in_flight, config.writes_in_flight * _WAITING_PER_SEAT)
         registry = Registry(store, RESOURCES, config.services)
         lookup = RegistryLookup(registry)
+        authorizer = authorizer_of(config.authorization_modes, registry, lookup)
         admission = default_chain(lookup, self._clock, StoredLedger(registry, lookup))
-        return ApiServer(registry, self._clock, authenticator, admission, writes, self._health(), lambda: self.address)
+        return ApiServer(
+            registry,
+            self._clock,
+            authenticator,
+            admission,
+            writes,
+            self._health(),
+            lambda: self.address,
+            authorizer=authorizer,
+        )
 
     def _health(self) -> Health:
         live = {"ping": _well, "log": _well, "etcd": _well}
@@ -200,6 +217,13 @@ def _tokens(config: ServerConfig) -> dict[str, User]:
         return read_token_file(config.token_file)
     except ValueError as error:
         raise CannotStart(str(error)) from None
+
+
+async def _ensure_rights_of_everybody(registry: Registry, own: OwnObjects) -> None:
+    """A server that says it is ready must let those ask who may: probes, and clients that look around."""
+    bindings = registry.named("rbac.authorization.k8s.io", "v1", "clusterrolebindings")
+    if any(bindings.peek("", name) is None for name in _EVERYBODY):
+        await own.ensure(made for made in access_objects() if made[1].metadata.name in _EVERYBODY)
 
 
 def _well() -> str:

@@ -11,8 +11,10 @@ from kubeloop.api.generated.authorization_v1 import (
     SubjectAccessReviewStatus,
     SubjectRulesReviewStatus,
 )
+from kubeloop.apiserver.authorization import Authorizer
+from kubeloop.apiserver.authorization.attributes import Decision
 from kubeloop.apiserver.context import Context, User
-from kubeloop.apiserver.endpoints.subresources.access import Decision, decide_path, decide_resource, rules_of
+from kubeloop.apiserver.endpoints.subresources.access import decide_path, decide_resource, rules_of
 from kubeloop.apiserver.endpoints.subresources.answers import made_up_object
 from kubeloop.apiserver.endpoints.subresources.review_rules import (
     local_review_errors,
@@ -58,8 +60,13 @@ async def review_own_rules(ctx: Context, server: ApiServer) -> Response:
     if not namespace:
         raise errors.bad_request("no namespace on request")
     server.mutations.admit_posted(ctx, asked)
-    known = rules_of(ctx.user, namespace)
-    status = SubjectRulesReviewStatus(resource_rules=known.resources, non_resource_rules=known.paths)
+    known = rules_of(server.authorizer, ctx.user, namespace)
+    status = SubjectRulesReviewStatus(
+        resource_rules=known.resources,
+        non_resource_rules=known.paths,
+        incomplete=known.incomplete,
+        evaluation_error=known.problem,
+    )
     # Nothing of the question is repeated in the answer, upstream's neither.
     return made_up_object(ctx, ctx.resource, SelfSubjectRulesReview(status=status), 201)
 
@@ -85,13 +92,13 @@ def _subject(spec: Any) -> User:
 
 def _answer(ctx: Context, server: ApiServer, review: Any, user: User) -> Response:
     server.mutations.admit_posted(ctx, review)
-    decision = _decide(review.spec, user)
+    decision = _decide(server.authorizer, review.spec, user)
     status = SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)
     force_setattr(review, "status", status)
     return made_up_object(ctx, ctx.resource, review, 201)
 
 
-def _decide(spec: Any, user: User) -> Decision:
+def _decide(authorizer: Authorizer, spec: Any, user: User) -> Decision:
     if spec.resource_attributes is not None:
-        return decide_resource(user, spec.resource_attributes)
-    return decide_path(user, spec.non_resource_attributes)
+        return decide_resource(authorizer, user, spec.resource_attributes)
+    return decide_path(authorizer, user, spec.non_resource_attributes)

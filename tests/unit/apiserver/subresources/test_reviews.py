@@ -37,6 +37,12 @@ def test_a_review_tells_whether_somebody_may(api, who, allowed):
 
 @pytest.mark.parametrize(("path", "allowed"), [("/healthz", True), ("/metrics", False)])
 def test_a_review_tells_about_paths_too(api, path, allowed):
+    rbac, group = "/apis/rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
+    rules = [{"verbs": ["get"], "nonResourceURLs": ["/healthz"]}]
+    api.made(f"{rbac}/clusterroles", {"metadata": {"name": "health"}, "rules": rules})
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": "health"}
+    subjects = [{"kind": "User", "apiGroup": group, "name": "bob"}]
+    api.made(f"{rbac}/clusterrolebindings", {"metadata": {"name": "h"}, "roleRef": role, "subjects": subjects})
     asked = {"path": path, "verb": "get"}
     assert api.made(ACCESS, {"spec": {"user": "bob", "nonResourceAttributes": asked}})["status"]["allowed"] is allowed
 

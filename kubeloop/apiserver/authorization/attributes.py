@@ -1,0 +1,126 @@
+"""What somebody asks to do, in the terms that permissions are written in, and the refusal in upstream's words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from kubeloop.api import errors
+from kubeloop.api.field_selectors import FieldSelector, parse_fields
+from kubeloop.api.fields import quote
+from kubeloop.api.names import check_path_segment_name
+from kubeloop.api.selectors.operators import SelectorError
+from kubeloop.apiserver.context import User
+from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.routing import Target
+
+_OBJECT_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_COLLECTION_VERBS = {"get": "list", "delete": "deletecollection"}
+_WITH_SELECTORS = ("list", "watch", "deletecollection")
+# A message must not look like HTML to a browser that was led here.
+_NO_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+class Attributes(NamedTuple):
+    """One question to the authorizers: about a resource, or about a path."""
+
+    user: User
+    verb: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str | None = None  # of what is no resource
+    fields: FieldSelector | None = None
+
+
+class Decision(NamedTuple):
+    """An answer; one that isn't yes may be followed by another authorizer's. The reason is for people."""
+
+    allowed: bool
+    reason: str = ""
+
+
+NO_OPINION = Decision(False)
+
+
+def of_path(user: User, method: str, path: str) -> Attributes:
+    """A request for something that is no resource."""
+    return Attributes(user, method.lower(), path=unquote(path))
+
+
+def of_target(user: User, method: str, target: Target, verb: str, query: Query) -> Attributes:
+    """A request for a resource that is served; the verb is empty where the method means nothing there."""
+    resource, name, namespace = target.resource, target.name, target.namespace
+    if not verb:
+        verb = _OBJECT_VERBS.get(method, "")
+        if not name:
+            verb = _COLLECTION_VERBS.get(verb, verb)
+    fields = None
+    if verb in _WITH_SELECTORS and not target.watch_path and query:
+        fields = _selector(query.text("fieldSelector"))
+        if not name and fields is not None:
+            name = _name_in(fields) if verb != "deletecollection" else ""
+    if resource.plural == "namespaces" and not resource.group and target.name:
+        namespace = target.name  # rights in a namespace extend to the namespace itself
+    return Attributes(
+        user,
+        verb,
+        resource.group,
+        resource.version,
+        resource.plural,
+        target.subresource,
+        namespace,
+        name,
+        None,
+        fields,
+    )
+
+
+def of_unserved(user: User, method: str, path: str, query: Query) -> Attributes:
+    """A request under `/api/` or `/apis/` for which there is no resource: the path's own words are judged."""
+    parts = unquote(path).strip("/").split("/")
+    group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
+    verb = _OBJECT_VERBS.get(method, "")
+    if rest[0] == "watch" and len(rest) > 1:
+        verb, rest = "watch", rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in ("status", "finalize"):
+            rest = rest[2:]
+    resource, name, subresource = (*rest, "", "")[:3]
+    if not name:
+        verb = "watch" if verb == "get" and query.flag("watch") else _COLLECTION_VERBS.get(verb, verb)
+    return Attributes(user, verb, group, version, resource, subresource, namespace, name)
+
+
+def refusal(asked: Attributes, reason: str) -> errors.Forbidden:
+    """What a client is told whom nobody has given the right."""
+    told = _sentence(asked).translate(_NO_HTML)
+    why = f"{told}: {reason}" if reason else told
+    return errors.forbidden(asked.group, asked.resource, asked.name, why)
+
+
+def _sentence(asked: Attributes) -> str:
+    who = f"User {quote(asked.user.name)} cannot {asked.verb}"
+    if asked.path is not None:
+        return f"{who} path {quote(asked.path)}"
+    what = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
+    where = f"in the namespace {quote(asked.namespace)}" if asked.namespace else "at the cluster scope"
+    return f"{who} resource {quote(what)} in API group {quote(asked.group)} {where}"
+
+
+def _selector(text: str) -> FieldSelector | None:
+    """What cannot be read narrows nothing here; the endpoint will refuse it."""
+    try:
+        return parse_fields(text) if text else None
+    except SelectorError:
+        return None
+
+
+def _name_in(fields: FieldSelector) -> str:
+    name = fields.requires_exact_match("metadata.name") or ""
+    return "" if check_path_segment_name(name) else name

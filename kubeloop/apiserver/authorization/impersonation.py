@@ -1,0 +1,225 @@
+"""Acting as somebody else: the Impersonate-* headers, and the rights that each of them needs.
+
+Constrained modes are asked first: they need a right to the person (`impersonate:MODE`) and one to the very request
+(`impersonate-on:MODE:VERB`). The old mode, where `impersonate` alone opens everything that the person may do, is last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from kubeloop.api import errors
+from kubeloop.api.fields import Path, aggregate, quote
+from kubeloop.api.names import check_dns1123_label, check_dns1123_subdomain, validate_domain_prefixed_path
+from kubeloop.apiserver.authorization import ADMINISTRATORS, Authorizer
+from kubeloop.apiserver.authorization.attributes import Attributes, refusal
+from kubeloop.apiserver.context import User
+
+_EXTRA = "impersonate-extra-"
+_AUTHENTICATION = "authentication.k8s.io"
+_ANONYMOUS, _AUTHENTICATED, _UNAUTHENTICATED = "system:anonymous", "system:authenticated", "system:unauthenticated"
+_NODE = "system:node:"
+_ACCOUNT = "system:serviceaccount:"
+_NODE_NAME = "authentication.kubernetes.io/node-name"
+# From this many on, a right to all of them is looked for before a right to each.
+_MANY = 4
+
+_Allowed = Callable[[Attributes], None]
+
+
+class Impersonation(NamedTuple):
+    """Whom a request is made as; the constraint is the right that allowed it, empty for the old one."""
+
+    user: User
+    constraint: str = ""
+
+
+def wanted_user(headers: Mapping[str, str]) -> User | None:
+    """Whom the headers ask for, as they say it."""
+    groups = headers.get("impersonate-group")
+    extra = {
+        unquote(name.removeprefix(_EXTRA)): tuple(value.split(", "))
+        for name, value in headers.items()
+        if name.startswith(_EXTRA)
+    }
+    user = User(
+        headers.get("impersonate-user", ""),
+        tuple(groups.split(", ")) if groups is not None else (),
+        headers.get("impersonate-uid", ""),
+        tuple(sorted(extra.items())),
+    )
+    if user.name:
+        return user
+    if user.uid or groups is not None or extra:
+        raise errors.bad_request(f"requested {_as_go(user)} without impersonating a user name")
+    return None
+
+
+def impersonate(requester: User, wanted: User, request: Attributes, authorizer: Authorizer) -> Impersonation:
+    """The user to go on as; raises Forbidden with the refusal of the first mode that was possible."""
+    first: errors.Forbidden | None = None
+    for mode in _MODES:
+        if not mode.fits(wanted, requester):
+            continue
+        try:
+            return Impersonation(_checked(mode, requester, wanted, request, authorizer), mode.constraint)
+        except errors.Forbidden as refused:
+            first = first or refused
+    assert first is not None  # the old mode fits everybody
+    raise first
+
+
+class _Mode(NamedTuple):
+    """One kind of impersonation: for whom it is meant, and the names of its rights."""
+
+    name: str
+    fits: Callable[[User, User], bool]
+
+    @property
+    def constraint(self) -> str:
+        return f"impersonate:{self.name}" if self.name else ""
+
+
+def _only_named(wanted: User) -> bool:
+    return not (wanted.uid or wanted.groups or wanted.extra)
+
+
+def _node_in(name: str) -> str:
+    node = name.removeprefix(_NODE) if name.startswith(_NODE) else ""
+    return node if node and not check_dns1123_subdomain(node) else ""
+
+
+def account_in(name: str) -> tuple[str, str] | None:
+    """Namespace and name of the service account that a user name stands for."""
+    namespace, _, account = name.removeprefix(_ACCOUNT).partition(":") if name.startswith(_ACCOUNT) else ("", "", "")
+    if not namespace or not account or check_dns1123_label(namespace) or check_dns1123_subdomain(account):
+        return None
+    return namespace, account
+
+
+def _runs_on(wanted: User, requester: User) -> bool:
+    node = _node_in(wanted.name)
+    return (
+        bool(node)
+        and _only_named(wanted)
+        and account_in(requester.name) is not None
+        and dict(requester.extra).get(_NODE_NAME) == (node,)
+    )
+
+
+_MODES = (
+    _Mode("associated-node", _runs_on),
+    _Mode("arbitrary-node", lambda wanted, _: _only_named(wanted) and bool(_node_in(wanted.name))),
+    _Mode("serviceaccount", lambda wanted, _: _only_named(wanted) and account_in(wanted.name) is not None),
+    _Mode("user-info", lambda wanted, _: not _node_in(wanted.name) and account_in(wanted.name) is None),
+    _Mode("", lambda wanted, requester: True),
+)
+
+
+def _checked(mode: _Mode, requester: User, wanted: User, request: Attributes, authorizer: Authorizer) -> User:
+    if mode.name == "associated-node":
+        # The right is one to whichever node the account runs on; which one that is has been checked.
+        keys = tuple(sorted(key for key, _ in requester.extra))
+        requester = replace(requester, extra=(("authentication.kubernetes.io/associated-node-keys", keys),))
+
+    def demand(asked: Attributes) -> None:
+        authorizer.demand(asked)
+
+    if mode.name:
+        demand(request._replace(user=requester, verb=f"impersonate-on:{mode.name}:{request.verb}"))
+    groups = _check_name(mode, requester, wanted, demand)
+    verb = mode.constraint or "impersonate"
+    if wanted.uid:
+        demand(Attributes(requester, verb, _AUTHENTICATION, "v1", "uids", name=wanted.uid))
+    if wanted.groups:
+        _check_groups(mode, requester, wanted.groups, demand)
+    if wanted.extra:
+        _check_extra(mode, requester, wanted.extra, demand)
+    return replace(wanted, groups=_with_everybody(wanted.name, groups))
+
+
+def _check_name(mode: _Mode, requester: User, wanted: User, demand: _Allowed) -> tuple[str, ...]:
+    """Refuses, or tells the groups that come with the name."""
+    verb, group = (mode.constraint, _AUTHENTICATION) if mode.name else ("impersonate", "")
+    asked = Attributes(requester, verb, group, "v1", "users", name=wanted.name)
+    groups = wanted.groups
+    node, account = _node_in(wanted.name), account_in(wanted.name)
+    if mode.name and node:
+        asked = asked._replace(resource="nodes", name="*" if mode.name == "associated-node" else node)
+        groups = ("system:nodes",)
+    elif account is not None:
+        namespace, name = account
+        asked = asked._replace(resource="serviceaccounts", namespace=namespace, name=name)
+        groups = groups or ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    demand(asked)
+    return groups
+
+
+def _check_groups(mode: _Mode, requester: User, groups: tuple[str, ...], demand: _Allowed) -> None:
+    verb, group = (mode.constraint, _AUTHENTICATION) if mode.name else ("impersonate", "")
+    asked = Attributes(requester, verb, group, "v1", "groups")
+    if mode.name:
+        if "" in groups:
+            raise refusal(asked, "impersonating the empty string group is not allowed")
+        if ADMINISTRATORS in groups:
+            why = f"impersonating the {ADMINISTRATORS} group is not allowed"
+            raise refusal(asked._replace(name=ADMINISTRATORS), why)
+        if len(groups) >= _MANY and _may(asked._replace(name="*"), demand):
+            return
+    for one in groups:
+        demand(asked._replace(name=one))
+
+
+def _check_extra(
+    mode: _Mode, requester: User, extra: tuple[tuple[str, tuple[str, ...]], ...], demand: _Allowed
+) -> None:
+    asked = Attributes(requester, mode.constraint or "impersonate", _AUTHENTICATION, "v1", "userextras")
+    if mode.name:
+        for problem in _problems_of_extra(extra):
+            raise refusal(asked, problem)
+        many = len(extra) >= _MANY or sum(len(values) for _, values in extra) >= _MANY
+        if many and _may(asked._replace(subresource="*", name="*"), demand):
+            return
+    for key, values in extra:
+        for value in values:
+            demand(asked._replace(subresource=key, name=value))
+
+
+def _may(asked: Attributes, demand: _Allowed) -> bool:
+    try:
+        demand(asked)
+    except errors.Forbidden:
+        return False
+    return True
+
+
+def _problems_of_extra(extra: tuple[tuple[str, tuple[str, ...]], ...]) -> Iterator[str]:
+    for key, values in extra:
+        if not key:
+            yield "impersonating the empty string key in extra is not allowed"
+        elif found := validate_domain_prefixed_path(Path("extra").child("key"), key):
+            told = aggregate(error.message() for error in found)
+            yield f"impersonating an invalid key in extra is not allowed: {told}"
+        elif key != key.lower():
+            yield f"impersonating a non-lowercase key in extra is not allowed: {quote(key)}"
+        elif "" in values:
+            yield "impersonating the empty string value in extra is not allowed"
+
+
+def _with_everybody(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
+    if name == _ANONYMOUS:
+        return groups if _UNAUTHENTICATED in groups else (*groups, _UNAUTHENTICATED)
+    if _UNAUTHENTICATED in groups or _AUTHENTICATED in groups:
+        return groups
+    return (*groups, _AUTHENTICATED)
+
+
+def _as_go(user: User) -> str:
+    """The user as Go's %#v prints it, which is what upstream shows."""
+    groups = f"[]string{{{', '.join(map(quote, user.groups))}}}" if user.groups else "[]string(nil)"
+    listed = ", ".join(f"{quote(key)}:[]string{{{', '.join(map(quote, values))}}}" for key, values in user.extra)
+    extra = f"map[string][]string{{{listed}}}" if user.extra else "map[string][]string(nil)"
+    return f"&user.DefaultInfo{{Name:{quote(user.name)}, UID:{quote(user.uid)}, Groups:{groups}, Extra:{extra}}}"

@@ -1,0 +1,36 @@
+"""All that somebody may do, for a SelfSubjectRulesReview: the rules of every mode, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubeloop.api.fields import aggregate
+from kubeloop.api.generated.rbac_v1 import PolicyRule
+from kubeloop.apiserver.authorization import ADMINISTRATORS, AlwaysAllow, KnownRules, Mode
+from kubeloop.apiserver.authorization.node import NodeAuthorizer, node_of
+from kubeloop.apiserver.authorization.rbac import Rbac
+from kubeloop.apiserver.context import User
+
+_EVERYTHING = (
+    PolicyRule(verbs=("*",), api_groups=("*",), resources=("*",)),
+    PolicyRule(verbs=("*",), non_resource_urls=("*",)),
+)
+
+
+def rules_of(modes: Sequence[Mode], user: User, namespace: str) -> KnownRules:
+    rules: list[PolicyRule] = []
+    problems: list[str] = []
+    incomplete = False
+    for mode in modes:
+        if isinstance(mode, Rbac):
+            found, missing = mode.rules_of(user, namespace)
+            rules += found
+            problems += [aggregate(missing)] if missing else []
+        elif isinstance(mode, AlwaysAllow):
+            rules += _EVERYTHING
+        elif isinstance(mode, NodeAuthorizer) and node_of(user) is not None:
+            incomplete = True
+            problems.append("node authorizer does not support user rule resolution")
+    if ADMINISTRATORS in user.groups and not any(rule in rules for rule in _EVERYTHING):
+        rules += _EVERYTHING
+    return KnownRules(tuple(rules), incomplete, aggregate(problems) if problems else "")

@@ -1,0 +1,105 @@
+"""Which objects belong to which node: those that its pods refer to, followed through claims and volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kubeloop.apiserver.admission import Lookup
+from kubeloop.apiserver.authorization.pod_references import Reference, references_of, secrets_of_volume
+from kubeloop.apiserver.storage import Registry
+from kubeloop.store import Event, Record
+
+# Kinds whose objects say themselves which node they belong to.
+_NAMING_THEIR_NODE = {
+    "volumeattachments": ("storage.k8s.io", "v1"),
+    "resourceslices": ("resource.k8s.io", "v1"),
+    "podcertificaterequests": ("certificates.k8s.io", "v1"),
+}
+
+
+class NodeRelations:
+    """The pods of each node and what they refer to, followed from the first question on.
+
+    Always true: a pod's key is in `_pods[node]` exactly while `_node_of[key]` is that node.
+    """
+
+    def __init__(self, registry: Registry, objects: Lookup) -> None:
+        self._storage = registry.named("", "v1", "pods")
+        self._find = objects.find
+        self._pods: dict[str, dict[str, frozenset[Reference]]] = {}
+        self._node_of: dict[str, str] = {}
+        self._following = False
+
+    def has_pod(self, node: str, namespace: str, name: str) -> bool:
+        self._follow()
+        return self._storage.key(namespace, name) in self._pods.get(node, ())
+
+    def related(self, node: str, plural: str, namespace: str, name: str) -> bool:
+        """Whether an object is needed on the node."""
+        if plural in _NAMING_THEIR_NODE:
+            return self._names_node(node, plural, namespace, name)
+        if plural == "persistentvolumes":
+            volume = self._find("persistentvolumes", "", name)
+            return volume is not None and self._claimed(node, volume)
+        wanted = Reference(plural, namespace, name)
+        return self._referred(node, wanted) or (plural == "secrets" and self._needed_by_volume(node, wanted))
+
+    def _referred(self, node: str, wanted: Reference) -> bool:
+        self._follow()
+        return any(wanted in references for references in self._pods.get(node, {}).values())
+
+    def _claimed(self, node: str, volume: Any) -> bool:
+        claim = volume.spec.claim_ref
+        return claim is not None and self._referred(
+            node, Reference("persistentvolumeclaims", claim.namespace, claim.name)
+        )
+
+    def _needed_by_volume(self, node: str, secret: Reference) -> bool:
+        claims = {
+            one
+            for references in self._pods.get(node, {}).values()
+            for one in references
+            if one.plural == "persistentvolumeclaims"
+        }
+        for one in claims:
+            claim = self._find("persistentvolumeclaims", one.namespace, one.name)
+            if claim is None or not claim.spec.volume_name:
+                continue
+            volume = self._find("persistentvolumes", "", claim.spec.volume_name)
+            if volume is not None and self._claimed(node, volume) and secret in secrets_of_volume(volume):
+                return True
+        return False
+
+    def _names_node(self, node: str, plural: str, namespace: str, name: str) -> bool:
+        found = self._find(plural, namespace, name, *_NAMING_THEIR_NODE[plural])
+        return found is not None and found.spec.node_name == node
+
+    def _follow(self) -> None:
+        if self._following:
+            return
+        self._following = True
+        store, prefix = self._storage.store, self._storage.prefix("")
+        state = store.range(prefix)
+        for record in state.records:
+            self._add(record)
+        store.subscribe(prefix, state.revision, self._on_events)
+
+    def _on_events(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._remove(event.key)
+            if event.record is not None:
+                self._add(event.record)
+
+    def _add(self, record: Record) -> None:
+        pod = self._storage.view.decode_record(record)
+        if pod.spec.node_name:
+            self._node_of[record.key] = pod.spec.node_name
+            self._pods.setdefault(pod.spec.node_name, {})[record.key] = references_of(pod)
+
+    def _remove(self, key: str) -> None:
+        node = self._node_of.pop(key, None)
+        if node is not None:
+            del self._pods[node][key]
+            if not self._pods[node]:
+                del self._pods[node]

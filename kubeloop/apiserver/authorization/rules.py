@@ -1,0 +1,93 @@
+"""Rules of roles, prepared for many questions: which of them allows a verb on a resource or a path, if any does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kubeloop.apiserver.authorization.attributes import Attributes
+
+if TYPE_CHECKING:
+    from kubeloop.api.generated.rbac_v1 import PolicyRule
+
+ALL = "*"
+
+
+class _OnResource(NamedTuple):
+    """A rule's say on one verb, group and resource."""
+
+    order: int
+    names: frozenset[str]  # empty: all of them
+    source: str
+
+
+class _OnPaths(NamedTuple):
+    """A rule's say on paths."""
+
+    verbs: frozenset[str]
+    paths: tuple[str, ...]
+    source: str
+
+
+class RuleSet:
+    """Rules with where each comes from, in order: the first that allows a request is told as the reason.
+
+    Each rule is entered under every verb, group and resource that it lists, so that a question costs a handful of
+    look-ups, however many rules there are.
+    """
+
+    __slots__ = ("_on_paths", "_on_resources", "problems", "rules")
+
+    def __init__(self, sourced: Iterable[tuple[str, Iterable[PolicyRule]]], problems: tuple[str, ...] = ()) -> None:
+        self.rules: list[PolicyRule] = []
+        self.problems = problems  # bindings to roles that aren't there
+        self._on_resources: dict[tuple[str, str, str], list[_OnResource]] = {}
+        self._on_paths: list[_OnPaths] = []
+        for source, rules in sourced:
+            for rule in rules:
+                self._enter(rule, source)
+
+    def _enter(self, rule: PolicyRule, source: str) -> None:
+        verbs = rule.verbs or ()
+        entry = _OnResource(len(self.rules), frozenset(rule.resource_names), source)
+        self.rules.append(rule)
+        for verb in verbs:
+            for group in rule.api_groups:
+                for resource in rule.resources:
+                    self._on_resources.setdefault((verb, group, resource), []).append(entry)
+        if rule.non_resource_urls:
+            self._on_paths.append(_OnPaths(frozenset(verbs), rule.non_resource_urls, source))
+
+    def allows(self, asked: Attributes) -> str | None:
+        """Where the permission comes from, or None."""
+        if asked.path is not None:
+            return self._allows_path(asked.verb, asked.path)
+        return self._allows_resource(asked) if self._on_resources else None
+
+    def _allows_resource(self, asked: Attributes) -> str | None:
+        resources: tuple[str, ...] = (asked.resource, ALL)
+        if asked.subresource:
+            resources = (f"{asked.resource}/{asked.subresource}", ALL, f"*/{asked.subresource}")
+        table, name = self._on_resources, asked.name
+        best: _OnResource | None = None
+        for verb in (asked.verb, ALL):
+            for group in (asked.group, ALL):
+                for resource in resources:
+                    for entry in table.get((verb, group, resource), ()):
+                        if entry.names and name not in entry.names:
+                            continue
+                        if best is None or entry.order < best.order:
+                            best = entry
+                        break
+        return None if best is None else best.source
+
+    def _allows_path(self, verb: str, path: str) -> str | None:
+        for entry in self._on_paths:
+            if (verb in entry.verbs or ALL in entry.verbs) and any(covers_path(one, path) for one in entry.paths):
+                return entry.source
+        return None
+
+
+def covers_path(pattern: str, path: str) -> bool:
+    """Whether a path of a rule, which may end with a star, stands for a path."""
+    return pattern == path or (pattern.endswith(ALL) and path.startswith(pattern.rstrip(ALL)))
