@@ -17,7 +17,7 @@ from tests.e2e.plane import Answer, Plane, config_map
 from tests.e2e.workloads import deployment, node, pod
 
 EXAMPLES = 600
-# Upstream answers 500 to these as well; each with a Status that says what is wrong.
+# Upstream answers these with a 5xx of its own too; each with a Status that says what is wrong.
 UPSTREAMS_FAULTS = re.compile(
     r"resourceVersion: Invalid value"
     r"|resourceVersion should not be set on objects to be created"
