@@ -200,6 +200,9 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self.complete or self._parser.get_status_code() < 200:  # an interim answer; the real one follows
             return
+        if self._unpack is not None and not self._unpack.eof and self._parser.get_status_code() not in _NO_BODY:
+            self._fail(ProtocolError("the answer's compressed body is broken: it is cut off"))
+            return
         self.keep_alive = self._parser.should_keep_alive() and not self._ends_with_connection
         self.complete = True
         self._waken()

@@ -9,20 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from kubeloop.api.calls import WatchEvent
-from kubeloop.api.generated.core_v1 import ConfigMap, Namespace
+from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver import server as server_module
-from kubeloop.apiserver.admission import default_chain
-from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.context import User
 from kubeloop.apiserver.entry import LocalEntry
-from kubeloop.apiserver.health import Health
-from kubeloop.apiserver.inflight import InFlight
-from kubeloop.apiserver.server import ServerConfig, start_server
-from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
 from kubeloop.cli.pki import Pki
 from kubeloop.client import Client, connect
 from kubeloop.client.config import Pem
@@ -121,18 +113,14 @@ async def _http_plane(pki: Pki, folder: Path) -> AsyncIterator[Plane]:
 
 @asynccontextmanager
 async def _local_plane(clock: VirtualClock) -> AsyncIterator[Plane]:
-    store = open_store("memory")
-    await store.start()
-    registry = Registry(store, RESOURCES)
-    admission = default_chain(RegistryLookup(registry), clock)
-    server = ApiServer(
-        registry, clock, Authenticator({}), admission, InFlight(200, 1000), Health({}, {}), lambda: "127.0.0.1:6443"
-    )
-    admin = Client(LocalEntry(server, User("kubernetes-admin", ("system:masters", "system:authenticated"))))
-    nobody = Client(LocalEntry(server, NOBODY))
-    await admin.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
-    try:
-        yield Plane(store, admin, nobody)
-    finally:
-        server.close()
-        await store.close()
+    """The same server, but for its listener and chores."""
+    wiring = RunningServer(ServerConfig(), clock)
+    async with AsyncExitStack() as stack:
+        store = open_store("memory")
+        await store.start()
+        stack.push_async_callback(store.close)
+        app = wiring._application(store)
+        stack.callback(app.close)
+        await wiring._ensure_own_objects(app.registry, stack)
+        admin = LocalEntry(app, User("kubernetes-admin", ("system:masters", "system:authenticated")))
+        yield Plane(store, Client(admin), Client(LocalEntry(app, NOBODY)))

@@ -112,7 +112,7 @@ async def test_deleting_answers_a_status_and_then_it_is_gone(plane: Plane) -> No
     made = await plane.config_map("a")
     answer = await plane.client.delete(ConfigMap, "a", NAMESPACE)
     assert (answer["status"], answer["details"]["uid"]) == ("Success", made.metadata.uid)
-    with pytest.raises(errors.NotFound, match='^configmaps "a" not found$') as caught:
+    with pytest.raises(errors.NotFound, match=r'^configmaps "a" not found$') as caught:
         await plane.client.get(ConfigMap, "a", NAMESPACE)
     assert caught.value.details == errors.Details(name="a", kind="configmaps")
 
@@ -226,7 +226,7 @@ async def test_a_pod_without_a_node_has_written_nothing(plane: Plane) -> None:
     await plane.client.create(ServiceAccount(metadata=ObjectMeta(name="default", namespace=NAMESPACE)))
     await plane.client.create(pod("p"))
     assert [line async for line in plane.client.logs("p", NAMESPACE)] == []
-    with pytest.raises(errors.NotFound, match='^pods "q" not found$'):
+    with pytest.raises(errors.NotFound, match=r'^pods "q" not found$'):
         await anext(plane.client.logs("q", NAMESPACE))
 
 
@@ -361,7 +361,7 @@ async def _every_failure(plane: Plane) -> list[dict[str, Any]]:
         plane.nobody.delete(Node, "n"),
         plane.nobody.patch(Deployment, "d", {}, NAMESPACE, subresource="status"),
         anext(plane.nobody.watch(Pod)),
-        plane.nobody.document("/apis"),
+        plane.nobody.document("/metrics"),
         client.document("/nowhere"),
     ]
     for call in calls:

@@ -1,0 +1,63 @@
+"""Answers as objects: structs where there are some, mappings where not."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeloop.api.answers import decode_answer
+from kubeloop.api.calls import Call, ListResult, Verb
+from kubeloop.api.dynamic import Custom, PartialObject
+from kubeloop.api.generated.authentication_v1 import TokenRequest
+from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.kinds import Resource
+from kubeloop.client.resolving import built_in, wanted_of
+
+WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
+
+
+def call(verb: Verb, what: str | Resource, subresource: str = "", metadata_only: bool = False) -> Call:
+    resource = what if isinstance(what, Resource) else built_in(wanted_of(what))
+    assert resource is not None
+    return Call(verb=verb, resource=resource, subresource=subresource, metadata_only=metadata_only)
+
+
+def test_items_of_custom_lists_get_their_kind() -> None:
+    body = b'{"metadata":{"resourceVersion":"9","continue":"c","remainingItemCount":3},"items":[{"metadata":{}}]}'
+    found = decode_answer(body, call("list", WIDGETS))
+    item = Custom({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {}})
+    assert found == ListResult(items=(item,), resource_version="9", continue_token="c", remaining=3)
+
+
+def test_a_list_without_items_is_empty() -> None:
+    for what in ("configmaps", WIDGETS):
+        assert decode_answer(b'{"metadata":{"resourceVersion":"9"},"items":null}', call("list", what)).items == ()
+
+
+@pytest.mark.parametrize("verb", ["create", "delete", "patch"])
+def test_the_kind_of_an_answer_decides(verb: Verb) -> None:
+    status = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
+    assert decode_answer(status, call(verb, "configmaps"))["status"] == "Success"
+    body = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}'
+    assert decode_answer(body, call(verb, "configmaps")) == ConfigMap(metadata=ObjectMeta(name="a"))
+    partial = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}'
+    found = decode_answer(partial, call(verb, "configmaps", metadata_only=True))
+    assert found == PartialObject(metadata=ObjectMeta(name="a"))
+
+
+def test_subresources_have_kinds_of_their_own() -> None:
+    body = b'{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","status":{"token":"t"}}'
+    found = decode_answer(body, call("create", "serviceaccounts", "token"))
+    assert isinstance(found, TokenRequest)
+    assert found.status.token == "t"
+    assert decode_answer(b'{"kind":"Odd","apiVersion":"x/v1"}', call("get", WIDGETS, "odd"))["kind"] == "Odd"
+    assert decode_answer(b"", call("create", WIDGETS, "odd")) == {}
+
+
+def test_a_custom_resource_equals_its_document() -> None:
+    document = {"kind": "Widget", "apiVersion": "example.com/v1", "metadata": {"name": "w"}, "spec": {"n": 1}}
+    widget = Custom(document)
+    assert widget == document
+    assert widget == Custom(dict(document))
+    assert (widget.kind, widget.api_version, len(widget)) == ("Widget", "example.com/v1", 4)
+    assert widget.metadata is widget.metadata

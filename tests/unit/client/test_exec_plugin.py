@@ -1,0 +1,164 @@
+"""Credentials from a program: run once, kept until they expire, its failures told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from kubeloop.client.config import ExecSpec
+from kubeloop.client.credentials import Identity
+from kubeloop.client.errors import CredentialError
+from kubeloop.client.exec_plugin import ExecPlugin, is_interactive, read_answer
+
+V1 = "client.authentication.k8s.io/v1"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Hands:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.time = NOW
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time.timestamp()
+
+    def random(self) -> Random:
+        return Random(0)
+
+
+def plugin(tmp_path: Path, status: Any, clock: Hands, more: str = "", **spec: Any) -> ExecPlugin:
+    """A program that notes each run and what it was told, then prints a credential."""
+    script = tmp_path / "plugin.py"
+    printed = json.dumps({"kind": "ExecCredential", "apiVersion": V1, "status": status})
+    script.write_text(
+        f"import os, sys\n"
+        f"open({str(tmp_path / 'runs')!r}, 'a').write(os.environ['KUBERNETES_EXEC_INFO'] + '\\n')\n"
+        f"{more}\n"
+        f"print({printed!r}.replace('TOKEN', os.environ.get('TOKEN', '')))\n"
+    )
+    facts = {"interactive_mode": "Never", "env": (("TOKEN", "secret"),), **spec}
+    return ExecPlugin(ExecSpec(sys.executable, V1, (str(script),), **facts), clock)
+
+
+def runs(tmp_path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (tmp_path / "runs").read_text().splitlines()]
+
+
+def test_it_runs_once_however_many_ask(tmp_path: Path) -> None:
+    async def main() -> list[Identity]:
+        credentials = plugin(tmp_path, {"token": "TOKEN"}, Hands())
+        found = await asyncio.gather(*(credentials.identity() for _ in range(5)))
+        return [*found, await credentials.identity()]
+
+    assert asyncio.run(main()) == [Identity("secret")] * 6
+    assert runs(tmp_path) == [{"kind": "ExecCredential", "apiVersion": V1, "spec": {"interactive": False}}]
+
+
+def test_it_runs_again_when_its_answer_expires_or_is_refused(tmp_path: Path) -> None:
+    clock = Hands()
+    status = {"token": "TOKEN", "expirationTimestamp": (NOW + timedelta(hours=1)).isoformat()}
+
+    async def main() -> None:
+        credentials = plugin(tmp_path, status, clock)
+        first = await credentials.identity()
+        clock.time += timedelta(minutes=59)
+        await credentials.identity()
+        assert len(runs(tmp_path)) == 1
+        credentials.rejected(first)
+        await credentials.identity()
+        assert len(runs(tmp_path)) == 2
+        clock.time += timedelta(minutes=2)
+        await credentials.identity()
+        assert len(runs(tmp_path)) == 3
+
+    asyncio.run(main())
+
+
+def test_it_is_told_of_the_cluster_if_it_wants_to(tmp_path: Path) -> None:
+    async def main() -> None:
+        info = {"server": "https://a"}
+        await plugin(tmp_path, {"token": "t"}, Hands(), provide_cluster_info=True, cluster_info=info).identity()
+
+    asyncio.run(main())
+    assert runs(tmp_path)[0]["spec"] == {"interactive": False, "cluster": {"server": "https://a"}}
+
+
+def test_a_call_that_gives_up_leaves_it_running(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    wait = f"import time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+
+    async def main() -> None:
+        credentials = plugin(tmp_path, {"token": "TOKEN"}, Hands(), wait)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(credentials.identity(), 0.05)
+        gate.touch()
+        assert await credentials.identity() == Identity("secret")
+        assert len(runs(tmp_path)) == 1
+
+    asyncio.run(main())
+
+
+def test_closing_ends_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        credentials = plugin(tmp_path, {"token": "t"}, Hands(), "import time; time.sleep(60)")
+        waiting = asyncio.create_task(credentials.identity())
+        await asyncio.sleep(0.05)
+        credentials.close()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(main())
+
+
+def test_a_failing_or_missing_program_is_told(tmp_path: Path) -> None:
+    async def fails() -> None:
+        await plugin(tmp_path, {}, Hands(), "sys.exit(3)").identity()
+
+    async def is_missing() -> None:
+        spec = ExecSpec("no-such-program", V1, install_hint="install it", interactive_mode="Never")
+        await ExecPlugin(spec, Hands()).identity()
+
+    with pytest.raises(CredentialError, match="failed with exit code 3"):
+        asyncio.run(fails())
+    with pytest.raises(CredentialError, match="executable no-such-program not found\n\ninstall it"):
+        asyncio.run(is_missing())
+
+
+@pytest.mark.parametrize(
+    ("printed", "why"),
+    [
+        ("nonsense", "decoding stdout"),
+        ({"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1beta1"}, "returned version client"),
+        ({"kind": "Pod", "apiVersion": V1}, "of kind Pod"),
+        ({"kind": "ExecCredential", "apiVersion": V1}, "didn't return a status field"),
+        ({"kind": "ExecCredential", "apiVersion": V1, "status": {}}, "didn't return a token or cert/key pair"),
+        (
+            {"kind": "ExecCredential", "apiVersion": V1, "status": {"clientKeyData": "k"}},
+            "only certificate or key, not both",
+        ),
+    ],
+)
+def test_an_answer_that_is_none_is_refused(printed: Any, why: str) -> None:
+    output = printed if isinstance(printed, str) else json.dumps(printed)
+    with pytest.raises(CredentialError, match=why):
+        read_answer(output.encode(), V1)
+
+
+def test_a_program_that_must_ask_a_person_needs_a_terminal() -> None:
+    always = ExecSpec("x", V1, interactive_mode="Always")
+    assert is_interactive(always, True)
+    with pytest.raises(CredentialError, match="standard input is not a terminal"):
+        is_interactive(always, False)
+    assert not is_interactive(ExecSpec("x", V1, interactive_mode="Never"), True)
+    assert not is_interactive(ExecSpec("x", V1, interactive_mode="IfAvailable"), False)
