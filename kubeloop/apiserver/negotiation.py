@@ -1,4 +1,8 @@
-"""Which form of an answer a client asks for in its Accept header."""
+"""Which form of an answer a client asks for in its Accept header.
+
+Objects are kept as JSON, so JSON costs nothing and protocol buffers are made from it: they are chosen only by clients
+that take nothing else, however a client ranks them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,8 @@ from typing import NamedTuple
 
 from kubeloop.api import errors
 
-ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+ACCEPTED = ("application/json", "application/yaml", PROTOBUF)
 _META = "meta.k8s.io"
 _TRANSFORMS = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
 
@@ -19,6 +24,7 @@ class Format(NamedTuple):
     yaml: bool = False
     convert: str = ""
     meta_version: str = "v1"
+    protobuf: bool = False
 
 
 PLAIN = Format()
@@ -26,19 +32,19 @@ PLAIN = Format()
 
 @lru_cache(maxsize=512)
 def negotiate(accept: str, convertible: bool = True) -> Format:
-    """The first form in an Accept header that we can give; raises NotAcceptable."""
+    """The first form in an Accept header that we can give, protocol buffers last; raises NotAcceptable."""
     if not accept:
         return PLAIN
-    for media, params in clauses(accept):
-        if media not in ("application/json", "application/yaml", "*/*", "application/*"):
+    for media, params in sorted(clauses(accept), key=lambda clause: clause[0] == PROTOBUF):
+        if media not in (*ACCEPTED, "*/*", "application/*"):
             continue
-        kind = params.get("as", "")
+        kind, yaml, protobuf = params.get("as", ""), media == "application/yaml", media == PROTOBUF
         if not kind:
-            return Format(yaml=media == "application/yaml")
+            return Format(yaml=yaml, protobuf=protobuf)
         version = params.get("v", "")
         known = kind in _TRANSFORMS and params.get("g") == _META and version in ("v1", "v1beta1")
-        if known and convertible:
-            return Format(media == "application/yaml", kind, version)
+        if known and convertible and not (protobuf and kind == "Table"):
+            return Format(yaml, kind, version, protobuf)
     raise errors.not_acceptable(ACCEPTED)
 
 

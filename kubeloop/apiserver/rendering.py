@@ -1,4 +1,4 @@
-"""Answers in the form a client asked for: plain objects, metadata only, tables; as JSON or YAML."""
+"""Answers in the form a client asked for: plain objects, metadata only, tables; as JSON, YAML or protocol buffers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from kubeloop.api import errors
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.http import Response
 from kubeloop.apiserver.listing import Page
-from kubeloop.apiserver.negotiation import Format
+from kubeloop.apiserver.negotiation import ACCEPTED, PROTOBUF, Format
 from kubeloop.apiserver.storage import Storage
+from kubeloop.apiserver.watching import Presenter
 from kubeloop.store import Record
 
 
@@ -26,10 +27,12 @@ def _one_line(text: str) -> str:
 
 
 def respond(ctx: Context, document: bytes, status: int = 200) -> Response:
-    """One JSON document, as YAML or indented where that is asked for."""
+    """One JSON document, in another encoding or indented where that is asked for."""
     headers = warning_headers(ctx.warnings) if ctx.warnings else ()
     if ctx.form.yaml:
         return Response(status, _to_yaml(document), "application/yaml", headers)
+    if ctx.form.protobuf:
+        return Response(status, _to_protobuf(document), PROTOBUF, headers)
     if ctx.query and ctx.query.flag("pretty"):
         document = msgspec.json.format(document, indent=2)
     return Response(status, document + b"\n", headers=headers)
@@ -40,6 +43,15 @@ def _to_yaml(document: bytes) -> bytes:
 
     text: str = yaml.safe_dump(msgspec.json.decode(document), default_flow_style=False, allow_unicode=True)
     return text.encode()
+
+
+def _to_protobuf(document: bytes) -> bytes:
+    from kubeloop.api import protobuf  # only when first needed
+
+    plain = msgspec.json.decode(document)
+    if not protobuf.is_known(plain["apiVersion"], plain["kind"]):
+        raise errors.not_acceptable(ACCEPTED)
+    return protobuf.write_object(plain)
 
 
 def one_object(ctx: Context, storage: Storage, value: bytes, revision: int, status: int = 200) -> Response:
@@ -61,7 +73,7 @@ def many_objects(ctx: Context, storage: Storage, page: Page) -> Response:
     if not form.convert:
         items = [view.item(record.value, record.mod_revision) for record in page.records]
         parts = view.list(page.metadata(), items)
-        if form.yaml or ctx.query.flag("pretty"):
+        if form.yaml or form.protobuf or ctx.query.flag("pretty"):
             return respond(ctx, b"".join(parts))
         return Response(200, parts, headers=warning_headers(ctx.warnings))
     if form.convert == "PartialObjectMetadataList":
@@ -121,7 +133,14 @@ def _wrong_form(ctx: Context, what: str, kind: str) -> errors.ApiError:
     )
 
 
-class ObjectPresenter:
+class _InJson:
+    """Watch events as lines of JSON."""
+
+    def event(self, kind: bytes, body: bytes) -> bytes:
+        return b'{"type":"%b","object":%b}\n' % (kind, body)
+
+
+class ObjectPresenter(_InJson):
     """Watch events with whole objects."""
 
     def __init__(self, storage: Storage) -> None:
@@ -136,7 +155,7 @@ class ObjectPresenter:
         return _bookmark(resource.kind, resource.group_version, revision, initial_events_end)
 
 
-class MetadataPresenter:
+class MetadataPresenter(_InJson):
     """Watch events with metadata only."""
 
     def __init__(self, storage: Storage, form: Format) -> None:
@@ -151,7 +170,7 @@ class MetadataPresenter:
         return _bookmark("PartialObjectMetadata", f"meta.k8s.io/{self._version}", revision, initial_events_end)
 
 
-class TablePresenter:
+class TablePresenter(_InJson):
     """Watch events as tables of one row; the columns are said once."""
 
     def __init__(self, ctx: Context, storage: Storage) -> None:
@@ -168,6 +187,25 @@ class TablePresenter:
     def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
         resource = self._storage.resource
         return _bookmark(resource.kind, resource.group_version, revision, initial_events_end)
+
+
+class ProtobufPresenter:
+    """Any other presenter's events, as framed messages."""
+
+    def __init__(self, inner: Presenter) -> None:
+        self._inner = inner
+        self.token: object = ("protobuf", inner.token)
+
+    def event_object(self, value: bytes, revision: int) -> bytes:
+        return self._inner.event_object(value, revision)
+
+    def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+        return self._inner.bookmark(revision, initial_events_end)
+
+    def event(self, kind: bytes, body: bytes) -> bytes:
+        from kubeloop.api import protobuf  # only when first needed
+
+        return protobuf.watch_frame(kind.decode(), msgspec.json.decode(body))
 
 
 def _bookmark(kind: str, api_version: str, revision: int, initial_events_end: bool) -> bytes:

@@ -40,12 +40,12 @@ class Change:
         self.frames: dict[object, bytes] = {}
 
     def frame(self, kind: bytes, record: Record, present: Presenter) -> bytes:
-        """`{"type":…,"object":…}` as one chunk. What a watcher sees deleted carries the deletion's revision."""
+        """The event as one chunk. What a watcher sees deleted carries the deletion's revision."""
         token = (kind, present.token)
         found = self.frames.get(token)
         if found is None:
             body = present.event_object(record.value, self.event.revision)
-            found = self.frames[token] = frame(b'{"type":"%b","object":%b}\n' % (kind, body))
+            found = self.frames[token] = frame(present.event(kind, body))
         return found
 
 
@@ -57,6 +57,10 @@ class Presenter(Protocol):
     def event_object(self, value: bytes, revision: int) -> bytes: ...
 
     def bookmark(self, revision: int, initial_events_end: bool) -> bytes: ...
+
+    def event(self, kind: bytes, body: bytes) -> bytes:
+        """What is sent of an event: its kind (`ADDED`, …) and its object."""
+        ...
 
 
 class Watcher:
@@ -125,7 +129,7 @@ class StreamWatcher(Watcher):
 
     def bookmark(self, revision: int, initial_events_end: bool = False) -> None:
         body = self.present.bookmark(revision, initial_events_end)
-        self.sink.write(frame(b'{"type":"BOOKMARK","object":%b}\n' % body))
+        self.sink.write(frame(self.present.event(b"BOOKMARK", body)))
 
 
 class Hub:

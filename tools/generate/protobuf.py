@@ -21,6 +21,7 @@ from tools.generate.schema import INT_OR_STRING, QUANTITY
 Facts = Mapping[str, Mapping[str, Any]]
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_OLD_META = "io.k8s.apimachinery.pkg.apis.meta.v1beta1."
 _EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 # Types whose form in JSON isn't that of their message.
 _SPECIAL = {
@@ -37,14 +38,16 @@ _SPECIAL = {
 }
 _SCALARS = {"string": "string", "integer": "integer", "boolean": "boolean", "number": "double"}
 # Served on request in place of any kind; the published schemas don't have them.
+_METADATA_LIST = {
+    "properties": {
+        "metadata": {"$ref": _META + "ListMeta"},
+        "items": {"type": "array", "items": {"$ref": _META + "PartialObjectMetadata"}},
+    }
+}
 _UNPUBLISHED: Facts = {
     _META + "PartialObjectMetadata": {"properties": {"metadata": {"$ref": _META + "ObjectMeta"}}},
-    _META + "PartialObjectMetadataList": {
-        "properties": {
-            "metadata": {"$ref": _META + "ListMeta"},
-            "items": {"type": "array", "items": {"$ref": _META + "PartialObjectMetadata"}},
-        }
-    },
+    _META + "PartialObjectMetadataList": _METADATA_LIST,
+    _OLD_META + "PartialObjectMetadataList": _METADATA_LIST,
 }
 
 

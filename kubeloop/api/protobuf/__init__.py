@@ -9,8 +9,6 @@ The table `generated/protobuf.json` tells how each type is laid out. It is read 
 from __future__ import annotations
 
 from kubeloop.api.protobuf.envelope import (
-    MEDIA_TYPE,
-    WATCH_MEDIA_TYPE,
     Envelope,
     is_known,
     open_envelope,
@@ -21,8 +19,6 @@ from kubeloop.api.protobuf.envelope import (
 from kubeloop.api.protobuf.wire import ProtobufError
 
 __all__ = [
-    "MEDIA_TYPE",
-    "WATCH_MEDIA_TYPE",
     "Envelope",
     "ProtobufError",
     "is_known",

@@ -11,11 +11,8 @@ from kubeloop.api.protobuf.table import message_of, table
 from kubeloop.api.protobuf.values import TEXT, Value
 from kubeloop.api.protobuf.wire import DELIMITED, ProtobufError, delimited, tag
 
-MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
-WATCH_MEDIA_TYPE: Final = MEDIA_TYPE + ";stream=watch"
-
 _PREFIX: Final = b"k8s\x00"
-_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta."
 _FRAME_LENGTH: Final = 4
 
 
@@ -42,6 +39,9 @@ class _TypeMeta(Value):
 
 
 _UNKNOWN: Final = Message("Unknown", [Field("typeMeta", 1, _TypeMeta()), Field("raw", 2, _Opaque())])
+# Upstream's envelopes end with these two, always empty: how the message is encoded, and as what.
+_NO_CONTENT_ENCODING: Final = tag(3, DELIMITED) + delimited(b"")
+_NO_CONTENT_TYPE: Final = tag(4, DELIMITED) + delimited(b"")
 
 
 class Envelope(NamedTuple):
@@ -85,7 +85,8 @@ def write_object(document: Mapping[str, Any]) -> bytes:
     """A plain JSON object of a known kind, in its envelope."""
     api_version, kind = document["apiVersion"], document["kind"]
     raw = message_of(_definition(api_version, kind)).write(document)
-    return _PREFIX + _UNKNOWN.write({"typeMeta": {"apiVersion": api_version, "kind": kind}, "raw": raw})
+    held = _UNKNOWN.write({"typeMeta": {"apiVersion": api_version, "kind": kind}, "raw": raw})
+    return _PREFIX + held + _NO_CONTENT_ENCODING + _NO_CONTENT_TYPE
 
 
 def watch_frame(event: str, document: Mapping[str, Any]) -> bytes:
@@ -98,4 +99,6 @@ def watch_frame(event: str, document: Mapping[str, Any]) -> bytes:
 def _definition(api_version: str, kind: str) -> str:
     """Every group has the types of meta/v1 too, under its own version."""
     own = definition_of(api_version, kind)
-    return own if own in table() else _META + kind
+    if api_version == "meta.k8s.io/v1beta1" and _META + "v1beta1." + kind in table():
+        return _META + "v1beta1." + kind
+    return own if own in table() else _META + "v1." + kind

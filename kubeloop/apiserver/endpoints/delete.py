@@ -14,6 +14,7 @@ from kubeloop.apiserver.http import Response
 from kubeloop.apiserver.list_options import parse_options
 from kubeloop.apiserver.listing import Page, list_page
 from kubeloop.apiserver.mutation import Mutations, Written
+from kubeloop.apiserver.negotiation import PROTOBUF
 from kubeloop.apiserver.rendering import many_objects, one_object, respond
 from kubeloop.apiserver.storage import Storage
 from kubeloop.store import Conflict, Record
@@ -204,10 +205,23 @@ def read_options(ctx: Context) -> DeleteOptions:
 
 
 def _from_body(ctx: Context) -> DeleteOptions:
+    request = ctx.request
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
-        return codec.decode(ctx.request.body, DeleteOptions)
-    except msgspec.MsgspecError as error:
+        body = _plain_options(request.body) if media == PROTOBUF else request.body
+        return codec.decode(body, DeleteOptions)
+    except (msgspec.MsgspecError, ValueError) as error:
         raise errors.bad_request(str(error)) from None
+
+
+def _plain_options(body: bytes) -> bytes:
+    """Options that came in protocol buffers, as JSON; every group has them under its own version."""
+    from kubeloop.api import protobuf  # only when first needed
+
+    api_version, kind, raw = protobuf.open_envelope(body)
+    if kind not in ("", "DeleteOptions"):
+        raise ValueError("decoded object cannot be converted to DeleteOptions")
+    return codec.encode(protobuf.read_object(api_version, "DeleteOptions", raw))
 
 
 def _from_query(ctx: Context) -> DeleteOptions:

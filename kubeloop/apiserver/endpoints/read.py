@@ -12,9 +12,11 @@ from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.http import Response, Stream, StreamResponse, frame
 from kubeloop.apiserver.list_options import ListOptions, parse_options, parse_revision
 from kubeloop.apiserver.listing import list_page
+from kubeloop.apiserver.negotiation import PROTOBUF
 from kubeloop.apiserver.rendering import (
     MetadataPresenter,
     ObjectPresenter,
+    ProtobufPresenter,
     TablePresenter,
     many_objects,
     one_object,
@@ -87,7 +89,8 @@ class WatchResponse(StreamResponse):
     __slots__ = ("_ctx", "_options", "_revision", "_storage", "_timeout")
 
     def __init__(self, ctx: Context, storage: Storage, options: ListOptions, revision: int, timeout: int) -> None:
-        super().__init__(200, headers=warning_headers(ctx.warnings))
+        media = f"{PROTOBUF};stream=watch" if ctx.form.protobuf else "application/json"
+        super().__init__(200, content_type=media, headers=warning_headers(ctx.warnings))
         self._ctx = ctx
         self._storage = storage
         self._options = options
@@ -109,12 +112,16 @@ class WatchResponse(StreamResponse):
             await over
         except Compacted as error:
             gone = errors.too_old_resource_version(self._revision, error.compact_revision)
-            stream.write(frame(b'{"type":"ERROR","object":%b}\n' % msgspec.json.encode(gone.status())))
+            stream.write(frame(watcher.present.event(b"ERROR", msgspec.json.encode(gone.status()))))
         finally:
             timers.cancel()
             storage.hub.remove(watcher)
 
     def _presenter(self) -> Presenter:
+        presenter = self._json_presenter()
+        return ProtobufPresenter(presenter) if self._ctx.form.protobuf else presenter
+
+    def _json_presenter(self) -> Presenter:
         form = self._ctx.form
         if form.convert == "PartialObjectMetadata":
             return MetadataPresenter(self._storage, form)

@@ -35,7 +35,7 @@ def test_a_small_object_has_exactly_these_bytes() -> None:
     document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}
     meta = b"\x0a\x02v1" + b"\x12\x09ConfigMap"
     raw = b"\x0a\x03\x0a\x01a" + b"\x12\x06\x0a\x01k\x12\x01v"
-    assert write_object(document) == b"k8s\x00" + b"\x0a\x0f" + meta + b"\x12\x0d" + raw
+    assert write_object(document) == b"k8s\x00" + b"\x0a\x0f" + meta + b"\x12\x0d" + raw + b"\x1a\x00\x22\x00"
 
 
 VECTORS: list[tuple[str, dict[str, Any], bytes]] = [
