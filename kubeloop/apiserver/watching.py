@@ -169,6 +169,11 @@ class Hub:
             self._subscription = self._store.subscribe(self._prefix, self._store.revision, self._publish)
         self._watchers.add(watcher)
 
+    def settle(self) -> int:
+        """Deliver what has gathered; the revision that every watcher has then been told of."""
+        self._deliver()
+        return self._store.revision
+
     def remove(self, watcher: Watcher) -> None:
         self._watchers.discard(watcher)
         if not self._watchers and self._subscription is not None:
@@ -217,26 +222,27 @@ class Hub:
 class Timers:
     """A watch's end and its bookmarks, on the event loop's clock."""
 
-    __slots__ = ("_end", "_next")
+    __slots__ = ("_once", "_repeating")
 
     def __init__(self) -> None:
-        self._end: asyncio.TimerHandle | None = None
-        self._next: asyncio.TimerHandle | None = None
+        self._once: list[asyncio.TimerHandle] = []
+        self._repeating: asyncio.TimerHandle | None = None
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
         """Call once."""
-        self._end = asyncio.get_running_loop().call_later(seconds, call)
+        self._once.append(asyncio.get_running_loop().call_later(seconds, call))
 
     def every(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call again and again."""
+        """Call again and again; one thing at a time."""
 
         def again() -> None:
             call()
             self.every(seconds, call)
 
-        self._next = asyncio.get_running_loop().call_later(seconds, again)
+        self._repeating = asyncio.get_running_loop().call_later(seconds, again)
 
     def cancel(self) -> None:
-        for handle in (self._end, self._next):
-            if handle is not None:
-                handle.cancel()
+        for handle in self._once:
+            handle.cancel()
+        if self._repeating is not None:
+            self._repeating.cancel()

@@ -30,6 +30,7 @@ from kubeloop.store import Compacted, Event
 # Upstream ends watches that give no timeout at a random moment between this and twice this.
 MIN_WATCH_SECONDS = 1800
 _BOOKMARK_SECONDS = 60.0
+_FAREWELL_SECONDS = 2.0  # the last bookmark comes this long before the end, so that a client resumes from near it
 # How many events are sent to a new watcher before it is asked whether it keeps up.
 _SLICE = 200
 
@@ -108,7 +109,11 @@ class WatchResponse(StreamResponse):
             await self._catch_up(stream, watcher)
             storage.hub.add(watcher)
             if options.bookmarks:
-                timers.every(_BOOKMARK_SECONDS, lambda: watcher.bookmark(storage.store.revision))
+                # A bookmark says that nothing before it is missing, so what has gathered goes first.
+                timers.every(_BOOKMARK_SECONDS, lambda: watcher.bookmark(storage.hub.settle()))
+                if self._timeout > _FAREWELL_SECONDS:
+                    last = self._timeout - _FAREWELL_SECONDS
+                    timers.after(last, lambda: watcher.bookmark(storage.hub.settle()))
             await over
         except Compacted as error:
             gone = errors.too_old_resource_version(self._revision, error.compact_revision)

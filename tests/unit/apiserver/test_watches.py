@@ -163,8 +163,10 @@ def test_a_selector_turns_changes_into_comings_and_goings():
 def test_a_watch_ends_after_its_timeout_and_bookmarks_come_every_minute():
     async def story(world: World) -> None:
         sink = await world.watch("timeoutSeconds=150&allowWatchBookmarks=true")
-        await world.loop.advance(149)
+        await world.loop.advance(147)
         assert [kind for kind, _ in sink.seen] == ["BOOKMARK", "BOOKMARK"]
+        await world.loop.advance(2)
+        assert [kind for kind, _ in sink.seen] == ["BOOKMARK"] * 3
         assert not sink.closed
         await world.loop.advance(2)
         assert sink.closed
@@ -193,6 +195,21 @@ def test_watchers_of_the_same_get_the_same_and_of_another_namespace_nothing():
         await world.ask("POST", "/api/v1/namespaces/attic/configmaps", {"metadata": {"name": "x"}})
         await world.loop.advance(1)
         assert all(sink.seen == [("ADDED", f"m{number}") for number in range(20)] for sink in sinks)
+
+    in_a_world(story)
+
+
+def test_a_bookmark_never_overtakes_an_event_that_is_still_to_be_delivered():
+    async def story(world: World) -> None:
+        sinks = [await world.watch("resourceVersion=0&allowWatchBookmarks=true") for _ in range(40)]
+        await world.loop.advance(59.9995)
+        await world.make("first")  # many watchers: what follows gathers for a moment
+        await world.make("second")
+        await world.loop.advance(0.0006)
+        for sink in sinks:
+            versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in sink.events]
+            assert [kind for kind, _ in sink.seen] == ["ADDED", "ADDED", "BOOKMARK"]
+            assert versions == sorted(versions)
 
     in_a_world(story)
 
