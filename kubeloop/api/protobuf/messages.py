@@ -101,6 +101,8 @@ class Message:
 
     def read(self, data: bytes, into: Plain) -> Plain:
         """Add what a message says; fields that we don't know are skipped."""
+        if not data:
+            return into
         for number, wire_type, content in fields_of(data, self._name):
             field = self._by_number.get(number)
             if field is not None:

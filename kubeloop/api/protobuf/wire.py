@@ -27,6 +27,15 @@ def fields_of(data: bytes, message: str) -> Iterator[tuple[int, int, Content]]:
     """(number, wire type, content) of each field, in the order in which they come. A group comes without content."""
     at, end = 0, len(data)
     while at < end:
+        tag = data[at]
+        if tag & 0x87 == DELIMITED and tag > DELIMITED and at + 1 < end and data[at + 1] < 0x80:
+            # The most common field by far: a low number, and a content that is short.
+            start = at + 2
+            at = start + data[at + 1]
+            if at > end:
+                raise ProtobufError(_TRUNCATED)
+            yield tag >> 3, DELIMITED, data[start:at]
+            continue
         tag, at = read_varint(data, at)
         number, wire_type = _signed(tag >> 3, 32), tag & 7
         if wire_type == _END_GROUP:
