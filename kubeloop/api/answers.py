@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -26,7 +26,7 @@ class _TypeMeta(msgspec.Struct, rename="camel"):
 
 
 class _RawList(msgspec.Struct):
-    items: tuple[msgspec.Raw, ...] | None = ()
+    items: list[msgspec.Raw] | None = None
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
 
 
@@ -70,25 +70,44 @@ def decode_answer(body: bytes, call: Call) -> Any:
 
 
 def decode_list(body: bytes, resource: Resource, metadata_only: bool) -> ListResult:
-    """A page of a list; its items come without their kind, which a struct has anyway and a mapping is given."""
-    items: tuple[Any, ...]
-    if is_built_in(resource) and not metadata_only:
-        typed = codec.decoder_of(resource.list_type).decode(body)
-        items, meta = typed.items or (), typed.metadata
-    else:
-        raw = _RAW_LIST.decode(body)
-        decode = object_decoder(resource, metadata_only)
-        items, meta = tuple(map(decode, raw.items or ())), raw.metadata
-        if decode is _custom:
-            for one in items:
-                one.document.setdefault("apiVersion", resource.group_version)
-                one.document.setdefault("kind", resource.kind)
+    """A page of a list."""
+    raw, meta = split_list(body)
+    return list_of(decode_items(raw, resource, metadata_only), meta)
+
+
+def split_list(body: bytes) -> tuple[Sequence[msgspec.Raw], ListMeta]:
+    """A list's items, not yet decoded, and its metadata."""
+    found = _RAW_LIST.decode(body)
+    return found.items or (), found.metadata
+
+
+def list_of(items: Iterable[Any], meta: ListMeta) -> ListResult:
     return ListResult(
-        items=items,
+        items=tuple(items),
         resource_version=meta.resource_version,
         continue_token=meta.continue_,
         remaining=meta.remaining_item_count,
     )
+
+
+def decode_items(raw: Iterable[msgspec.Raw], resource: Resource, metadata_only: bool) -> list[Any]:
+    """Items of a list, which come without their kind: a struct has it anyway, a mapping is given it."""
+    decode = object_decoder(resource, metadata_only)
+    items = [decode(one) for one in raw]
+    if decode is _custom:
+        for one in items:
+            one.document.setdefault("apiVersion", resource.group_version)
+            one.document.setdefault("kind", resource.kind)
+    else:
+        for one in items:
+            detach(one)
+    return items
+
+
+def detach(obj: Any) -> None:
+    """Make an object hold its own bytes: one that outlives the others of its list must not keep all of theirs."""
+    for entry in obj.metadata.managed_fields:
+        codec.force_setattr(entry, "fields_v1", entry.fields_v1.copy())
 
 
 def _custom(body: bytes | msgspec.Raw) -> Custom:

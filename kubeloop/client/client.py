@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast, overload
 
 from kubeloop.api import errors
@@ -61,7 +62,7 @@ class Client:
         self._cause = cause
         self._metrics = metrics or Unobserved()
         self._timeout = timeout
-        self._discovery = Discovery(transport.document)
+        self._discovery = Discovery(self.document)
 
     # Views.
 
@@ -180,9 +181,10 @@ class Client:
             attempt += 1
             await self._turn(call)
             try:
-                async for batch in self._transport.watch(call):
-                    begun = True
-                    yield batch
+                async with _closed_after(self._transport.watch(call)) as batches:
+                    async for batch in batches:
+                        begun = True
+                        yield batch
                 return
             except errors.ApiError as error:
                 if begun:
@@ -208,13 +210,13 @@ class Client:
         resource = await self.resource("pods")
         call = self._about(resource, "get", namespace, pod, subresource="log", options=options)
         await self._turn(call)
-        async for line in lines_of(self._transport.stream(call)):
-            yield line
+        async with _closed_after(self._transport.stream(call)) as pieces:
+            async for line in lines_of(pieces):
+                yield line
 
     async def document(self, path: str) -> Any:
         """What the server answers at a path that is no resource, such as `/version`."""
-        async with asyncio.timeout(self._timeout):
-            return await self._transport.document(path)
+        return await _in_time(f"get {path}", self._timeout, lambda _: self._transport.document(path))
 
     # Writing.
 
@@ -416,15 +418,8 @@ class Client:
     # Calls in time, in turn, again.
 
     async def _call(self, call: Call) -> Any:
-        deadline = asyncio.timeout(call.timeout)
-        try:
-            async with deadline:
-                return await self._attempts(call, deadline.when())
-        except TimeoutError as error:
-            if isinstance(error, TransportError):
-                raise
-            what = f"{call.verb} {call.resource.qualified} {call.name}".rstrip()
-            raise CallTimeout(f"{what}: no answer within {call.timeout:g} s") from None
+        what = f"{call.verb} {call.resource.qualified} {call.name}".rstrip()
+        return await _in_time(what, call.timeout, lambda deadline: self._attempts(call, deadline))
 
     async def _attempts(self, call: Call, deadline: float | None) -> Any:
         attempt = 0
@@ -452,3 +447,25 @@ class Client:
     async def _turn(self, call: Call) -> None:
         if self._limiter is not None:
             self._metrics.waited(call.verb, await self._limiter.wait())
+
+
+async def _in_time(what: str, seconds: float | None, work: Callable[[float | None], Awaitable[Any]]) -> Any:
+    """Work that is told its deadline, and given up then."""
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await work(limit.when())
+    except TimeoutError as error:
+        if isinstance(error, TransportError) or seconds is None:
+            raise
+        raise CallTimeout(f"{what}: no answer within {seconds:g} s") from None
+
+
+@asynccontextmanager
+async def _closed_after(items: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """Whoever stops listening lets go of the connection now, not when the collector comes by."""
+    try:
+        yield items
+    finally:
+        if isinstance(items, AsyncGenerator):
+            await items.aclose()

@@ -20,6 +20,7 @@ from kubeloop.client.connection import Connection
 from kubeloop.client.credentials import NOBODY, Identity, credentials_of
 from kubeloop.client.dialing import Address, dial
 from kubeloop.client.errors import CallTimeout, ConnectionLost, ProtocolError, TransportError
+from kubeloop.client.large_lists import LARGE, decode_large_list
 from kubeloop.client.messages import Head, HttpRequest, request_of
 from kubeloop.client.metrics import ClientMetrics, Unobserved
 from kubeloop.client.pool import Pool
@@ -78,6 +79,8 @@ class HttpTransport:
     async def call(self, call: Call) -> Any:
         body = await self._fetch(request_of(call), call.verb)
         try:
+            if call.verb == "list" and len(body) > LARGE:
+                return await decode_large_list(body, call)
             return decode_answer(body, call)
         except (msgspec.DecodeError, RecursionError) as error:
             raise ProtocolError(f"the answer is no {call.resource.kind}: {error}") from None

@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.api.answers import object_decoder
+from kubeloop.api.answers import detach, object_decoder
 from kubeloop.api.calls import Call, EventType, WatchEvent
 from kubeloop.client.errors import ProtocolError
 
@@ -71,6 +71,8 @@ class WatchLines:
             kind = event.type
             if kind in _CHANGES:
                 obj = decode(event.object)
+                if isinstance(obj, msgspec.Struct):
+                    detach(obj)
                 batch.append(WatchEvent(cast(EventType, kind), obj, obj.metadata.resource_version))
             elif kind == "BOOKMARK":
                 batch.append(_bookmark(event.object))

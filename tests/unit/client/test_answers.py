@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import sys
+
 import pytest
 
 from kubeloop.api.answers import decode_answer
@@ -11,6 +15,7 @@ from kubeloop.api.generated.authentication_v1 import TokenRequest
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
+from kubeloop.client.large_lists import decode_large_list
 from kubeloop.client.resolving import built_in, wanted_of
 
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
@@ -61,3 +66,23 @@ def test_a_custom_resource_equals_its_document() -> None:
     assert widget == Custom(dict(document))
     assert (widget.kind, widget.api_version, len(widget)) == ("Widget", "example.com/v1", 4)
     assert widget.metadata is widget.metadata
+
+
+def test_a_large_list_in_slices_is_the_same_list() -> None:
+    item = '{"metadata":{"name":"n%d","managedFields":[{"manager":"m","fieldsV1":{"f:x":{}}}]}}'
+    items = ",".join(item % number for number in range(1001))
+    body = f'{{"metadata":{{"resourceVersion":"9"}},"items":[{items}]}}'.encode()
+    wanted = call("list", "configmaps")
+    found = asyncio.run(decode_large_list(body, wanted))
+    assert [one.metadata.name for one in found.items] == [f"n{number}" for number in range(1001)]
+    assert found.resource_version == "9"
+    assert gc.isenabled()
+
+
+def test_an_item_does_not_keep_the_bytes_of_its_list() -> None:
+    item = b'{"metadata":{"managedFields":[{"fieldsV1":{"f:x":{}}}]}}'
+    body = b'{"metadata":{},"items":[%b]}' % item
+    before = sys.getrefcount(body)
+    found = decode_answer(body, call("list", "configmaps")).items[0]
+    assert bytes(found.metadata.managed_fields[0].fields_v1) == b'{"f:x":{}}'
+    assert sys.getrefcount(body) == before

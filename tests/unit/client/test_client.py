@@ -15,6 +15,7 @@ from kubeloop.api.generated.core_v1 import ConfigMap, Node, Pod
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client
 from kubeloop.client.errors import CallTimeout, ConnectError, ConnectionLost, UnknownKind, UsageError
+from kubeloop.client.metrics import Unobserved
 from kubeloop.client.rate_limit import TokenBucket
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
@@ -119,11 +120,48 @@ def test_a_call_has_its_time_and_no_more() -> None:
     in_virtual_time(main)
 
 
+def test_documents_and_discovery_have_their_time_too() -> None:
+    class Silent(Scripted):
+        async def document(self, path: str) -> Any:
+            await asyncio.sleep(1e6)
+
+    async def main(clock: VirtualClock) -> None:
+        client = Client(Silent(NODE))
+        with pytest.raises(CallTimeout, match=r"^get /version: no answer within 30 s$"):
+            await client.document("/version")
+        with pytest.raises(CallTimeout):
+            await client.get("widgets.example.com/v1", "w", "x")
+
+    in_virtual_time(main)
+
+
 def test_retries_share_one_deadline_and_the_answer_is_told_not_the_timeout() -> None:
     async def main(clock: VirtualClock) -> None:
         with pytest.raises(errors.TooManyRequests):
             await Client(Scripted(errors.too_many_requests("slow down", 20))).get(Node, "n")
         assert clock.monotonic() == 20.0
+
+    in_virtual_time(main)
+
+
+def test_waits_and_retries_are_told_to_the_metrics() -> None:
+    class Noted(Unobserved):
+        def __init__(self) -> None:
+            self.waits: list[tuple[str, float]] = []
+            self.retries: list[tuple[str, str]] = []
+
+        def waited(self, verb: str, seconds: float) -> None:
+            self.waits.append((verb, seconds))
+
+        def retry(self, verb: str, code: str) -> None:
+            self.retries.append((verb, code))
+
+    async def main(clock: VirtualClock) -> None:
+        noted = Noted()
+        client = Client(Scripted(BUSY, ConnectionLost("x"), NODE), limiter=TokenBucket(0.1, 1, clock), metrics=noted)
+        await client.get(Node, "n")
+        assert noted.retries == [("get", "429"), ("get", "<error>")]
+        assert noted.waits == [("get", 0.0), ("get", 7.0), ("get", pytest.approx(9.0))]
 
     in_virtual_time(main)
 

@@ -12,8 +12,12 @@ import pytest
 from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.client.config import Impersonation
+from kubeloop.client import Client
+from kubeloop.client.config import Impersonation, ServerConfig
 from kubeloop.client.errors import CallTimeout, ConnectError, ConnectionLost, ProtocolError
+from kubeloop.client.http_transport import HttpTransport
+from kubeloop.client.metrics import Unobserved
+from kubeloop.clock import SystemClock
 from tests.unit.client.raw_server import NODE, STREAM, Peer, Script, answer, chunked, client_of, raw_server
 
 NEW_NODE = Node(metadata=ObjectMeta(name="n"))
@@ -489,5 +493,35 @@ def test_closing_tells_those_who_wait() -> None:
             await client.close()
             with pytest.raises(ConnectionLost):
                 await waiting
+
+    run(main)
+
+
+def test_every_attempt_is_told_to_the_metrics() -> None:
+    class Noted(Unobserved):
+        def __init__(self) -> None:
+            self.told: list[tuple[object, ...]] = []
+
+        def request(self, method: str, code: str) -> None:
+            self.told.append((method, code))
+
+        def sizes(self, verb: str, sent: int, received: int) -> None:
+            self.told.append((verb, sent, received))
+
+    async def script(peer: Peer, number: int) -> None:
+        await peer.request()
+        await peer.say(answer(NODE))
+        await peer.request()
+        peer.reset()
+
+    async def main() -> None:
+        noted = Noted()
+        async with raw_server(script) as server:
+            config = ServerConfig(f"http://127.0.0.1:{server.port}")
+            async with Client(HttpTransport(config, SystemClock(), environ={}, metrics=noted)) as client:
+                await client.get(Node, "n")
+                with pytest.raises(ConnectionLost):
+                    await client.delete(Node, "n")
+        assert noted.told == [("GET", "200"), ("get", 0, len(NODE)), ("DELETE", "<error>")]
 
     run(main)

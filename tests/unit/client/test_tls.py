@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ import pytest
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.cli.pki import Pki, ensure_pki
 from kubeloop.client import Client
-from kubeloop.client.config import Pem, ServerConfig
+from kubeloop.client.config import ExecSpec, Pem, ServerConfig
 from kubeloop.client.errors import ConfigError, ProxyError, TlsError
 from kubeloop.client.http_transport import HttpTransport
 from kubeloop.clock import SystemClock
@@ -81,6 +82,20 @@ def test_a_client_certificate_is_shown_from_files_and_from_data(pki: Pki) -> Non
                 (Pem(data=pki.admin_certificate.read_bytes()), Pem(data=pki.admin_key.read_bytes())),
             ):
                 assert await name_seen(server.port, pki, certificate=certificate, key=key) == "kubernetes-admin"
+
+    asyncio.run(main())
+
+
+def test_a_plugin_may_bring_a_certificate(pki: Pki, tmp_path: Path) -> None:
+    version = "client.authentication.k8s.io/v1"
+    status = {"clientCertificateData": pki.admin_certificate.read_text(), "clientKeyData": pki.admin_key.read_text()}
+    printed = tmp_path / "printed.json"
+    printed.write_text(json.dumps({"kind": "ExecCredential", "apiVersion": version, "status": status}))
+    plugin = ExecSpec("cat", version, (str(printed),), interactive_mode="Never")
+
+    async def main() -> None:
+        async with tls_server(pki) as server:
+            assert await name_seen(server.port, pki, exec_plugin=plugin) == "kubernetes-admin"
 
     asyncio.run(main())
 
