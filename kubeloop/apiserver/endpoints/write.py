@@ -59,7 +59,9 @@ async def replace_object(ctx: Context, storage: Storage, mutations: Mutations) -
     check_name(ctx, obj.metadata.name)
     uid = obj.metadata.uid
 
-    ctx.forgets_managers = b'"managedFields"' in ctx.request.body and not obj.metadata.managed_fields
+    # Protobuf can't tell an empty list from none, so only a text can ask to forget them.
+    is_text = "protobuf" not in ctx.request.headers.get("content-type", "")
+    ctx.forgets_managers = is_text and b'"managedFields"' in ctx.request.body and not obj.metadata.managed_fields
 
     def produce(current: Current | None) -> Any:
         if current is not None and uid:
