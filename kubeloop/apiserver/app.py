@@ -42,8 +42,6 @@ from kubeloop.store import StoreError
 if TYPE_CHECKING:
     from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
 
-    TokensSource = ServiceAccountTokens | Callable[[], ServiceAccountTokens] | None
-
 log = logging.getLogger(__name__)
 
 _WRITES = {
@@ -69,8 +67,9 @@ class ApiServer:
         writes: InFlight,
         health: Health,
         server_address: Callable[[], str],
-        tokens: TokensSource = None,
+        tokens: ServiceAccountTokens | Callable[[], ServiceAccountTokens] | None = None,
         authorizer: Authorizer | None = None,
+        keys_uri: str = "",
     ) -> None:
         self.clock = clock
         self.registry = registry
@@ -80,13 +79,18 @@ class ApiServer:
         self.authorizer = authorizer or authorizer_of(DEFAULT_MODES, registry, RegistryLookup(registry))
         self._tokens = tokens
         self._router = Router(RESOURCES)
-        self._paths = Paths(RESOURCES, health, self.metrics, server_address, clock)
+        issuer = self._issuer if tokens is not None else None
+        self._paths = Paths(RESOURCES, health, self.metrics, server_address, clock, issuer, keys_uri)
         self._writes = writes
 
     @cached_property
     def tokens(self) -> ServiceAccountTokens | None:
         """Who issues and recognizes the tokens of service accounts: made when first needed."""
         return self._tokens() if callable(self._tokens) else self._tokens
+
+    def _issuer(self) -> ServiceAccountTokens:
+        assert self.tokens is not None
+        return self.tokens
 
     async def handle(self, request: Request) -> Response:
         """Answer one request; every failure is a Status."""

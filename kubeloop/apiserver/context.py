@@ -22,6 +22,9 @@ class User:
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
+AUTHENTICATED = "system:authenticated"
+# Where a user's extra tells which certificate or token they came with.
+CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 

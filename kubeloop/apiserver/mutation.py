@@ -86,6 +86,9 @@ class Mutations:
         if claim is not None:
             claim.allocate(stored, None)
         storage.strategy.prepare_create(stored)
+        if storage.strategy.name_author is not None:
+            user = ctx.user
+            storage.strategy.name_author(stored, user.name, user.uid, user.groups, dict(user.extra))
         if storage.strategy.stamp is not None:
             storage.strategy.stamp(stored, None, format_time(ctx.now))
         self._refuse_invalid(resource, meta.name, validate_create(stored))

@@ -6,12 +6,14 @@ import platform
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from email.utils import format_datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kubeloop import KUBERNETES_VERSION, __version__
 from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.authentication import openid
 from kubeloop.apiserver.discovery import AGGREGATED_MEDIA_TYPE, Discovery, wants_aggregated
 from kubeloop.apiserver.etag import is_known
 from kubeloop.apiserver.health import Health
@@ -23,6 +25,9 @@ from kubeloop.apiserver.openapi.v3 import link_to
 from kubeloop.apiserver.query import Query
 from kubeloop.apiserver.routing import PageNotFound
 from kubeloop.clock import Clock
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
 
 TEXT = "text/plain; charset=utf-8"
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -38,7 +43,12 @@ class Paths:
         metrics: Metrics,
         server_address: Callable[[], str],
         clock: Clock,
+        issuer: Callable[[], ServiceAccountTokens] | None = None,
+        keys_uri: str = "",
     ) -> None:
+        self._issuer = issuer
+        self._keys_uri = keys_uri
+        self._address = server_address
         self._health = health
         self._metrics = metrics
         self._clock = clock
@@ -62,7 +72,16 @@ class Paths:
             return self._discover(path, request)
         if first == "openapi":
             return self._describe(request.path, request)
+        if path in (openid.CONFIGURATION_PATH, openid.KEYS_PATH) and self._issuer is not None:
+            return self._describe_issuer(path, self._issuer())
         raise PageNotFound
+
+    def _describe_issuer(self, path: str, tokens: ServiceAccountTokens) -> Response:
+        if not openid.is_issuer(tokens.issuer):
+            raise PageNotFound
+        if path == openid.KEYS_PATH:
+            return openid.keys(tokens)
+        return openid.configuration(tokens, self._keys_uri or f"https://{self._address()}{openid.KEYS_PATH}")
 
     def _only_read(self, path: str) -> Response:
         if path in ("/version", "/metrics", "/api", "/apis") or path.startswith(("/api/", "/apis/", "/openapi/")):
@@ -147,7 +166,9 @@ class Paths:
 
     def _root(self) -> bytes:
         paths = ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-        return msgspec.json.encode({"paths": paths})
+        if self._issuer is not None:
+            paths += [openid.CONFIGURATION_PATH, openid.KEYS_PATH]
+        return msgspec.json.encode({"paths": sorted(paths)})
 
 
 def _yaml(body: bytes) -> bytes:

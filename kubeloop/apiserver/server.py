@@ -6,12 +6,13 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import default_chain
@@ -19,7 +20,9 @@ from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.admission.quota_ledger import StoredLedger
 from kubeloop.apiserver.allocation import DEFAULT_RANGES, ServiceRanges
 from kubeloop.apiserver.app import ApiServer, rejected
-from kubeloop.apiserver.authentication import Authenticator, read_token_file
+from kubeloop.apiserver.authentication import Authenticator, Recognizer, read_token_file
+from kubeloop.apiserver.authentication.bootstrap_tokens import BootstrapTokens
+from kubeloop.apiserver.authentication.service_accounts import recognizer_of
 from kubeloop.apiserver.authorization import DEFAULT_MODES, authorizer_of
 from kubeloop.apiserver.bootstrap import BootstrapOptions, access_objects, essential_objects, remaining_objects
 from kubeloop.apiserver.compaction import Compactor
@@ -35,6 +38,9 @@ from kubeloop.apiserver.storage import Registry
 from kubeloop.clock import Clock
 from kubeloop.store import Store, open_store
 
+if TYPE_CHECKING:
+    from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
+
 log = logging.getLogger(__name__)
 
 # Writes that wait for a seat, for each one that has one.
@@ -46,6 +52,16 @@ _EVERYBODY = frozenset({"system:basic-user", "system:discovery", "system:public-
 
 class CannotStart(Exception):
     """Why the server does not run; the message is one sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountTokens:
+    """How tokens of service accounts are signed, and in whose name."""
+
+    key: Path
+    issuer: str = "https://kubernetes.default.svc.cluster.local"
+    audiences: tuple[str, ...] = ()  # the issuer itself, unless others are given
+    keys_uri: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +78,8 @@ class ServerConfig:
     token_file: Path | None = None
     anonymous: bool = True
     authorization_modes: tuple[str, ...] = DEFAULT_MODES
+    accounts: AccountTokens | None = None  # without it, service accounts have no tokens
+    bootstrap_tokens: bool = False
     writes_in_flight: int = 200
     compaction_interval: float = 300.0
     event_ttl: float = 3600.0
@@ -136,12 +154,18 @@ class RunningServer:
 
     def _application(self, store: Store) -> ApiServer:
         config = self._config
-        authenticator = Authenticator(_tokens(config), config.anonymous)
         writes = InFlight(config.writes_in_flight, config.writes_in_flight * _WAITING_PER_SEAT)
         registry = Registry(store, RESOURCES, config.services)
         lookup = RegistryLookup(registry)
         authorizer = authorizer_of(config.authorization_modes, registry, lookup)
-        admission = default_chain(lookup, self._clock, StoredLedger(registry, lookup))
+        accounts = _account_tokens(config.accounts, lookup, self._clock) if config.accounts else None
+        recognizers: list[Recognizer] = []
+        if config.bootstrap_tokens:
+            recognizers.append(BootstrapTokens(lookup, self._clock).authenticate)
+        if accounts is not None:
+            recognizers.append(recognizer_of(accounts))
+        authenticator = Authenticator(_tokens(config), config.anonymous, recognizers)
+        admission = default_chain(lookup, self._clock, StoredLedger(registry, lookup), authorizer)
         return ApiServer(
             registry,
             self._clock,
@@ -150,7 +174,9 @@ class RunningServer:
             writes,
             self._health(),
             lambda: self.address,
-            authorizer=authorizer,
+            accounts,
+            authorizer,
+            config.accounts.keys_uri if config.accounts else "",
         )
 
     def _health(self) -> Health:
@@ -217,6 +243,19 @@ def _tokens(config: ServerConfig) -> dict[str, User]:
         return read_token_file(config.token_file)
     except ValueError as error:
         raise CannotStart(str(error)) from None
+
+
+def _account_tokens(config: AccountTokens, lookup: RegistryLookup, clock: Clock) -> Callable[[], ServiceAccountTokens]:
+    """Made when the first token is asked for or shown: what signs and checks takes long to load."""
+    pem = config.key.read_bytes()
+
+    @cache
+    def make() -> ServiceAccountTokens:
+        from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
+
+        return ServiceAccountTokens(pem, config.issuer, config.audiences or (config.issuer,), lookup, clock)
+
+    return make
 
 
 async def _ensure_rights_of_everybody(registry: Registry, own: OwnObjects) -> None:

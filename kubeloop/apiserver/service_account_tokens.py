@@ -16,8 +16,10 @@ import msgspec
 from kubeloop.api.fields import quote
 from kubeloop.api.times import parse_time
 from kubeloop.apiserver.admission import Lookup
-from kubeloop.apiserver.context import User
+from kubeloop.apiserver.context import AUTHENTICATED, CREDENTIAL_ID, User
 from kubeloop.apiserver.es256 import NotOurToken, SigningKey
+from kubeloop.apiserver.legacy_account_tokens import ISSUER as LEGACY_ISSUER
+from kubeloop.apiserver.legacy_account_tokens import LegacyClaims, problem_of
 from kubeloop.clock import Clock, new_uid
 
 # How far clocks may be apart.
@@ -75,16 +77,16 @@ class ServiceAccountTokens:
         self.issuer = issuer
         # What a token is for that names no audience: this API server itself.
         self.audiences = tuple(audiences)
-        self._key = SigningKey(key_pem)
+        self.key = SigningKey(key_pem)
         self._objects = objects
         self._clock = clock
-        self._verified: OrderedDict[str, Claims] = OrderedDict()
+        self._verified: OrderedDict[str, Claims | LegacyClaims] = OrderedDict()
 
     def issue(self, binding: Binding, audiences: Sequence[str], seconds: int) -> str:
         """A new token."""
         now = int(self._clock.now().timestamp())
         said = {name: value for name, value in msgspec.to_builtins(binding).items() if value is not None}
-        return self._key.sign(
+        return self.key.sign(
             {
                 "aud": list(audiences),
                 "exp": now + seconds,
@@ -107,6 +109,8 @@ class ServiceAccountTokens:
     def recognize(self, token: str, audiences: Sequence[str]) -> Recognized:
         """Whose token it is; raises NotOurToken, or TokenRejected for one that was good once or elsewhere."""
         claims = self._claims(token)
+        if isinstance(claims, LegacyClaims):
+            return self._recognize_legacy(claims, token, audiences)
         _check_times(claims, self._clock.now())
         shared = tuple(audience for audience in claims.aud if audience in audiences)
         if not shared:
@@ -116,17 +120,30 @@ class ServiceAccountTokens:
         self._check_objects(claims.binding)
         return Recognized(_user(claims), shared)
 
-    def _claims(self, token: str) -> Claims:
+    def _recognize_legacy(self, claims: LegacyClaims, token: str, audiences: Sequence[str]) -> Recognized:
+        """Such a token names no audience: it is for this server alone."""
+        shared = tuple(audience for audience in self.audiences if audience in audiences)
+        problem = problem_of(claims, token, self._objects)
+        if problem or not shared:
+            raise TokenRejected(problem or f"token is not for the target audiences {_listed(audiences)}")
+        groups = _groups_of(claims.namespace)
+        return Recognized(User(user_name(claims.namespace, claims.account), groups, claims.uid), shared)
+
+    def _claims(self, token: str) -> Claims | LegacyClaims:
         """The verified claims. Only they are remembered: what they refer to is looked at each time."""
         known = self._verified.get(token)
         if known is None:
-            plain = self._key.verify(token)
+            plain = self.key.verify(token)
+            issuer = plain.get("iss")
+            if issuer not in (self.issuer, LEGACY_ISSUER):
+                raise NotOurToken
             try:
-                known = msgspec.convert(plain, Claims)
+                if issuer == self.issuer:
+                    known = msgspec.convert(plain, Claims)
+                else:
+                    known = msgspec.convert(plain, LegacyClaims)
             except msgspec.ValidationError:
                 raise NotOurToken from None
-            if known.iss != self.issuer:
-                raise NotOurToken
             self._verified[token] = known
             if len(self._verified) > _REMEMBERED:
                 self._verified.popitem(last=False)
@@ -184,17 +201,21 @@ def _check_times(claims: Claims, now: datetime) -> None:
 
 def _user(claims: Claims) -> User:
     binding = claims.binding
-    groups = ("system:serviceaccounts", f"system:serviceaccounts:{binding.namespace}", "system:authenticated")
     extra: list[tuple[str, tuple[str, ...]]] = []
     if claims.jti:
-        extra.append(("authentication.kubernetes.io/credential-id", (f"JTI={claims.jti}",)))
+        extra.append((CREDENTIAL_ID, (f"JTI={claims.jti}",)))
     for kind, told in (("node", binding.node), ("pod", binding.pod)):
         if told is not None:
             extra.append((f"authentication.kubernetes.io/{kind}-name", (told.name,)))
             # A pod may be told to run on a node that doesn't exist: such a node has no uid.
             if told.uid:
                 extra.append((f"authentication.kubernetes.io/{kind}-uid", (told.uid,)))
-    return User(user_name(binding.namespace, binding.account.name), groups, binding.account.uid, tuple(extra))
+    name = user_name(binding.namespace, binding.account.name)
+    return User(name, _groups_of(binding.namespace), binding.account.uid, tuple(extra))
+
+
+def _groups_of(namespace: str) -> tuple[str, ...]:
+    return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
 
 
 def _listed(values: Sequence[str]) -> str:

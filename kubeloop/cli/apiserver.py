@@ -11,7 +11,7 @@ from pathlib import Path
 from kubeloop import __version__
 from kubeloop.apiserver.allocation import ServiceRanges
 from kubeloop.apiserver.http import Limits
-from kubeloop.apiserver.server import CannotStart, RunningServer, ServerConfig, start_server
+from kubeloop.apiserver.server import AccountTokens, CannotStart, RunningServer, ServerConfig, start_server
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
@@ -70,6 +70,20 @@ def advertised_address(options: argparse.Namespace) -> str:
         return str(probe.getsockname()[0])
 
 
+def _account_tokens(options: argparse.Namespace, pki: Pki | None) -> AccountTokens | None:
+    key = options.service_account_signing_key_file or (pki.account_key if pki else None)
+    if key is None:
+        return None
+    if options.service_account_signing_key_file:
+        from kubeloop.apiserver.es256 import SigningKey
+
+        try:
+            SigningKey(key.read_bytes())
+        except ValueError as error:
+            raise CannotStart(f"--service-account-signing-key-file {key}: {error}") from None
+    return AccountTokens(key, options.service_account_issuer, options.api_audiences, options.service_account_jwks_uri)
+
+
 def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
     """The flags as the server's configuration."""
     authorities = [options.client_ca_file] if options.client_ca_file else []
@@ -85,6 +99,9 @@ def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
         client_authorities=tuple(authorities),
         token_file=options.token_auth_file,
         anonymous=options.anonymous_auth,
+        authorization_modes=options.authorization_mode,
+        accounts=_account_tokens(options, pki),
+        bootstrap_tokens=options.enable_bootstrap_token_auth,
         writes_in_flight=options.max_mutating_requests_inflight,
         compaction_interval=options.etcd_compaction_interval,
         event_ttl=options.event_ttl,

@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.cli.flag_types import address, boolean, count, duration, networks, port, port_range, seats
+from kubeloop.cli.flag_types import (
+    address,
+    authorization_modes,
+    boolean,
+    count,
+    duration,
+    listed,
+    networks,
+    port,
+    port_range,
+    seats,
+)
 from kubeloop.cli.up_flags import default_data_dir
 from kubeloop.cli.upstream_flags import ONLY_VALUE, UNSUPPORTED
 
@@ -25,6 +36,7 @@ def add_command(commands: Any) -> None:
     )
     _add_own_flags(parser)
     _add_serving_flags(parser)
+    _add_identity_flags(parser)
     _add_request_flags(parser)
     for name in (*ONLY_VALUE, *UNSUPPORTED):
         parser.add_argument(f"--{name}", nargs="?", action=_NotFollowed, help=argparse.SUPPRESS)
@@ -50,8 +62,6 @@ def _add_serving_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tls-cert-file", type=Path, help="serving certificate (default: one of our own CA)")
     parser.add_argument("--tls-private-key-file", type=Path, help="its key")
     parser.add_argument("--client-ca-file", type=Path, help="who may sign client certificates (default: our own CA)")
-    parser.add_argument("--token-auth-file", type=Path, help="bearer tokens: token,user,uid[,groups]")
-    _add_switch(parser, "--anonymous-auth", True, "let requests without credentials in as system:anonymous")
     parser.add_argument(
         "--service-cluster-ip-range",
         type=networks,
@@ -64,6 +74,29 @@ def _add_serving_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shutdown-delay-duration", type=duration, default=0.0, help="stay up, but not ready, for so long"
     )
+
+
+def _add_identity_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--token-auth-file", type=Path, help="bearer tokens: token,user,uid[,groups]")
+    _add_switch(parser, "--anonymous-auth", True, "let requests without credentials in as system:anonymous")
+    _add_switch(parser, "--enable-bootstrap-token-auth", False, "let tokens in that lie in secrets of kube-system")
+    # Upstream's default lets everybody do everything.
+    parser.add_argument(
+        "--authorization-mode",
+        type=authorization_modes,
+        default="Node,RBAC",
+        help="who decides: AlwaysAllow, AlwaysDeny, Node, RBAC, in order (default: Node,RBAC)",
+    )
+    parser.add_argument(
+        "--service-account-issuer",
+        default="https://kubernetes.default.svc.cluster.local",
+        help="in whose name tokens are signed (default: https://kubernetes.default.svc.cluster.local)",
+    )
+    parser.add_argument(
+        "--service-account-signing-key-file", type=Path, help="a key on P-256 (default: sa.key of --cert-dir)"
+    )
+    parser.add_argument("--service-account-jwks-uri", default="", help="where others are told to fetch our public key")
+    parser.add_argument("--api-audiences", type=listed, default=(), help="whom tokens are for (default: the issuer)")
 
 
 def _add_request_flags(parser: argparse.ArgumentParser) -> None:

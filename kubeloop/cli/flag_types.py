@@ -82,3 +82,21 @@ def seats(text: str) -> int:
     if not count(text):
         raise argparse.ArgumentTypeError("must be at least 1")
     return int(text)
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def authorization_modes(text: str) -> tuple[str, ...]:
+    """Ways to decide who may do what, in their order."""
+    from kubeloop.apiserver.authorization import MODES
+
+    modes = listed(text)
+    unknown = [mode for mode in modes if mode not in MODES]
+    if unknown or not modes:
+        raise argparse.ArgumentTypeError(f"{text!r} is not made of {', '.join(MODES)}")
+    if len(set(modes)) != len(modes):
+        raise argparse.ArgumentTypeError(f"{text!r} names a mode twice")
+    return modes

@@ -50,6 +50,11 @@ class Pki:
         return self.folder / "admin.key"
 
     @property
+    def account_key(self) -> Path:
+        """What signs the tokens of service accounts."""
+        return self.folder / "sa.key"
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """All of them, certificate authority first."""
         names = ("ca.key", "ca.crt", "apiserver.key", "apiserver.crt", "admin.key", "admin.crt", "sa.key", "sa.pub")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kubeloop import __version__
-from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
+from kubeloop.apiserver.server import AccountTokens, RunningServer, ServerConfig, start_server
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
@@ -64,7 +64,9 @@ def _data_folder(options: argparse.Namespace, cleanup: ExitStack) -> Path:
 
 async def _start(plan: Plan) -> RunningServer:
     clock = SystemClock()
-    config = ServerConfig(store=plan.store, host=plan.host, port=plan.port, default_accounts=True)
+    config = ServerConfig(
+        store=plan.store, host=plan.host, port=plan.port, default_accounts=True, bootstrap_tokens=True
+    )
     names = serving_names([plan.host], config.services.networks[0], socket.gethostname())
     pki = ensure_pki(plan.folder / "pki", names, clock.now())
     server = await start_server(_with_keys(config, pki), clock)
@@ -80,4 +82,10 @@ async def _start(plan: Plan) -> RunningServer:
 
 
 def _with_keys(config: ServerConfig, pki: Pki) -> ServerConfig:
-    return replace(config, certificate=pki.serving_certificate, key=pki.serving_key, client_authorities=(pki.ca,))
+    return replace(
+        config,
+        certificate=pki.serving_certificate,
+        key=pki.serving_key,
+        client_authorities=(pki.ca,),
+        accounts=AccountTokens(pki.account_key),
+    )

@@ -17,6 +17,8 @@ ONLY_VALUE = {
     "permit-address-sharing": "false",
     "permit-port-sharing": "false",
     "profiling": "false",
+    "service-account-extend-token-expiration": "true",
+    "service-account-lookup": "true",
     "storage-media-type": "application/json",
     "tls-min-version": "VersionTLS12",
     "watch-cache": "true",
@@ -24,7 +26,7 @@ ONLY_VALUE = {
 
 _MORE = """
 admission-control admission-control-config-file aggregator-reject-forwarding-redirect allow-metric-labels
-allow-metric-labels-manifest allow-privileged api-audiences audit-log-batch-buffer-size audit-log-batch-max-size
+allow-metric-labels-manifest allow-privileged audit-log-batch-buffer-size audit-log-batch-max-size
 audit-log-batch-max-wait audit-log-batch-throttle-burst audit-log-batch-throttle-enable audit-log-batch-throttle-qps
 audit-log-compress audit-log-format audit-log-maxage audit-log-maxbackup audit-log-maxsize audit-log-mode
 audit-log-path audit-log-truncate-enabled audit-log-truncate-max-batch-size audit-log-truncate-max-event-size
@@ -34,12 +36,12 @@ audit-webhook-batch-throttle-qps audit-webhook-config-file audit-webhook-initial
 audit-webhook-truncate-enabled audit-webhook-truncate-max-batch-size audit-webhook-truncate-max-event-size
 audit-webhook-version authentication-config authentication-token-webhook-cache-ttl
 authentication-token-webhook-config-file authentication-token-webhook-version authorization-config
-authorization-mode authorization-policy-file authorization-webhook-cache-authorized-ttl
+authorization-policy-file authorization-webhook-cache-authorized-ttl
 authorization-webhook-cache-unauthorized-ttl authorization-webhook-config-file authorization-webhook-version
 coordinated-leadership-lease-duration coordinated-leadership-renew-deadline coordinated-leadership-retry-period
 cors-allowed-origins debug-socket-path default-not-ready-toleration-seconds default-unreachable-toleration-seconds
 disable-admission-plugins disabled-metrics egress-selector-config-file emulated-version emulation-forward-compatible
-enable-admission-plugins enable-aggregator-routing enable-bootstrap-token-auth encryption-provider-config
+enable-admission-plugins enable-aggregator-routing encryption-provider-config
 encryption-provider-config-automatic-reload endpoint-reconciler-type etcd-cafile etcd-certfile
 etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-keyfile
 etcd-readycheck-timeout etcd-servers etcd-servers-overrides external-hostname feature-gates
@@ -51,9 +53,9 @@ oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-required-claim oidc-si
 oidc-username-prefix peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file proxy-client-key-file
 requestheader-allowed-names requestheader-client-ca-file requestheader-extra-headers-prefix
 requestheader-group-headers requestheader-uid-headers requestheader-username-headers runtime-config
-runtime-config-emulation-forward-compatible service-account-extend-token-expiration service-account-issuer
-service-account-jwks-uri service-account-key-file service-account-lookup service-account-max-token-expiration
-service-account-signing-endpoint service-account-signing-key-file
+runtime-config-emulation-forward-compatible
+service-account-key-file service-account-max-token-expiration
+service-account-signing-endpoint
 show-hidden-metrics-for-version shutdown-send-retry-after shutdown-watch-termination-grace-period storage-backend
 storage-initialization-timeout strict-transport-security-directives tls-cipher-suites tls-curve-preferences
 tls-sni-cert-key tracing-config-file vmodule watch-cache-sizes

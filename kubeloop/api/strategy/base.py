@@ -55,6 +55,8 @@ class Strategy:
     other_updates: Mapping[str, Callable[[Any, Any], None]] = field(default_factory=dict)
     # What needs the present moment; called after any of the others, with old as None on create.
     stamp: Callable[[Any, Any, str], None] | None = None
+    # What tells who created the object: their name, uid, groups and extra.
+    name_author: Callable[[Any, str, str, tuple[str, ...], Mapping[str, tuple[str, ...]]], None] | None = None
 
     def prepare_create(self, obj: Any) -> None:
         """Drop what a client can't say about an object that doesn't exist yet."""

@@ -5,6 +5,8 @@ Who asks is filled in by the server from the authenticated user, after `prepare_
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from kubeloop.api import wire
@@ -18,6 +20,16 @@ def _refine(new: CertificateSigningRequest, old: CertificateSigningRequest | Non
         force_setattr(new, "spec", old.spec)
         return
     force_setattr(new, "spec", replace(new.spec, username="", uid="", groups=(), extra={}))
+
+
+def _name_author(
+    new: CertificateSigningRequest,
+    name: str,
+    uid: str,
+    groups: tuple[str, ...],
+    extra: Mapping[str, tuple[str, ...]],
+) -> None:
+    force_setattr(new, "spec", replace(new.spec, username=name, uid=uid, groups=groups, extra=extra))
 
 
 def _refine_status(new: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
@@ -71,4 +83,5 @@ SIGNING_REQUEST = Strategy(
     refine_status=_refine_status,
     other_updates={"approval": _approve},
     stamp=_stamp,
+    name_author=_name_author,
 )

@@ -18,6 +18,7 @@ from kubeloop.clock import Clock
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.admission.quota_ledger import Ledger
+    from kubeloop.apiserver.authorization import Authorizer
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
@@ -121,13 +122,16 @@ class Chain:
         )
 
 
-def default_chain(lookup: Lookup, clock: Clock, ledger: Ledger) -> Chain:
-    """What every write goes through unless somebody configures it otherwise."""
+def default_chain(lookup: Lookup, clock: Clock, ledger: Ledger, authorizer: Authorizer | None = None) -> Chain:
+    """What every write goes through unless somebody configures it otherwise.
+
+    Without an authorizer, the plugins that would ask it are left out.
+    """
 
     def load() -> Sequence[Plugin]:
         # A server that is only read needs none of the types that the plugins are made of.
         from kubeloop.apiserver.admission.built_in import built_in_plugins
 
-        return built_in_plugins(lookup, clock, ledger)
+        return built_in_plugins(lookup, clock, ledger, authorizer)
 
     return Chain(load)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from kubeloop.apiserver.admission import Lookup, Plugin
+from kubeloop.apiserver.admission.certificate_rights import CertificateApproval, CertificateSigning
 from kubeloop.apiserver.admission.certificate_subject_restriction import CertificateSubjectRestriction
 from kubeloop.apiserver.admission.default_ingress_class import DefaultIngressClass
 from kubeloop.apiserver.admission.default_storage_class import DefaultStorageClass
 from kubeloop.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
 from kubeloop.apiserver.admission.limit_ranger import LimitRanger
 from kubeloop.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from kubeloop.apiserver.admission.node_restriction import NodeRestriction
 from kubeloop.apiserver.admission.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from kubeloop.apiserver.admission.pod_resize_validator import PodResizeValidator
 from kubeloop.apiserver.admission.pod_security import PodSecurity
@@ -16,16 +18,21 @@ from kubeloop.apiserver.admission.pod_topology_labels import PodTopologyLabels
 from kubeloop.apiserver.admission.priority import Priority
 from kubeloop.apiserver.admission.quota_ledger import Ledger
 from kubeloop.apiserver.admission.resource_quota import ResourceQuotaPlugin
+from kubeloop.apiserver.admission.role_escalation import RoleEscalation
 from kubeloop.apiserver.admission.runtime_class import RuntimeClassPlugin
 from kubeloop.apiserver.admission.service_account import ServiceAccountPlugin
 from kubeloop.apiserver.admission.storage_object_in_use_protection import StorageObjectInUseProtection
 from kubeloop.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
+from kubeloop.apiserver.authorization import Authorizer
 from kubeloop.clock import Clock
 
 
-def built_in_plugins(lookup: Lookup, clock: Clock, ledger: Ledger) -> tuple[Plugin, ...]:
+def built_in_plugins(
+    lookup: Lookup, clock: Clock, ledger: Ledger, authorizer: Authorizer | None = None
+) -> tuple[Plugin, ...]:
     return (
         NamespaceLifecycle(lookup),
+        *(_asking(authorizer, lookup) if authorizer is not None else ()),
         LimitRanger(lookup),
         ServiceAccountPlugin(lookup, clock),
         TaintNodesByCondition(),
@@ -43,3 +50,15 @@ def built_in_plugins(lookup: Lookup, clock: Clock, ledger: Ledger) -> tuple[Plug
         # The last to be asked: what others refuse must not be charged.
         ResourceQuotaPlugin(lookup, ledger),
     )
+
+
+def _asking(authorizer: Authorizer, lookup: Lookup) -> tuple[Plugin, ...]:
+    """Those that ask what the user may do. None of their kinds is changed by another plugin."""
+    asking: tuple[Plugin, ...] = (
+        NodeRestriction(lookup, authorizer),
+        CertificateApproval(authorizer),
+        CertificateSigning(authorizer),
+    )
+    if authorizer.rbac is None:
+        return asking
+    return (*asking, RoleEscalation(authorizer, authorizer.rbac))

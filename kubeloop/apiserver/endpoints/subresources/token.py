@@ -49,6 +49,8 @@ async def request_token(ctx: Context, server: ApiServer) -> Response:
     given_uid = request.metadata.uid
     ensure_namespace(request.metadata, ctx.target.namespace)
     track(request, None, TOKEN_REQUEST, ctx, "token", None)
+    # Before anything is filled in: a node may ask for no audience, which means something else than asking for ours.
+    server.mutations.admit_posted(ctx, request)
     account = _account(ctx, server.registry, request)
     if given_uid and given_uid != account.metadata.uid:
         told = (
@@ -60,7 +62,6 @@ async def request_token(ctx: Context, server: ApiServer) -> Response:
     found = request_errors(request)
     if found:
         raise errors.invalid(TOKEN_REQUEST.group, TOKEN_REQUEST.kind, "", found)
-    server.mutations.admit_posted(ctx, request)
     bound = _bound(ctx, server.registry, request.spec.bound_object_ref)
     _issue(ctx, request, account, bound, server.tokens)
     return made_up_object(ctx, TOKEN_REQUEST, request, 201)

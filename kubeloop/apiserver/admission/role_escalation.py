@@ -1,0 +1,108 @@
+"""Roles and bindings may only give away what their author has, or is expressly allowed to `escalate` or `bind`.
+
+Upstream does this in the storage of the four kinds, between the plugins that change objects and validation: so this
+is the last of the plugins that are asked before validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.api.generated.rbac_v1 import PolicyRule
+from kubeloop.apiserver.admission import Attempt, Plugin
+from kubeloop.apiserver.authorization import ADMINISTRATORS, Authorizer
+from kubeloop.apiserver.authorization.attributes import Attributes
+from kubeloop.apiserver.authorization.escalation import missing_rights, told
+from kubeloop.apiserver.authorization.rbac import GROUP, Rbac, RoleNotFound
+
+if TYPE_CHECKING:
+    from kubeloop.api.generated.rbac_v1 import RoleRef
+
+_EVERYTHING = (
+    PolicyRule(verbs=("*",), api_groups=("*",), resources=("*",)),
+    PolicyRule(verbs=("*",), non_resource_urls=("*",)),
+)
+_PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
+
+
+class RoleEscalation(Plugin):
+    name = "RoleEscalation"
+    resources = frozenset(
+        f"{kind}.{GROUP}" for kind in ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
+    )
+    operations = frozenset({"CREATE", "UPDATE"})
+
+    def __init__(self, authorizer: Authorizer, rbac: Rbac) -> None:
+        self._authorizer = authorizer
+        self._rbac = rbac
+
+    def admit(self, attempt: Attempt) -> None:
+        if ADMINISTRATORS in attempt.user.groups or _only_lets_go(attempt):
+            return
+        if attempt.resource.plural.endswith("bindings"):
+            self._check_binding(attempt)
+        else:
+            self._check_role(attempt)
+
+    def _check_role(self, attempt: Attempt) -> None:
+        name = attempt.old.metadata.name if attempt.old is not None else ""
+        asked = Attributes(
+            attempt.user, "escalate", GROUP, "*", attempt.resource.plural, namespace=attempt.namespace, name=name
+        )
+        if self._authorizer.decide(asked).allowed:
+            return
+        role: Any = attempt.obj
+        self._demand(attempt, role.rules or ())
+        if _aggregates(role) or _aggregates(attempt.old):
+            try:
+                self._demand(attempt, _EVERYTHING)
+            except errors.Forbidden:
+                raise attempt.forbidden("must have cluster-admin privileges to use the aggregationRule") from None
+
+    def _check_binding(self, attempt: Attempt) -> None:
+        role: RoleRef = attempt.obj.role_ref  # type: ignore[union-attr]  # what is written has an object
+        asked = Attributes(
+            attempt.user,
+            "bind",
+            role.api_group,
+            "*",
+            _PLURALS.get(role.kind, ""),
+            namespace=attempt.namespace,
+            name=role.name,
+        )
+        if role.kind in _PLURALS and self._authorizer.decide(asked).allowed:
+            return
+        try:
+            rules = self._rbac.rules_of_role(role, attempt.namespace)
+        except RoleNotFound as missing:
+            # Told as if the binding itself were missing, which is how upstream tells it.
+            raise errors.not_found(GROUP, attempt.resource.plural, missing.name) from None
+        self._demand(attempt, rules)
+
+    def _demand(self, attempt: Attempt, granted: Sequence[PolicyRule]) -> None:
+        owned, problems = self._rbac.rules_of(attempt.user, attempt.namespace)
+        missing = missing_rights(owned, granted)
+        if missing:
+            raise attempt.forbidden(told(attempt.user, missing, problems))
+
+
+def _aggregates(role: Any) -> bool:
+    rule = getattr(role, "aggregation_rule", None)
+    return rule is not None and bool(rule.cluster_role_selectors)
+
+
+def _only_lets_go(attempt: Attempt) -> bool:
+    """Whether nothing but finalizers and owners changes: that is the garbage collector's right."""
+    old, new = attempt.old, attempt.obj
+    if old is None or new is None:
+        return False
+    kept = {
+        "finalizers": old.metadata.finalizers,
+        "owner_references": old.metadata.owner_references,
+        "managed_fields": old.metadata.managed_fields,
+    }
+    return bool(msgspec.structs.replace(new, metadata=msgspec.structs.replace(new.metadata, **kept)) == old)

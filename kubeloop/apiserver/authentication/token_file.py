@@ -1,0 +1,39 @@
+"""Bearer tokens that are known beforehand: upstream's static token file."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from kubeloop.apiserver.context import AUTHENTICATED, User
+
+
+class KnownTokens:
+    """Finds a token by its digest, so that how long it takes tells nothing about the tokens that are right."""
+
+    def __init__(self, tokens: Mapping[str, User]) -> None:
+        self._users = {_digest(token): user for token, user in tokens.items()}
+
+    def authenticate(self, token: str) -> User | None:
+        return self._users.get(_digest(token)) if self._users else None
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def read_token_file(path: Path) -> dict[str, User]:
+    """`token,user,uid,"group1,group2"`, one a line."""
+    tokens: dict[str, User] = {}
+    with path.open(newline="") as lines:
+        for number, row in enumerate(csv.reader(lines), 1):
+            if not row or row[0].startswith("#"):
+                continue
+            if len(row) < 3 or not row[0].strip():
+                raise ValueError(f"{path}: line {number} needs token, user and uid")
+            token, name, uid, *rest = (cell.strip() for cell in row)
+            groups = tuple(filter(None, (group.strip() for group in rest[0].split(",")))) if rest else ()
+            tokens[token] = User(name, (*groups, AUTHENTICATED), uid)
+    return tokens

@@ -1,0 +1,50 @@
+"""Tokens that lie in secrets and never expire: they hold as long as the secret has them and the account is there."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+import msgspec
+
+from kubeloop.apiserver.admission import Lookup
+
+ISSUER = "kubernetes/serviceaccount"
+_INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
+_INVALIDATED = "Token has been invalidated"
+
+
+class LegacyClaims(msgspec.Struct, frozen=True):
+    """What such a token says."""
+
+    sub: str
+    namespace: str = msgspec.field(name="kubernetes.io/serviceaccount/namespace")
+    account: str = msgspec.field(name="kubernetes.io/serviceaccount/service-account.name")
+    uid: str = msgspec.field(name="kubernetes.io/serviceaccount/service-account.uid")
+    secret: str = msgspec.field(name="kubernetes.io/serviceaccount/secret.name")
+
+
+def problem_of(claims: LegacyClaims, token: str, objects: Lookup) -> str:
+    """Why a token that was rightly signed doesn't hold, or nothing."""
+    namespace, account = claims.namespace, claims.account
+    if claims.sub != f"system:serviceaccount:{namespace}:{account}":
+        return "sub claim is invalid"
+    secret: Any = objects.find("secrets", namespace, claims.secret)
+    if secret is None or secret.metadata.deletion_timestamp is not None:
+        return _INVALIDATED
+    if not hmac.compare_digest(secret.data.get("token", b""), token.encode()):
+        return "Token does not match server's copy"
+    found: Any = objects.find("serviceaccounts", namespace, account)
+    if found is None:
+        return f'serviceaccounts "{account}" not found'
+    if found.metadata.deletion_timestamp is not None:
+        return f"ServiceAccount {namespace}/{account} has been deleted"
+    if found.metadata.uid != claims.uid:
+        return f"ServiceAccount UID ({found.metadata.uid}) does not match claim ({claims.uid})"
+    if secret.metadata.labels.get(_INVALID_SINCE):
+        return (
+            f"the token in secret {namespace}/{claims.secret} for service account {namespace}/{account} has been "
+            "marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove "
+            f"the '{_INVALID_SINCE}' label from the secret to temporarily allow use of this token"
+        )
+    return ""
