@@ -7,13 +7,10 @@ reconciled, a context variable holds its `Cause`, which the transport attaches t
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
 from contextvars import ContextVar, Token
 from typing import Any, Literal
 
 import msgspec
-
-from kubeloop.api.calls import Call, Transport, WatchEvent
 
 Event = Literal["ADDED", "MODIFIED", "DELETED", "resync", "requeue"]
 
@@ -108,40 +105,6 @@ def enter(cause: Cause) -> Token[Cause | None]:
 
 def leave(token: Token[Cause | None]) -> None:
     _current.reset(token)
-
-
-class CausedTransport:
-    """A transport whose writes carry the current cause, and are remembered by it."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-
-    async def call(self, call: Call) -> Any:
-        cause = _current.get()
-        if cause is None or call.verb in ("get", "list", "watch"):
-            return await self._inner.call(call)
-        if not call.cause:
-            call = msgspec.structs.replace(call, cause=cause.text)
-        try:
-            answer = await self._inner.call(call)
-        except Exception as error:
-            cause.wrote(_write_of(call, None, type(error).__name__))
-            raise
-        cause.wrote(_write_of(call, answer, ""))
-        return answer
-
-    def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
-        return self._inner.watch(call)
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-
-def _write_of(call: Call, answer: Any, outcome: str) -> Write:
-    resource = call.resource.qualified + (f"/{call.subresource}" if call.subresource else "")
-    meta = getattr(answer, "metadata", None)
-    name = call.name or getattr(meta, "name", "") or ""
-    return Write(call.verb, resource, call.namespace, name, outcome or getattr(meta, "resource_version", "") or "")
 
 
 def _text_of(cause: Cause) -> str:

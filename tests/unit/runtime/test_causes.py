@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeloop.api.calls import Call, WatchEvent
-from kubeloop.api.errors import Conflict, conflict
-from kubeloop.api.generated import core_v1, meta_v1
-from kubeloop.api.kinds import RESOURCES
 from kubeloop.runtime import causes
 from kubeloop.runtime.causes import (
     MAX_ORIGINS,
     MAX_TEXT,
     MAX_WRITES,
     Cause,
-    CausedTransport,
     Origin,
     Write,
     cause_text,
@@ -29,8 +21,6 @@ from kubeloop.runtime.causes import (
     merge,
 )
 from kubeloop.sim.loop import run_virtual
-
-PODS = next(one for one in RESOURCES if one.plural == "pods")
 
 
 def origin(name: str, revision: int = 1, event: causes.Event = "MODIFIED") -> Origin:
@@ -104,62 +94,6 @@ def test_tasks_started_under_a_cause_have_it_and_its_end_restores_what_was() -> 
 
     async def _read() -> Cause | None:
         return current_cause()
-
-    run_virtual(main())
-
-
-class Recording:
-    """A transport that remembers calls, and fails those for the name `taken`."""
-
-    def __init__(self) -> None:
-        self.calls: list[Call] = []
-        self.closed = False
-
-    async def call(self, call: Call) -> Any:
-        self.calls.append(call)
-        if call.name == "taken":
-            raise conflict("", "pods", "taken")
-        return core_v1.Pod(metadata=meta_v1.ObjectMeta(name=call.name or "new-x7", resource_version="42"))
-
-    async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
-        yield [WatchEvent("BOOKMARK", None, call.options["resourceVersion"])]
-
-    async def close(self) -> None:
-        self.closed = True
-
-
-def test_writes_carry_the_cause_and_are_remembered_with_their_outcome() -> None:
-    async def main() -> None:
-        inner = Recording()
-        transport = CausedTransport(inner)
-        cause = Cause("c", "k", (origin("a"),))
-        token = causes.enter(cause)
-        await transport.call(Call(verb="get", resource=PODS, namespace="d", name="a"))
-        await transport.call(Call(verb="create", resource=PODS, namespace="d"))
-        with pytest.raises(Conflict):
-            await transport.call(Call(verb="patch", resource=PODS, namespace="d", name="taken", subresource="status"))
-        await transport.call(Call(verb="delete", resource=PODS, namespace="d", name="a", cause="told already"))
-        causes.leave(token)
-        await transport.call(Call(verb="delete", resource=PODS, namespace="d", name="b"))
-
-        assert [call.cause for call in inner.calls] == ["", cause.text, cause.text, "told already", ""]
-        assert cause.writes == (
-            Write("create", "pods", "d", "new-x7", "42"),
-            Write("patch", "pods/status", "d", "taken", "Conflict"),
-            Write("delete", "pods", "d", "a", "42"),
-        )
-
-    run_virtual(main())
-
-
-def test_a_caused_transport_watches_and_closes_as_the_one_within() -> None:
-    async def main() -> None:
-        inner = Recording()
-        transport = CausedTransport(inner)
-        call = Call(verb="watch", resource=PODS, options={"resourceVersion": "5"})
-        assert [batch[0].resource_version async for batch in transport.watch(call)] == ["5"]
-        await transport.close()
-        assert inner.closed
 
     run_virtual(main())
 

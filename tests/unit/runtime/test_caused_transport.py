@@ -1,0 +1,83 @@
+"""Writes carry why they are made; reads don't, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from kubeloop.api.calls import Call, WatchEvent
+from kubeloop.api.errors import Conflict, conflict
+from kubeloop.api.generated import core_v1, meta_v1
+from kubeloop.api.kinds import RESOURCES
+from kubeloop.runtime import causes
+from kubeloop.runtime.caused_transport import CausedTransport
+from kubeloop.runtime.causes import Cause, Origin, Write
+from kubeloop.sim.loop import run_virtual
+
+PODS = next(one for one in RESOURCES if one.plural == "pods")
+
+
+class Recording:
+    """A transport that remembers calls, and fails those for the name `taken`."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.closed = False
+
+    async def call(self, call: Call) -> Any:
+        self.calls.append(call)
+        if call.name == "taken":
+            raise conflict("", "pods", "taken")
+        return core_v1.Pod(metadata=meta_v1.ObjectMeta(name=call.name or "new-x7", resource_version="42"))
+
+    async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
+        yield [WatchEvent("BOOKMARK", None, call.options["resourceVersion"])]
+
+    async def document(self, path: str) -> Any:
+        return {"path": path}
+
+    async def stream(self, call: Call) -> AsyncIterator[bytes]:
+        yield call.name.encode()
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def test_writes_carry_the_cause_and_are_remembered_with_their_outcome() -> None:
+    async def main() -> None:
+        inner = Recording()
+        transport = CausedTransport(inner)
+        cause = Cause("c", "k", (Origin("Pod", "d", "a", "1", "ADDED"),))
+        token = causes.enter(cause)
+        await transport.call(Call(verb="get", resource=PODS, namespace="d", name="a"))
+        await transport.call(Call(verb="create", resource=PODS, namespace="d"))
+        with pytest.raises(Conflict):
+            await transport.call(Call(verb="patch", resource=PODS, namespace="d", name="taken", subresource="status"))
+        await transport.call(Call(verb="delete", resource=PODS, namespace="d", name="a", cause="told already"))
+        causes.leave(token)
+        await transport.call(Call(verb="delete", resource=PODS, namespace="d", name="b"))
+
+        assert [call.cause for call in inner.calls] == ["", cause.text, cause.text, "told already", ""]
+        assert cause.writes == (
+            Write("create", "pods", "d", "new-x7", "42"),
+            Write("patch", "pods/status", "d", "taken", "Conflict"),
+            Write("delete", "pods", "d", "a", "42"),
+        )
+
+    run_virtual(main())
+
+
+def test_a_caused_transport_does_everything_else_as_the_one_within() -> None:
+    async def main() -> None:
+        inner = Recording()
+        transport = CausedTransport(inner)
+        call = Call(verb="watch", resource=PODS, options={"resourceVersion": "5"})
+        assert [batch[0].resource_version async for batch in transport.watch(call)] == ["5"]
+        assert [piece async for piece in transport.stream(Call(verb="get", resource=PODS, name="a"))] == [b"a"]
+        assert await transport.document("/version") == {"path": "/version"}
+        await transport.close()
+        assert inner.closed
+
+    run_virtual(main())

@@ -1,0 +1,64 @@
+"""Finalizers come and go without loss of anybody else's."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeloop.api.errors import Conflict
+from kubeloop.api.generated import core_v1, meta_v1
+from kubeloop.runtime.finalizers import ensure_finalizer, remove_finalizer
+from tests.unit.runtime.in_process import Server, play, resource
+
+MAPS = resource("configmaps")
+OURS, OTHERS = "example.com/ours", "example.com/others"
+
+
+async def created(server: Server, *finalizers: str) -> core_v1.ConfigMap:
+    meta = meta_v1.ObjectMeta(name="a", namespace="d", finalizers=finalizers)
+    made: core_v1.ConfigMap = await server.create(MAPS, core_v1.ConfigMap(metadata=meta))
+    return made
+
+
+def test_a_finalizer_is_added_beside_others_and_once() -> None:
+    async def scenario(server: Server) -> None:
+        obj = await created(server, OTHERS)
+        with_ours = await ensure_finalizer(server.client, MAPS, obj, OURS)
+        assert with_ours.metadata.finalizers == (OTHERS, OURS)
+        assert await ensure_finalizer(server.client, MAPS, with_ours, OURS) is with_ours
+
+    play(scenario)
+
+
+def test_a_finalizer_is_removed_and_others_stay() -> None:
+    async def scenario(server: Server) -> None:
+        obj = await created(server, OTHERS, OURS)
+        without = await remove_finalizer(server.client, MAPS, obj, OURS)
+        assert without.metadata.finalizers == (OTHERS,)
+        assert await remove_finalizer(server.client, MAPS, without, OURS) is without
+
+    play(scenario)
+
+
+def test_an_object_that_has_changed_meanwhile_is_a_conflict() -> None:
+    async def scenario(server: Server) -> None:
+        obj = await created(server, OURS)
+        await server.patch(MAPS, "d", "a", {"metadata": {"finalizers": [OURS, OTHERS]}})
+        with pytest.raises(Conflict):
+            await ensure_finalizer(server.client, MAPS, obj, "example.com/another")
+        with pytest.raises(Conflict):
+            await remove_finalizer(server.client, MAPS, obj, OURS)
+        assert (await server.client.get(MAPS, "a", "d")).metadata.finalizers == (OURS, OTHERS)
+
+    play(scenario)
+
+
+def test_removing_the_last_finalizer_of_a_deleted_object_ends_it() -> None:
+    async def scenario(server: Server) -> None:
+        await created(server, OURS)
+        await server.delete(MAPS, "d", "a")
+        dying = await server.client.get(MAPS, "a", "d")
+        await remove_finalizer(server.client, MAPS, dying, OURS)
+        assert (await server.client.list(MAPS, "d")).items == ()
+        assert await remove_finalizer(server.client, MAPS, dying, OURS) is None
+
+    play(scenario)
