@@ -1,0 +1,115 @@
+"""From events to keys: whom a change concerns, how urgent it is, and where it came from."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kubeloop.api.generated import core_v1, meta_v1
+from kubeloop.api.kinds import RESOURCES
+from kubeloop.runtime.causes import Origin
+from kubeloop.runtime.enqueue import Enqueue, Predicate, controller_key, own_key
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.workqueue import LOW, NORMAL, Item, WorkQueue
+from kubeloop.sim.loop import VirtualClock, VirtualLoop
+
+SETS = next(one for one in RESOURCES if one.plural == "replicasets")
+NODES = next(one for one in RESOURCES if one.plural == "nodes")
+
+
+def pod(name: str = "p", revision: str = "1", *owners: meta_v1.OwnerReference) -> core_v1.Pod:
+    meta = meta_v1.ObjectMeta(name=name, namespace="d", resource_version=revision, owner_references=owners)
+    return core_v1.Pod(metadata=meta)
+
+
+def owner(kind: str, api_version: str, controller: bool = True) -> meta_v1.OwnerReference:
+    return meta_v1.OwnerReference(kind=kind, api_version=api_version, name="o", uid="u", controller=controller)
+
+
+class Told:
+    """A handler on a queue that nobody works on."""
+
+    def __init__(self, predicate: Predicate | None = None) -> None:
+        self.loop = VirtualLoop()
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(VirtualClock(self.loop))
+        self.handler = Enqueue(self.queue, "Pod", own_key, predicate)
+
+    def items(self) -> list[Item[ObjectKey]]:
+        async def rest() -> list[Item[ObjectKey]]:
+            self.queue.shutdown()
+            found = []
+            while (item := await self.queue.get()) is not None:
+                found.append(item)
+            return found
+
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+            return runner.run(rest())
+
+
+def test_each_event_puts_the_key_with_its_origin() -> None:
+    told = Told()
+    told.handler.on_add(pod("a", "1"))
+    told.handler.on_update(pod("b", "1"), pod("b", "2"))
+    told.handler.on_delete(pod("c", "3"))
+    assert [(str(item.key), item.origins, item.priority) for item in told.items()] == [
+        ("d/a", (Origin("Pod", "d", "a", "1", "ADDED"),), NORMAL),
+        ("d/b", (Origin("Pod", "d", "b", "2", "MODIFIED"),), NORMAL),
+        ("d/c", (Origin("Pod", "d", "c", "3", "DELETED"),), NORMAL),
+    ]
+
+
+def test_an_update_without_a_change_is_a_resync_and_waits_behind_changes() -> None:
+    told = Told()
+    same = pod("a", "1")
+    told.handler.on_update(same, same)
+    told.handler.on_update(pod("b", "1"), pod("b", "1"))
+    told.handler.on_add(pod("c"))
+    assert [(item.key.name, item.priority, item.origins[0].event) for item in told.items()] == [
+        ("c", NORMAL, "ADDED"),
+        ("a", LOW, "resync"),
+        ("b", LOW, "resync"),
+    ]
+
+
+def test_a_predicate_judges_old_and_new_and_a_resync_as_a_first_sight() -> None:
+    asked: list[tuple[Any, Any]] = []
+
+    def refuse(old: Any, new: Any) -> bool:
+        asked.append((old, new))
+        return False
+
+    told = Told(refuse)
+    first, second = pod("a", "1"), pod("a", "2")
+    told.handler.on_add(first)
+    told.handler.on_update(first, second)
+    told.handler.on_update(second, second)
+    told.handler.on_delete(second)
+    assert asked == [(None, first), (first, second), (None, second), (second, None)]
+    assert told.items() == []
+
+
+@pytest.mark.parametrize(
+    ("reference", "keys"),
+    [
+        (owner("ReplicaSet", "apps/v1"), (ObjectKey("d", "o"),)),
+        (owner("ReplicaSet", "apps/v1beta2"), (ObjectKey("d", "o"),)),
+        (owner("ReplicaSet", "extensions/v1"), ()),
+        (owner("ReplicaSet", "apps/v1", controller=False), ()),
+        (owner("StatefulSet", "apps/v1"), ()),
+    ],
+)
+def test_only_a_managing_owner_of_the_kind_is_woken(
+    reference: meta_v1.OwnerReference, keys: tuple[ObjectKey, ...]
+) -> None:
+    assert tuple(controller_key(SETS)(pod("p", "1", reference))) == keys
+
+
+def test_an_owner_without_a_namespace_is_found_without_one() -> None:
+    assert tuple(controller_key(NODES)(pod("p", "1", owner("Node", "v1")))) == (ObjectKey("", "o"),)
+
+
+def test_keys_read_as_kubectl_writes_them() -> None:
+    assert str(key_of(pod("p"))) == "d/p"
+    assert str(ObjectKey("", "node-1")) == "node-1"
