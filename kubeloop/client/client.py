@@ -1,25 +1,19 @@
-"""The client that every component uses: typed verbs over any transport, bounded in time and rate, repeated where safe.
-
-caller ── verb ──▶ Client: which resource? ─ wait for a turn ─▶ Transport.call ─┬─▶ the object
-                                               ▲                               └─ 429, 5xx with Retry-After ─┐
-                                               └──────────────────── wait ◀──────────────────────────────────┘
-"""
+"""The client that every component uses: verbs in Python's words, over any transport."""
 
 from __future__ import annotations
 
-import asyncio
 import copy
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, TypeVar, cast, overload
 
-from kubeloop.api import errors
 from kubeloop.api.calls import APPLY_PATCH, MERGE_PATCH, Call, ListResult, WatchEvent
 from kubeloop.api.dynamic import plain_body
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.kinds import Resource
+from kubeloop.client.calling import Caller
 from kubeloop.client.discovery import Discovery
-from kubeloop.client.errors import CallTimeout, ConnectionLost, TransportError, UsageError
+from kubeloop.client.errors import UsageError
 from kubeloop.client.metrics import ClientMetrics, Unobserved
 from kubeloop.client.objects import address_of, apply_document, eviction, pod_binding, token_request
 from kubeloop.client.options import (
@@ -32,7 +26,6 @@ from kubeloop.client.options import (
 )
 from kubeloop.client.rate_limit import Limiter
 from kubeloop.client.resolving import Wanted, What, built_in, resource_of_class, wanted_of, wanted_of_object
-from kubeloop.client.retries import retry_delay
 from kubeloop.client.text_lines import lines_of
 from kubeloop.client.transport import ClientTransport
 
@@ -56,11 +49,9 @@ class Client:
         metrics: ClientMetrics | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
     ) -> None:
-        self._transport = transport
+        self._caller = Caller(transport, limiter, metrics or Unobserved())
         self._user_agent = user_agent
-        self._limiter = limiter
         self._cause = cause
-        self._metrics = metrics or Unobserved()
         self._timeout = timeout
         self._discovery = Discovery(self.document)
 
@@ -85,7 +76,7 @@ class Client:
 
     async def close(self) -> None:
         """Let go of the connections."""
-        await self._transport.close()
+        await self._caller.close()
 
     async def __aenter__(self) -> Client:
         return self
@@ -97,7 +88,14 @@ class Client:
 
     @overload
     async def get(
-        self, what: type[T], name: str, namespace: str = "", *, subresource: str = "", metadata_only: bool = False
+        self,
+        what: type[T],
+        name: str,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        resource_version: str = "",
+        metadata_only: bool = False,
     ) -> T: ...
     @overload
     async def get(
@@ -107,16 +105,26 @@ class Client:
         namespace: str = "",
         *,
         subresource: str = "",
+        resource_version: str = "",
         metadata_only: bool = False,
     ) -> Any: ...
     async def get(
-        self, what: What, name: str, namespace: str = "", *, subresource: str = "", metadata_only: bool = False
+        self,
+        what: What,
+        name: str,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        resource_version: str = "",
+        metadata_only: bool = False,
     ) -> Any:
-        """One object, or one of its subresources."""
+        """One object, not older than a version if one is given; or one of its subresources."""
         resource = await self.resource(what)
-        return await self._call(
-            self._about(resource, "get", namespace, name, subresource=subresource, metadata_only=metadata_only)
+        options = {"resourceVersion": resource_version} if resource_version else {}
+        call = self._about(
+            resource, "get", namespace, name, subresource=subresource, options=options, metadata_only=metadata_only
         )
+        return await self._caller.call(call)
 
     async def list(
         self,
@@ -142,7 +150,7 @@ class Client:
         )
         resource = await self.resource(what)
         call = self._about(resource, "list", namespace, options=options, metadata_only=metadata_only)
-        return cast(ListResult, await self._call(call))
+        return cast(ListResult, await self._caller.call(call))
 
     async def pages(
         self, what: What, namespace: str = "", *, limit: int = PAGE_SIZE, **options: Any
@@ -176,21 +184,9 @@ class Client:
         options = watch_options(labels, fields, resource_version, bookmarks, initial_events, timeout_seconds)
         resource = await self.resource(what)
         call = self._about(resource, "watch", namespace, options=options, metadata_only=metadata_only)
-        attempt, begun = 0, False
-        while True:
-            attempt += 1
-            await self._turn(call)
-            try:
-                async with _closed_after(self._transport.watch(call)) as batches:
-                    async for batch in batches:
-                        begun = True
-                        yield batch
-                return
-            except errors.ApiError as error:
-                if begun:
-                    raise
-                delay = self._delay_before_retry(call, error, attempt)
-            await asyncio.sleep(delay)
+        async with aclosing(self._caller.watch(call)) as batches:
+            async for batch in batches:
+                yield batch
 
     async def logs(
         self,
@@ -209,14 +205,13 @@ class Client:
         options = log_options(container, follow, previous, timestamps, tail_lines, since_seconds, limit_bytes)
         resource = await self.resource("pods")
         call = self._about(resource, "get", namespace, pod, subresource="log", options=options)
-        await self._turn(call)
-        async with _closed_after(self._transport.stream(call)) as pieces:
+        async with aclosing(self._caller.stream(call)) as pieces:
             async for line in lines_of(pieces):
                 yield line
 
     async def document(self, path: str) -> Any:
         """What the server answers at a path that is no resource, such as `/version`."""
-        return await _in_time(f"get {path}", self._timeout, lambda _: self._transport.document(path))
+        return await self._caller.document(path, self._timeout)
 
     # Writing.
 
@@ -226,7 +221,9 @@ class Client:
         """Make an object; its answer is what the server made of it."""
         resource, namespace, _ = await self._place(obj, namespace)
         options = write_options(manager, dry_run, validation)
-        return await self._call(self._about(resource, "create", namespace, body=plain_body(obj), options=options))
+        return await self._caller.call(
+            self._about(resource, "create", namespace, body=plain_body(obj), options=options)
+        )
 
     async def update(
         self,
@@ -241,7 +238,7 @@ class Client:
         """Replace an object. What this client's types don't know of it is lost: loops patch instead."""
         resource, namespace, name = await self._place(obj, namespace)
         options = write_options(manager, dry_run, validation)
-        return await self._call(
+        return await self._caller.call(
             self._about(
                 resource, "update", namespace, name, subresource=subresource, body=plain_body(obj), options=options
             )
@@ -263,7 +260,7 @@ class Client:
         """Change an object by a JSON, merge or strategic patch."""
         resource = await self.resource(what)
         options = write_options(manager, dry_run, validation)
-        return await self._call(
+        return await self._caller.call(
             self._about(
                 resource,
                 "patch",
@@ -291,7 +288,7 @@ class Client:
         resource, namespace, name = await self._place(obj, namespace)
         options = write_options(manager, dry_run, validation, force)
         body = apply_document(obj, resource)
-        return await self._call(
+        return await self._caller.call(
             self._about(
                 resource,
                 "patch",
@@ -318,7 +315,7 @@ class Client:
         """Delete an object: the Status mapping if it is gone, the object if it takes its time."""
         resource = await self.resource(what)
         body = delete_options(propagation, grace_seconds, preconditions, dry_run)
-        return await self._call(self._about(resource, "delete", namespace, name, body=body))
+        return await self._caller.call(self._about(resource, "delete", namespace, name, body=body))
 
     async def delete_collection(
         self,
@@ -335,7 +332,7 @@ class Client:
         resource = await self.resource(what)
         body = delete_options(propagation, grace_seconds, None, dry_run)
         options = list_options(labels, fields)
-        return await self._call(self._about(resource, "deletecollection", namespace, body=body, options=options))
+        return await self._caller.call(self._about(resource, "deletecollection", namespace, body=body, options=options))
 
     # Subresources that are made rather than read.
 
@@ -345,7 +342,7 @@ class Client:
         """POST to a path below an object."""
         resource = await self.resource(what)
         options = write_options(dry_run=dry_run)
-        return await self._call(
+        return await self._caller.call(
             self._about(
                 resource, "create", namespace, name, subresource=subresource, body=plain_body(body), options=options
             )
@@ -414,58 +411,3 @@ class Client:
             timeout=self._timeout,
             **others,
         )
-
-    # Calls in time, in turn, again.
-
-    async def _call(self, call: Call) -> Any:
-        what = f"{call.verb} {call.resource.qualified} {call.name}".rstrip()
-        return await _in_time(what, call.timeout, lambda deadline: self._attempts(call, deadline))
-
-    async def _attempts(self, call: Call, deadline: float | None) -> Any:
-        attempt = 0
-        while True:
-            attempt += 1
-            if self._limiter is not None:
-                await self._turn(call)
-            try:
-                return await self._transport.call(call)
-            except (errors.ApiError, ConnectionLost) as error:
-                delay = self._delay_before_retry(call, error, attempt)
-                # The answer says more than a timeout would.
-                if deadline is not None and asyncio.get_running_loop().time() + delay >= deadline:
-                    raise
-            await asyncio.sleep(delay)
-
-    def _delay_before_retry(self, call: Call, error: errors.ApiError | ConnectionLost, attempt: int) -> float:
-        """How long to wait; raises the error where it is final."""
-        delay = retry_delay(call, error, attempt)
-        if delay is None:
-            raise error
-        self._metrics.retry(call.verb, str(error.code) if isinstance(error, errors.ApiError) else "<error>")
-        return delay
-
-    async def _turn(self, call: Call) -> None:
-        if self._limiter is not None:
-            self._metrics.waited(call.verb, await self._limiter.wait())
-
-
-async def _in_time(what: str, seconds: float | None, work: Callable[[float | None], Awaitable[Any]]) -> Any:
-    """Work that is told its deadline, and given up then."""
-    limit = asyncio.timeout(seconds)
-    try:
-        async with limit:
-            return await work(limit.when())
-    except TimeoutError as error:
-        if isinstance(error, TransportError) or seconds is None:
-            raise
-        raise CallTimeout(f"{what}: no answer within {seconds:g} s") from None
-
-
-@asynccontextmanager
-async def _closed_after(items: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
-    """Whoever stops listening lets go of the connection now, not when the collector comes by."""
-    try:
-        yield items
-    finally:
-        if isinstance(items, AsyncGenerator):
-            await items.aclose()

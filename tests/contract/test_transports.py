@@ -339,6 +339,16 @@ async def test_a_version_that_is_no_number_is_refused_before_the_watch(plane: Pl
     assert caught.value.code == 500
 
 
+@on_both
+async def test_a_read_can_ask_for_nothing_older_than_a_version(plane: Plane) -> None:
+    made = await plane.config_map("a")
+    version = made.metadata.resource_version
+    assert await plane.client.get(ConfigMap, "a", NAMESPACE, resource_version=version) == made
+    future = plane.client.with_timeout(0.5).get(ConfigMap, "a", NAMESPACE, resource_version=str(10**9))
+    with pytest.raises(errors.Timeout, match="Too large resource version"):
+        await future
+
+
 # Errors and who may do what.
 
 
@@ -356,6 +366,7 @@ async def _every_failure(plane: Plane) -> list[dict[str, Any]]:
         client.list(ConfigMap, NAMESPACE, labels="a b c"),
         client.list(ConfigMap, NAMESPACE, continue_token="!"),
         client.delete(ConfigMap, "x", NAMESPACE),
+        client.get(ConfigMap, "a", NAMESPACE, resource_version="x"),
         plane.nobody.get(ConfigMap, "a", NAMESPACE),
         plane.nobody.list(Pod),
         plane.nobody.delete(Node, "n"),

@@ -1,0 +1,122 @@
+"""Calls in time, in turn, and made again where that is safe; whatever transport carries them.
+
+call ── wait for a turn ──▶ Transport.call ─┬─▶ the object
+              ▲                             └─ 429 or 5xx with a time to wait, or a read cut off ─┐
+              └────────────────────────────────── wait ◀──────────────────────────────────────────┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from kubeloop.api import errors
+from kubeloop.api.calls import Call, WatchEvent
+from kubeloop.client.errors import CallTimeout, ConnectionLost, TransportError
+from kubeloop.client.metrics import ClientMetrics
+from kubeloop.client.rate_limit import Limiter
+from kubeloop.client.retries import retry_delay
+from kubeloop.client.transport import ClientTransport
+
+T = TypeVar("T")
+
+
+class Caller:
+    """A transport, used with care."""
+
+    def __init__(self, transport: ClientTransport, limiter: Limiter | None, metrics: ClientMetrics) -> None:
+        self._transport = transport
+        self._limiter = limiter
+        self._metrics = metrics
+
+    async def call(self, call: Call) -> Any:
+        """One call; its retries and waits share its time."""
+        limit = asyncio.timeout(call.timeout)
+        try:
+            async with limit:
+                return await self._attempts(call, limit)
+        except TimeoutError as error:
+            what = f"{call.verb} {call.resource.qualified} {call.name}".rstrip()
+            raise _timed_out(what, call.timeout, error) from None
+
+    async def document(self, path: str, seconds: float | None) -> Any:
+        """What is served at a path that is no resource."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._transport.document(path)
+        except TimeoutError as error:
+            raise _timed_out(f"get {path}", seconds, error) from None
+
+    async def watch(self, call: Call) -> AsyncGenerator[Sequence[WatchEvent], None]:
+        """A watch; a server that asks to wait is asked again, as long as it has not begun."""
+        attempt, begun = 0, False
+        while True:
+            attempt += 1
+            await self._turn(call)
+            try:
+                async with _closed_after(self._transport.watch(call)) as batches:
+                    async for batch in batches:
+                        begun = True
+                        yield batch
+                return
+            except errors.ApiError as error:
+                if begun:
+                    raise
+                delay = self._delay_before_retry(call, error, attempt)
+            await asyncio.sleep(delay)
+
+    async def stream(self, call: Call) -> AsyncGenerator[bytes, None]:
+        """An answer in pieces."""
+        await self._turn(call)
+        async with _closed_after(self._transport.stream(call)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def _attempts(self, call: Call, limit: asyncio.Timeout) -> Any:
+        attempt = 0
+        while True:
+            attempt += 1
+            await self._turn(call)
+            try:
+                return await self._transport.call(call)
+            except (errors.ApiError, ConnectionLost) as error:
+                delay = self._delay_before_retry(call, error, attempt)
+                # The answer says more than a timeout would.
+                deadline = limit.when()
+                if deadline is not None and asyncio.get_running_loop().time() + delay >= deadline:
+                    raise
+            await asyncio.sleep(delay)
+
+    def _delay_before_retry(self, call: Call, error: errors.ApiError | ConnectionLost, attempt: int) -> float:
+        """How long to wait; raises the error where it is final."""
+        delay = retry_delay(call, error, attempt)
+        if delay is None:
+            raise error
+        self._metrics.retry(call.verb, str(error.code) if isinstance(error, errors.ApiError) else "<error>")
+        return delay
+
+    async def _turn(self, call: Call) -> None:
+        if self._limiter is not None:
+            self._metrics.waited(call.verb, await self._limiter.wait())
+
+
+def _timed_out(what: str, seconds: float | None, error: TimeoutError) -> TimeoutError:
+    """Ours to tell, unless a transport told it already."""
+    if isinstance(error, TransportError) or seconds is None:
+        return error
+    return CallTimeout(f"{what}: no answer within {seconds:g} s")
+
+
+@asynccontextmanager
+async def _closed_after(items: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """Whoever stops listening lets go of the connection now, not when the collector comes by."""
+    try:
+        yield items
+    finally:
+        if isinstance(items, AsyncGenerator):
+            await items.aclose()

@@ -1,0 +1,54 @@
+"""Tokens in files: read when they change, kept while they cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kubeloop.client.config import ExecSpec, Pem, ServerConfig
+from kubeloop.client.credentials import NOBODY, Fixed, TokenFile, credentials_of
+from kubeloop.client.errors import CredentialError
+from kubeloop.client.exec_plugin import ExecPlugin
+from kubeloop.clock import SystemClock
+
+
+def token_of(credentials: TokenFile) -> str:
+    return asyncio.run(credentials.identity()).token
+
+
+def test_a_token_outlives_a_moment_without_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(" one \n")
+    credentials = TokenFile(str(path))
+    assert token_of(credentials) == "one"
+    path.unlink()
+    assert token_of(credentials) == "one"
+    path.write_text("")
+    assert token_of(credentials) == "one"
+    path.write_text("two")
+    assert token_of(credentials) == "two"
+
+
+def test_no_token_at_all_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CredentialError, match="No such file"):
+        token_of(TokenFile(str(tmp_path / "none")))
+    (tmp_path / "empty").touch()
+    with pytest.raises(CredentialError, match="is empty"):
+        token_of(TokenFile(str(tmp_path / "empty")))
+    assert token_of(TokenFile(str(tmp_path / "none"), "fallback")) == "fallback"
+
+
+def test_what_is_said_outright_counts_more_than_a_plugin(tmp_path: Path) -> None:
+    plugin = ExecSpec("x", "client.authentication.k8s.io/v1")
+
+    def kind(**options: object) -> type:
+        config = ServerConfig("https://a", exec_plugin=plugin, **options)  # type: ignore[arg-type]
+        return type(credentials_of(config, SystemClock()))
+
+    assert kind() is ExecPlugin
+    assert kind(token="t") is Fixed
+    assert kind(token="t", token_file="f") is TokenFile
+    assert kind(certificate=Pem(file="c"), key=Pem(file="k")) is Fixed
+    assert asyncio.run(credentials_of(ServerConfig("https://a"), SystemClock()).identity()) == NOBODY
