@@ -45,17 +45,14 @@ class Write(msgspec.Struct, frozen=True, gc=False):
     outcome: str
 
 
-class Cause:
+class Cause(msgspec.Struct, gc=False):
     """On whose behalf writes are made at this moment, and which were made."""
 
-    __slots__ = ("_text", "controller", "key", "origins", "writes")
-
-    def __init__(self, controller: str, key: object, origins: Origins = ()) -> None:
-        self.controller = controller
-        self.key = key
-        self.origins = origins
-        self.writes: tuple[Write, ...] = ()  # no list: most reconciles write nothing
-        self._text: str | None = None
+    controller: str
+    key: Any
+    origins: Origins = ()
+    writes: tuple[Write, ...] = ()
+    _text: str | None = None
 
     @property
     def text(self) -> str:

@@ -167,7 +167,7 @@ class Controller(Generic[Key]):
         """Take no more keys and finish those that wait; whether that was done within the grace. `run` returns then;
         otherwise what waits is let go, and cancelling `run` ends the rest.
         """
-        self.queue.shutdown()
+        self.queue.shutdown(drain=self.phase == "running")  # if no worker has come, none will
         try:
             async with asyncio.timeout(grace):
                 await self.queue.drained()

@@ -13,6 +13,8 @@ from collections.abc import Hashable
 from enum import IntEnum
 from typing import Generic, TypeVar
 
+import msgspec
+
 from kubeloop.clock import Clock
 from kubeloop.runtime.causes import Origins, merge
 from kubeloop.runtime.instruments import QueueInstruments, queue_instruments
@@ -35,16 +37,13 @@ class Priority(IntEnum):
 NORMAL, LOW = Priority.NORMAL, Priority.LOW
 
 
-class Item(Generic[Key]):
+class Item(msgspec.Struct, Generic[Key], gc=False):
     """A key with what brought it here. Complete once `get` has returned it; until then the queue may add to it."""
 
-    __slots__ = ("key", "origins", "priority", "queued_at")
-
-    def __init__(self, key: Key, origins: Origins, priority: Priority, queued_at: float) -> None:
-        self.key = key
-        self.origins = origins
-        self.priority = priority
-        self.queued_at = queued_at
+    key: Key
+    origins: Origins
+    priority: Priority
+    queued_at: float
 
     def absorb(self, origins: Origins, priority: Priority) -> None:
         """The same key was added again before it was worked on."""
@@ -54,15 +53,12 @@ class Item(Generic[Key]):
             self.priority = priority
 
 
-class _Delayed:
+class _Delayed(msgspec.Struct, Generic[Key]):
     """A key that is added at its moment."""
 
-    __slots__ = ("item", "timer", "when")
-
-    def __init__(self, item: Item[Key], when: float, timer: asyncio.TimerHandle) -> None:
-        self.item = item
-        self.when = when
-        self.timer = timer
+    item: Item[Key]
+    when: float
+    timer: asyncio.TimerHandle
 
 
 class WorkQueue(Generic[Key]):
@@ -86,7 +82,7 @@ class WorkQueue(Generic[Key]):
         # Keys added while they ran: a subset of `_running`. `done` moves them to their level.
         self._again: dict[Key, Item[Key]] = {}
         # Keys that will be added; independent of where the key is now. Empty once shut down.
-        self._delayed: dict[Key, _Delayed] = {}
+        self._delayed: dict[Key, _Delayed[Key]] = {}
         # Who waits in `get`. While a key is ready, at least as many of them are woken as there are, or as keys.
         self._getters: deque[asyncio.Future[None]] = deque()
         # Who waits in `drained`.

@@ -335,6 +335,14 @@ async def test_draining_gives_up_after_its_grace(world: World) -> None:
 
 
 @in_virtual_time
+async def test_draining_a_controller_that_never_came_to_run_takes_no_time(world: World) -> None:
+    controller = Controller[str]("loop", fine, world.clock)
+    controller.queue.add("a")
+    assert await controller.drain(grace=10)
+    assert world.loop.time() == 0
+
+
+@in_virtual_time
 async def test_reconciles_that_never_wait_leave_time_for_others(world: World) -> None:
     controller = world.run(fine, workers=1)
     for number in range(1000):
