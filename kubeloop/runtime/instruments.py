@@ -97,30 +97,37 @@ def reconcile_instruments(
     )
 
 
-@dataclass(frozen=True, slots=True)
 class RequestInstruments:
-    """`rest_client_*`: labels are given with each sample, as they differ by verb, host and answer."""
+    """`rest_client_*` of one server: the observer that a client takes."""
 
-    total: Family[Value]  # code, method, host
-    retries: Family[Value]  # code, verb, host
-    seconds: Family[Histogram]  # verb, host
-    limited_seconds: Family[Histogram]  # verb, host
-    request_bytes: Family[Histogram]  # verb, host
-    response_bytes: Family[Histogram]  # verb, host
+    def __init__(self, registry: Registry, host: str) -> None:
+        def histogram(name: str, about: str, bounds: tuple[float, ...]) -> Family[Histogram]:
+            return registry.histogram(f"rest_client_{name}", about, "verb", "host", bounds=bounds)
 
+        counter = registry.counter
+        self._host = host
+        self._total = counter("rest_client_requests_total", "Requests by answer.", "code", "method", "host")
+        self._retries = counter("rest_client_request_retries_total", "Requests made again.", "code", "verb", "host")
+        self._seconds = histogram("request_duration_seconds", "How long requests take.", _REQUEST_BOUNDS)
+        self._held = histogram("rate_limiter_duration_seconds", "How long requests are held back.", _REQUEST_BOUNDS)
+        self._sent = histogram("request_size_bytes", "Size of what is sent.", _SIZE_BOUNDS)
+        self._received = histogram("response_size_bytes", "Size of what is answered.", _SIZE_BOUNDS)
 
-def request_instruments(registry: Registry) -> RequestInstruments:
-    def histogram(name: str, about: str, bounds: tuple[float, ...]) -> Family[Histogram]:
-        return registry.histogram(f"rest_client_{name}", about, "verb", "host", bounds=bounds)
+    def request(self, method: str, code: str) -> None:
+        self._total.of(code, method, self._host).value += 1
 
-    return RequestInstruments(
-        total=registry.counter("rest_client_requests_total", "Requests by answer.", "code", "method", "host"),
-        retries=registry.counter("rest_client_request_retries_total", "Requests made again.", "code", "verb", "host"),
-        seconds=histogram("request_duration_seconds", "How long requests take.", _REQUEST_BOUNDS),
-        limited_seconds=histogram("rate_limiter_duration_seconds", "How long requests are held back.", _REQUEST_BOUNDS),
-        request_bytes=histogram("request_size_bytes", "Size of what is sent.", _SIZE_BOUNDS),
-        response_bytes=histogram("response_size_bytes", "Size of what is answered.", _SIZE_BOUNDS),
-    )
+    def duration(self, verb: str, seconds: float) -> None:
+        self._seconds.of(verb, self._host).observe(seconds)
+
+    def sizes(self, verb: str, sent: int, received: int) -> None:
+        self._sent.of(verb, self._host).observe(sent)
+        self._received.of(verb, self._host).observe(received)
+
+    def waited(self, verb: str, seconds: float) -> None:
+        self._held.of(verb, self._host).observe(seconds)
+
+    def retry(self, verb: str, code: str) -> None:
+        self._retries.of(code, verb, self._host).value += 1
 
 
 @dataclass(frozen=True, slots=True)

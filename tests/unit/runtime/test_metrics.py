@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kubeloop.runtime.instruments import leader_instruments, reconcile_instruments, request_instruments
+from kubeloop.client.metrics import ClientMetrics
+from kubeloop.runtime.instruments import RequestInstruments, leader_instruments, reconcile_instruments
 from kubeloop.runtime.metrics import Registry, exponential_bounds
 
 
@@ -87,9 +88,12 @@ def test_bounds_grow_by_a_factor_with_upstreams_rounding() -> None:
 def test_all_names_are_upstreams() -> None:
     registry = Registry()
     reconcile_instruments(registry, "c", 5, lambda: 2)
-    requests = request_instruments(registry)
-    requests.total.of("200", "GET", "h").value += 1
-    requests.seconds.of("GET", "h").observe(0.1)
+    requests: ClientMetrics = RequestInstruments(registry, "h")
+    requests.request("GET", "200")
+    requests.retry("GET", "429")
+    requests.duration("GET", 0.1)
+    requests.waited("GET", 0.1)
+    requests.sizes("POST", 100, 1000)
     leader_instruments(registry, "kube-controller-manager").is_leader.value = 1
     text = registry.render()
     for line in (
@@ -97,7 +101,11 @@ def test_all_names_are_upstreams() -> None:
         'controller_runtime_active_workers{controller="c"} 2',
         'controller_runtime_reconcile_total{controller="c",result="requeue_after"} 0',
         'rest_client_requests_total{code="200",method="GET",host="h"} 1',
+        'rest_client_request_retries_total{code="429",verb="GET",host="h"} 1',
         'rest_client_request_duration_seconds_count{verb="GET",host="h"} 1',
+        'rest_client_rate_limiter_duration_seconds_count{verb="GET",host="h"} 1',
+        'rest_client_request_size_bytes_sum{verb="POST",host="h"} 100',
+        'rest_client_response_size_bytes_sum{verb="POST",host="h"} 1000',
         'leader_election_master_status{name="kube-controller-manager"} 1',
     ):
         assert line in text.splitlines()
