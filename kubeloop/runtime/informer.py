@@ -15,7 +15,7 @@ from kubeloop.runtime.cache import Cache, IndexFunction
 from kubeloop.runtime.handlers import Deleted, Handler, Registration
 from kubeloop.runtime.keys import ObjectKey, key_of
 from kubeloop.runtime.reflector import Reflector
-from kubeloop.runtime.source import Caller, SelectedSource, Selection, Source
+from kubeloop.runtime.source import Reader, SelectedSource, Selection, Source
 
 Transform = Callable[[Any], Any]
 _Telling = Callable[[Registration], None]
@@ -192,8 +192,8 @@ class Informer:
 class Informers:
     """All informers of a process: whoever asks for the same selection shares one."""
 
-    def __init__(self, caller: Caller, clock: Clock) -> None:
-        self._caller = caller
+    def __init__(self, client: Reader, clock: Clock) -> None:
+        self._client = client
         self._clock = clock
         self._informers: dict[Selection, Informer] = {}
         self._tasks: dict[Selection, asyncio.Task[None]] = {}
@@ -215,7 +215,7 @@ class Informers:
         selection = Selection(resource, namespace, labels, fields, metadata_only)
         informer = self._informers.get(selection)
         if informer is None:
-            informer = Informer(SelectedSource(self._caller, selection), selection, self._clock)
+            informer = Informer(SelectedSource(self._client, selection), selection, self._clock)
             self._informers[selection] = informer
             if self._started:
                 self._run(informer)

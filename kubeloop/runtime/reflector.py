@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any, Protocol
 
 from kubeloop.api.calls import ListResult, WatchEvent
@@ -120,37 +120,36 @@ class Reflector:
     async def _list(self, at_least: str) -> State:
         # Servers answer "at least this version" from memory only when no pages are asked for.
         pages = self._paged or at_least in (NEWEST, ANY_VERSION)
-        options = {"resourceVersion": at_least} if at_least else {}
-        first = await self._page({**options, "limit": str(PAGE_SIZE)} if pages else options)
+        first = await self._page(resource_version=at_least, limit=PAGE_SIZE if pages else 0)
         try:
-            items = await self._following_pages(first)
+            items = await self._with_following_pages(first)
         except Expired:
             # The list grew too old between two pages: all at once, then.
-            first = await self._page(options)
+            first = await self._page(resource_version=at_least)
             items = list(first.items)
         else:
             self._paged = self._paged or (at_least == ANY_VERSION and bool(first.continue_token))
         self._sink.replace(items, first.resource_version)
         return Watching(first.resource_version)
 
-    async def _following_pages(self, page: ListResult) -> list[Any]:
+    async def _with_following_pages(self, page: ListResult) -> list[Any]:
         items = list(page.items)
         while page.continue_token:
-            page = await self._page({"limit": str(PAGE_SIZE), "continue": page.continue_token})
+            page = await self._page(limit=PAGE_SIZE, continue_token=page.continue_token)
             items += page.items
         return items
 
-    async def _page(self, options: Mapping[str, str]) -> ListResult:
+    async def _page(self, *, resource_version: str = "", limit: int = 0, continue_token: str = "") -> ListResult:
         async with asyncio.timeout(PAGE_SECONDS):
-            return await self._source.list(options)
+            return await self._source.list(
+                resource_version=resource_version, limit=limit, continue_token=continue_token
+            )
 
     # Streaming lists
 
     async def _stream_list(self, at_least: str) -> State:
-        options = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-        if at_least not in (NEWEST, ANY_VERSION):
-            options["resourceVersion"] = at_least
-        stream = await self._open(options)
+        # Like client-go, which asks for the newest state at first where a list would take any.
+        stream = await self._open(NEWEST if at_least == ANY_VERSION else at_least, initial_events=True)
         found: dict[ObjectKey, Any] = {}
         while (batch := await stream.next_batch(STREAM_SILENCE_SECONDS)) is not None:
             for index, event in enumerate(batch):
@@ -163,7 +162,7 @@ class Reflector:
     # Watching
 
     async def _watch(self, version: str) -> State:
-        stream = self._stream or await self._open({"resourceVersion": version})
+        stream = self._stream or await self._open(version)
         batch = await stream.next_batch(BOOKMARK_SILENCE_SECONDS if self._sends_bookmarks else None)
         if batch is None:
             await self._close()
@@ -180,11 +179,11 @@ class Reflector:
             version = batch[-1].resource_version
         return Watching(version)
 
-    async def _open(self, options: Mapping[str, str]) -> _Stream:
+    async def _open(self, version: str, initial_events: bool | None = None) -> _Stream:
         await self._close()
         seconds = int(MIN_WATCH_SECONDS * (1 + self._clock.random().random()))
-        asked = {**options, "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
-        self._stream = _Stream(self._source.watch(asked), self._clock, seconds + GRACE_SECONDS)
+        events = self._source.watch(resource_version=version, initial_events=initial_events, timeout_seconds=seconds)
+        self._stream = _Stream(events, self._clock, seconds + GRACE_SECONDS)
         return self._stream
 
     async def _close(self) -> None:

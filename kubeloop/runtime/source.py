@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from kubeloop.api.calls import Call, ListResult, WatchEvent
+from kubeloop.api.calls import ListResult, WatchEvent
 from kubeloop.api.kinds import Resource
 
 
 class Source(Protocol):
-    """A collection; the options are those of the API's lists and watches."""
+    """A collection."""
 
-    async def list(self, options: Mapping[str, str]) -> ListResult:
+    async def list(self, *, resource_version: str = "", limit: int = 0, continue_token: str = "") -> ListResult:
         """One page."""
 
-    def watch(self, options: Mapping[str, str]) -> AsyncIterator[Sequence[WatchEvent]]:
-        """Batches of events until the server ends the watch."""
+    def watch(
+        self, *, timeout_seconds: int, resource_version: str = "", initial_events: bool | None = None
+    ) -> AsyncIterator[Sequence[WatchEvent]]:
+        """Batches of events, bookmarks among them, until the server ends the watch."""
 
 
-class Caller(Protocol):
-    """The part of `kubeloop.api.calls.Transport` that reading takes."""
+class Reader(Protocol):
+    """What reading takes of `kubeloop.client.Client`."""
 
-    async def call(self, call: Call) -> Any: ...
+    async def list(
+        self,
+        what: Resource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+        metadata_only: bool = False,
+    ) -> ListResult: ...
 
-    def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]: ...
+    def watch(
+        self,
+        what: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        labels: str = "",
+        fields: str = "",
+        initial_events: bool | None = None,
+        timeout_seconds: int = 0,
+        metadata_only: bool = False,
+    ) -> AsyncIterator[Sequence[WatchEvent]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +74,34 @@ class Selection:
 class SelectedSource:
     """The selected objects of an API server."""
 
-    def __init__(self, caller: Caller, selection: Selection, *, user_agent: str = "kubeloop") -> None:
-        self._caller = caller
+    def __init__(self, client: Reader, selection: Selection) -> None:
+        self._client = client
         self._selection = selection
-        self._user_agent = user_agent
-        selectors = {"labelSelector": selection.labels, "fieldSelector": selection.fields}
-        self._selectors = {name: text for name, text in selectors.items() if text}
 
-    async def list(self, options: Mapping[str, str]) -> ListResult:
-        page: ListResult = await self._caller.call(self._call("list", options))
-        return page
+    async def list(self, *, resource_version: str = "", limit: int = 0, continue_token: str = "") -> ListResult:
+        wanted = self._selection
+        return await self._client.list(
+            wanted.resource,
+            wanted.namespace,
+            labels=wanted.labels,
+            fields=wanted.fields,
+            metadata_only=wanted.metadata_only,
+            resource_version=resource_version,
+            limit=limit,
+            continue_token=continue_token,
+        )
 
-    def watch(self, options: Mapping[str, str]) -> AsyncIterator[Sequence[WatchEvent]]:
-        return self._caller.watch(self._call("watch", options))
-
-    def _call(self, verb: Any, options: Mapping[str, str]) -> Call:
-        return Call(
-            verb=verb,
-            resource=self._selection.resource,
-            namespace=self._selection.namespace,
-            options={**self._selectors, **options},
-            metadata_only=self._selection.metadata_only,
-            user_agent=self._user_agent,
+    def watch(
+        self, *, timeout_seconds: int, resource_version: str = "", initial_events: bool | None = None
+    ) -> AsyncIterator[Sequence[WatchEvent]]:
+        wanted = self._selection
+        return self._client.watch(
+            wanted.resource,
+            wanted.namespace,
+            labels=wanted.labels,
+            fields=wanted.fields,
+            metadata_only=wanted.metadata_only,
+            resource_version=resource_version,
+            initial_events=initial_events,
+            timeout_seconds=timeout_seconds,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 from kubeloop.api.calls import EventType, ListResult, WatchEvent
@@ -39,19 +39,21 @@ class ScriptedSource:
     def __init__(self, lists: Sequence[ListResult | Exception | str] = (), watches: Sequence[Sequence[Step]] = ()):
         self._lists = list(lists)
         self._watches = list(watches)
-        self.asked: list[tuple[float, str, Mapping[str, str]]] = []
+        self.asked: list[tuple[float, str, dict[str, Any]]] = []
         self.open = 0
 
-    def calls(self, verb: str) -> list[Mapping[str, str]]:
+    def calls(self, verb: str) -> list[dict[str, Any]]:
         return [options for _, asked, options in self.asked if asked == verb]
 
     def times(self, verb: str) -> list[float]:
         return [when for when, asked, _ in self.asked if asked == verb]
 
-    def _note(self, verb: str, options: Mapping[str, str]) -> None:
-        self.asked.append((asyncio.get_running_loop().time(), verb, dict(options)))
+    def _note(self, verb: str, options: dict[str, Any]) -> None:
+        self.asked.append(
+            (asyncio.get_running_loop().time(), verb, {name: value for name, value in options.items() if value})
+        )
 
-    async def list(self, options: Mapping[str, str]) -> ListResult:
+    async def list(self, **options: Any) -> ListResult:
         self._note("list", options)
         answer = self._lists.pop(0) if self._lists else SILENCE
         if isinstance(answer, Exception):
@@ -61,7 +63,7 @@ class ScriptedSource:
         assert isinstance(answer, ListResult)
         return answer
 
-    async def watch(self, options: Mapping[str, str]) -> AsyncIterator[Sequence[WatchEvent]]:
+    async def watch(self, **options: Any) -> AsyncIterator[Sequence[WatchEvent]]:
         self._note("watch", options)
         self.open += 1
         try:

@@ -66,7 +66,7 @@ def idle_informer() -> Informer:
 def test_the_cache_holds_the_servers_own_objects() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a"))
-        informers = Informers(server.entry, server.clock)
+        informers = Informers(server.client, server.clock)
         configs = informers.of(CONFIGS)
         assert not configs.synced
         informers.start()
@@ -90,7 +90,7 @@ def test_the_cache_holds_the_servers_own_objects() -> None:
 
 def test_the_cache_stays_true_over_a_day_of_watches_that_end() -> None:
     async def scenario(server: Server) -> None:
-        informers = Informers(server.entry, server.clock)
+        informers = Informers(server.client, server.clock)
         configs = informers.of(CONFIGS)
         informers.start()
         for hour in range(24):
@@ -106,7 +106,7 @@ def test_selections_have_caches_of_their_own_and_equal_ones_share() -> None:
     async def scenario(server: Server) -> None:
         for one in (fresh("a", color="red"), fresh("b", color="blue"), fresh("c", "other", color="red")):
             await server.create(CONFIGS, one)
-        informers = Informers(server.entry, server.clock)
+        informers = Informers(server.client, server.clock)
         informers.start()
         red, here = informers.of(CONFIGS, labels="color=red"), informers.of(CONFIGS, namespace="default")
         named = informers.of(CONFIGS, fields="metadata.name=b")
@@ -126,10 +126,10 @@ def test_selections_have_caches_of_their_own_and_equal_ones_share() -> None:
 
 def test_informers_that_cannot_sync_are_named_with_the_reason() -> None:
     class Broken:
-        async def call(self, call: Any) -> Any:
+        async def list(self, *what: Any, **options: Any) -> Any:
             raise errors.service_unavailable("down for lunch")
 
-        async def watch(self, call: Any) -> Any:
+        async def watch(self, *what: Any, **options: Any) -> Any:
             raise errors.service_unavailable("down for lunch")
             yield  # makes it a generator
 
@@ -150,7 +150,7 @@ def test_informers_that_cannot_sync_are_named_with_the_reason() -> None:
 def test_handlers_hear_of_every_change_in_order() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a"))
-        informers = Informers(server.entry, server.clock)
+        informers = Informers(server.client, server.clock)
         diary = Diary()
         registration = informers.of(CONFIGS).add_handler(diary)
         assert not registration.synced
@@ -269,7 +269,7 @@ def test_what_was_deleted_while_the_server_was_away_is_a_tombstone() -> None:
 def test_each_handler_is_told_of_everything_anew_in_its_own_period() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a"))
-        informers = Informers(server.entry, server.clock)
+        informers = Informers(server.client, server.clock)
         often, seldom, never = Diary(), Diary(), Diary()
         configs = informers.of(CONFIGS)
         configs.add_handler(often, resync=10)
@@ -311,7 +311,7 @@ def test_it_is_too_late_to_transform_what_is_there() -> None:
 
 def test_a_write_is_awaited_until_the_cache_shows_it() -> None:
     async def scenario(server: Server) -> None:
-        informers = Informers(server.entry, server.clock)
+        informers = Informers(server.client, server.clock)
         configs = informers.of(CONFIGS)
         informers.start()
         await informers.wait_synced()
@@ -340,7 +340,7 @@ def test_later_news_and_bookmarks_count_too(news: Sequence[WatchEvent]) -> None:
 
 def test_those_who_wait_are_let_go_when_the_informer_stops() -> None:
     async def scenario(server: Server) -> None:
-        informers = Informers(server.entry, server.clock)
+        informers = Informers(server.client, server.clock)
         configs = informers.of(CONFIGS)
         informers.start()
         wait = asyncio.create_task(configs.seen("999"))

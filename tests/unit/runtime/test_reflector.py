@@ -100,14 +100,14 @@ def test_it_starts_with_nothing_known() -> None:
 def test_the_first_list_takes_any_version_in_pages() -> None:
     source = ScriptedSource(START)
     play(source, at_once)
-    assert source.calls("list") == [{"resourceVersion": "0", "limit": "500"}]
+    assert source.calls("list") == [{"resource_version": "0", "limit": 500}]
 
 
 def test_a_list_comes_in_pages_and_arrives_whole() -> None:
     source = ScriptedSource([page(5, config("a", 1), more="next"), page(5, config("b", 2), more="z"), page(5)])
     world = play(source, at_once)
     assert world.copy.objects == {"a": "1", "b": "2"}
-    assert source.calls("list")[1:] == [{"limit": "500", "continue": "next"}, {"limit": "500", "continue": "z"}]
+    assert source.calls("list")[1:] == [{"limit": 500, "continue_token": "next"}, {"limit": 500, "continue_token": "z"}]
     assert world.reflector.state == Watching("5")
 
 
@@ -123,7 +123,7 @@ def test_a_list_that_grew_too_old_between_pages_is_asked_for_at_once() -> None:
     source = ScriptedSource([page(5, config("a", 1), more="next"), errors.expired(), page(9, config("b", 7))])
     world = play(source, at_once)
     assert world.copy.objects == {"b": "7"}
-    assert source.calls("list")[2] == {"resourceVersion": "0"}
+    assert source.calls("list")[2] == {"resource_version": "0"}
 
 
 def test_a_list_that_never_answers_is_asked_for_again() -> None:
@@ -134,13 +134,12 @@ def test_a_list_that_never_answers_is_asked_for_again() -> None:
 # Watching
 
 
-def test_a_watch_begins_where_the_list_ended_and_asks_for_bookmarks() -> None:
+def test_a_watch_begins_where_the_list_ended_and_gets_a_time_to_end() -> None:
     source = ScriptedSource(START)
     play(source, at_once)
     (options,) = source.calls("watch")
-    assert options["resourceVersion"] == "5"
-    assert options["allowWatchBookmarks"] == "true"
-    assert 300 <= int(options["timeoutSeconds"]) <= 600
+    assert options["resource_version"] == "5"
+    assert 300 <= int(options["timeout_seconds"]) <= 600
 
 
 def test_events_arrive_in_order() -> None:
@@ -153,7 +152,7 @@ def test_events_arrive_in_order() -> None:
 def test_a_watch_that_ends_is_resumed_at_once_from_the_last_version_seen() -> None:
     source = ScriptedSource(START, [[[event("ADDED", "b", 6)], 60.0, [bookmark(20)], 60.0]])
     play(source, after(121))
-    assert [one["resourceVersion"] for one in source.calls("watch")] == ["5", "20"]
+    assert [one["resource_version"] for one in source.calls("watch")] == ["5", "20"]
     assert source.times("watch") == [0.0, 120.0]
     assert len(source.calls("list")) == 1
 
@@ -161,7 +160,7 @@ def test_a_watch_that_ends_is_resumed_at_once_from_the_last_version_seen() -> No
 def test_a_dropped_connection_is_resumed_after_a_pause() -> None:
     source = ScriptedSource(START, [[[event("ADDED", "b", 6)], ConnectionResetError("dropped")]])
     world = play(source, after(2))
-    assert [one["resourceVersion"] for one in source.calls("watch")] == ["5", "6"]
+    assert [one["resource_version"] for one in source.calls("watch")] == ["5", "6"]
     assert 0.8 <= source.times("watch")[1] <= 1.6
     assert world.copy.replaced == 1
 
@@ -176,7 +175,7 @@ def test_a_watch_that_ends_at_once_and_says_nothing_is_no_hot_loop() -> None:
 def test_a_version_that_is_gone_leads_to_a_new_list_no_older_than_what_is_known(error: errors.ApiError) -> None:
     source = ScriptedSource([*START, page(30, config("z", 30))], [[error]])
     world = play(source, after(2))
-    assert source.calls("list")[1] == {"resourceVersion": "5"}
+    assert source.calls("list")[1] == {"resource_version": "5"}
     assert world.copy.objects == {"z": "30"}
     assert world.reflector.state == Watching("30")
 
@@ -185,14 +184,14 @@ def test_a_version_that_is_gone_leads_to_a_new_list_no_older_than_what_is_known(
 def test_where_that_version_cannot_be_listed_either_the_newest_is(error: errors.ApiError) -> None:
     source = ScriptedSource([*START, error, page(30)], [[EXPIRED]])
     world = play(source, after(2))
-    assert source.calls("list")[2] == {"limit": "500"}
+    assert source.calls("list")[2] == {"limit": 500}
     assert world.copy.version == "30"
 
 
 def test_a_watch_that_is_refused_leads_to_a_new_list() -> None:
     source = ScriptedSource([*START, page(40)], [[errors.forbidden("", "pods", "", "no")]])
     world = play(source, after(2))
-    assert source.calls("list")[1] == {"limit": "500"}
+    assert source.calls("list")[1] == {"limit": 500}
     assert world.copy.version == "40"
 
 
@@ -229,8 +228,8 @@ def test_a_watch_that_outlives_the_time_it_was_given_is_renewed() -> None:
     source = ScriptedSource(START)
     world = play(source, after(700))
     first = source.calls("watch")[0]
-    assert source.times("watch")[1] == int(first["timeoutSeconds"]) + 30
-    assert source.calls("watch")[1]["resourceVersion"] == "5"
+    assert source.times("watch")[1] == int(first["timeout_seconds"]) + 30
+    assert source.calls("watch")[1]["resource_version"] == "5"
     assert world.copy.replaced == 1
 
 
@@ -238,7 +237,7 @@ def test_a_watch_whose_bookmarks_stop_is_renewed_soon() -> None:
     source = ScriptedSource(START, [[60.0, [bookmark(9)], SILENCE]])
     play(source, after(220))
     assert source.times("watch") == [0.0, 210.0]
-    assert source.calls("watch")[1]["resourceVersion"] == "9"
+    assert source.calls("watch")[1]["resource_version"] == "9"
 
 
 def test_a_quiet_watch_with_bookmarks_is_left_alone() -> None:
@@ -302,9 +301,8 @@ def test_the_state_is_streamed_and_the_same_stream_is_watched_on() -> None:
     assert world.copy.replaced == 1
     assert world.reflector.state == Watching("10")
     (options,) = source.calls("watch")
-    assert options["sendInitialEvents"] == "true"
-    assert options["resourceVersionMatch"] == "NotOlderThan"
-    assert "resourceVersion" not in options
+    assert options["initial_events"] is True
+    assert "resource_version" not in options
     assert not source.calls("list")
 
 
@@ -318,8 +316,8 @@ def test_a_server_that_refuses_to_stream_is_listed_and_never_asked_again() -> No
     refusal = errors.ApiError("sendInitialEvents is forbidden", code=422)
     source = ScriptedSource([*START, page(30)], [[refusal], [EXPIRED]])
     world = play(source, after(3), streaming=True)
-    assert [one.get("resourceVersion") for one in source.calls("list")] == ["0", "5"]
-    assert [("sendInitialEvents" in one) for one in source.calls("watch")] == [True, False, False]
+    assert [one.get("resource_version") for one in source.calls("list")] == ["0", "5"]
+    assert [("initial_events" in one) for one in source.calls("watch")] == [True, False, False]
     assert world.copy.version == "30"
 
 
@@ -349,7 +347,7 @@ def test_a_relist_streams_no_older_than_what_is_known() -> None:
         (), [[[bookmark(9, end=True)], EXPIRED], [errors.expired()], [[bookmark(20, end=True)], "s"]]
     )
     world = play(source, after(2), streaming=True)
-    assert [one.get("resourceVersion") for one in source.calls("watch")] == [None, "9", None]
+    assert [one.get("resource_version") for one in source.calls("watch")] == [None, "9", None]
     assert world.reflector.state == Watching("20")
 
 
@@ -404,7 +402,7 @@ class TrueServer(ScriptedSource):
         self.arrived.set()
         self.arrived = asyncio.Event()
 
-    async def list(self, options: Any) -> Any:
+    async def list(self, **options: Any) -> Any:
         await self._suffer()
         return page(len(self.history), *self._state().values())
 
@@ -417,10 +415,10 @@ class TrueServer(ScriptedSource):
             case str():
                 await asyncio.get_running_loop().create_future()
 
-    async def watch(self, options: Any) -> Any:
-        end = asyncio.get_running_loop().time() + int(options["timeoutSeconds"])
-        position = int(options.get("resourceVersion", 0))
-        if "sendInitialEvents" in options:
+    async def watch(self, **options: Any) -> Any:
+        end = asyncio.get_running_loop().time() + int(options["timeout_seconds"])
+        position = int(options["resource_version"] or 0)
+        if options["initial_events"]:
             await self._suffer()
             yield [WatchEvent("ADDED", one, one.metadata.resource_version) for one in self._state().values()]
             position = len(self.history)
