@@ -83,7 +83,7 @@ class WorkQueue(Generic[Key]):
         self._again: dict[Key, Item[Key]] = {}
         # Keys that will be added; independent of where the key is now. Empty once shut down.
         self._delayed: dict[Key, _Delayed[Key]] = {}
-        # Who waits in `get`. While a key is ready, at least as many of them are woken as there are, or as keys.
+        # Who waits in `get`, longest first. For each key that became ready one has been woken, as long as any waited.
         self._getters: deque[asyncio.Future[None]] = deque()
         # Who waits in `drained`.
         self._drainers: list[asyncio.Future[None]] = []
