@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,7 +22,7 @@ from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.authorization import ADMINISTRATORS, DEFAULT_MODES, Authorizer, authorizer_of
 from kubeloop.apiserver.authorization.attributes import Attributes, of_path, of_target, of_unserved
-from kubeloop.apiserver.context import Context, User
+from kubeloop.apiserver.context import ANONYMOUS, Context, User
 from kubeloop.apiserver.endpoints.delete import delete_collection, delete_object
 from kubeloop.apiserver.endpoints.read import get_object, list_objects, watch_objects
 from kubeloop.apiserver.endpoints.subresources import SUBRESOURCES, UNSTORED
@@ -36,10 +37,12 @@ from kubeloop.apiserver.paths import Paths
 from kubeloop.apiserver.query import Query
 from kubeloop.apiserver.routing import PageNotFound, Router, Target
 from kubeloop.apiserver.storage import Registry
-from kubeloop.clock import Clock
+from kubeloop.clock import Clock, new_uid
 from kubeloop.store import StoreError
 
 if TYPE_CHECKING:
+    from kubeloop.apiserver.audit import Auditor
+    from kubeloop.apiserver.audit.trail import Trail
     from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
 
 log = logging.getLogger(__name__)
@@ -53,6 +56,7 @@ _WRITES = {
 }
 _TEXT = "text/plain; charset=utf-8"
 _IMPERSONATE = "impersonate-"
+_LONGEST_AUDIT_ID = 64
 
 
 class ApiServer:
@@ -70,6 +74,7 @@ class ApiServer:
         tokens: ServiceAccountTokens | Callable[[], ServiceAccountTokens] | None = None,
         authorizer: Authorizer | None = None,
         keys_uri: str = "",
+        auditor: Auditor | None = None,
     ) -> None:
         self.clock = clock
         self.registry = registry
@@ -78,6 +83,9 @@ class ApiServer:
         self.authenticator = authenticator
         self.authorizer = authorizer or authorizer_of(DEFAULT_MODES, registry, RegistryLookup(registry))
         self._tokens = tokens
+        self._auditor = auditor
+        self._audit_prefix = new_uid(clock)[:24]
+        self._audit_numbers = count()
         self._router = Router(RESOURCES)
         issuer = self._issuer if tokens is not None else None
         self._paths = Paths(RESOURCES, health, self.metrics, server_address, clock, issuer, keys_uri)
@@ -94,13 +102,38 @@ class ApiServer:
 
     async def handle(self, request: Request) -> Response:
         """Answer one request; every failure is a Status."""
+        audit_id = request.headers.get("audit-id", "")[:_LONGEST_AUDIT_ID] or self._new_audit_id()
+        if self._auditor is None:
+            response = await self._answer(request, None)
+        else:
+            response = await self._audited(request, self._auditor.trail(request, audit_id))
+        response.headers = (*response.headers, ("Audit-Id", audit_id))
+        return response
+
+    async def _audited(self, request: Request, trail: Trail) -> Response:
+        try:
+            response = await self._answer(request, trail)
+        except BaseException as error:
+            trail.failed(error)
+            raise
+        return trail.finish(response, lambda: self._asked(ANONYMOUS, request))
+
+    def _new_audit_id(self) -> str:
+        """As long and as unique as a UUID, and cheaper: every answer has one, whether it is audited or not."""
+        return f"{self._audit_prefix}{next(self._audit_numbers):012x}"
+
+    async def _answer(self, request: Request, trail: Trail | None) -> Response:
         started = self.clock.monotonic()
         target: Target | None = None
         verb = request.method
         try:
             user = self.authenticator.authenticate(request)
+            if trail is not None:
+                trail.known(user, self._asked(user, request))
             if _IMPERSONATE in "".join(request.headers):
-                user = self._impersonated(user, request)
+                user = self._impersonated(user, request, trail)
+            if trail is not None:
+                trail.decided(self.authorizer.decide(self._asked(user, request)))
             if not _is_resource_path(request.path):
                 self.authorize_path(user, request.method, request.path)
                 return self._paths.answer(request)
@@ -144,13 +177,16 @@ class ApiServer:
         if ADMINISTRATORS not in user.groups:
             self.authorizer.demand(of_target(user, method, target, verb, query))
 
-    def _impersonated(self, user: User, request: Request) -> User:
+    def _impersonated(self, user: User, request: Request, trail: Trail | None) -> User:
         from kubeloop.apiserver.authorization.impersonation import impersonate, wanted_user
 
         wanted = wanted_user(request.headers)
         if wanted is None:
             return user
-        return impersonate(user, wanted, self._asked(user, request), self.authorizer).user
+        found = impersonate(user, wanted, self._asked(user, request), self.authorizer)
+        if trail is not None:
+            trail.impersonates(found)
+        return found.user
 
     def _asked(self, user: User, request: Request) -> Attributes:
         """What a request is about, whether it is served or not."""

@@ -39,6 +39,7 @@ from kubeloop.clock import Clock
 from kubeloop.store import Store, open_store
 
 if TYPE_CHECKING:
+    from kubeloop.apiserver.audit import Auditor
     from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
 
 log = logging.getLogger(__name__)
@@ -59,9 +60,20 @@ class AccountTokens:
     """How tokens of service accounts are signed, and in whose name."""
 
     key: Path
-    issuer: str = "https://kubernetes.default.svc.cluster.local"
+    issuer: str = "https://kubernetes.default.svc"
     audiences: tuple[str, ...] = ()  # the issuer itself, unless others are given
     keys_uri: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditConfig:
+    """What is written down about requests and where (`-`: standard output); zeros are the log's own limits."""
+
+    policy: Path
+    path: str
+    megabytes: int = 0
+    backups: int = 0
+    days: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +92,7 @@ class ServerConfig:
     authorization_modes: tuple[str, ...] = DEFAULT_MODES
     accounts: AccountTokens | None = None  # without it, service accounts have no tokens
     bootstrap_tokens: bool = False
+    audit: AuditConfig | None = None
     writes_in_flight: int = 200
     compaction_interval: float = 300.0
     event_ttl: float = 3600.0
@@ -111,7 +124,7 @@ class RunningServer:
             store = open_store(self._config.store)
             await store.start()
             parts.push_async_callback(store.close)
-            app = self._application(store)
+            app = self._application(store, parts)
             listener = await self._listen(app)
             self.port = listener.port
             parts.push_async_callback(self._stop_listening, app, listener)
@@ -152,7 +165,7 @@ class RunningServer:
             revision = await accounts.ensure_all()
             _in_background(accounts.follow(revision), "making default service accounts", parts)
 
-    def _application(self, store: Store) -> ApiServer:
+    def _application(self, store: Store, parts: AsyncExitStack) -> ApiServer:
         config = self._config
         writes = InFlight(config.writes_in_flight, config.writes_in_flight * _WAITING_PER_SEAT)
         registry = Registry(store, RESOURCES, config.services)
@@ -177,7 +190,24 @@ class RunningServer:
             accounts,
             authorizer,
             config.accounts.keys_uri if config.accounts else "",
+            self._auditor(parts),
         )
+
+    def _auditor(self, parts: AsyncExitStack) -> Auditor | None:
+        audit = self._config.audit
+        if audit is None:
+            return None
+        from kubeloop.apiserver.audit import Auditor
+        from kubeloop.apiserver.audit.log import AuditLog, LogLimits
+        from kubeloop.apiserver.audit.policy import PolicyError, read_policy
+
+        try:
+            policy = read_policy(audit.policy)
+        except PolicyError as error:
+            raise CannotStart(str(error)) from None
+        log_file = AuditLog(audit.path, LogLimits(audit.megabytes, audit.backups, audit.days), self._clock)
+        parts.callback(log_file.close)
+        return Auditor(policy, log_file, self._clock)
 
     def _health(self) -> Health:
         live = {"ping": _well, "log": _well, "etcd": _well}

@@ -11,7 +11,7 @@ from pathlib import Path
 from kubeloop import __version__
 from kubeloop.apiserver.allocation import ServiceRanges
 from kubeloop.apiserver.http import Limits
-from kubeloop.apiserver.server import AccountTokens, CannotStart, RunningServer, ServerConfig, start_server
+from kubeloop.apiserver.server import AccountTokens, AuditConfig, CannotStart, RunningServer, ServerConfig, start_server
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
@@ -84,6 +84,21 @@ def _account_tokens(options: argparse.Namespace, pki: Pki | None) -> AccountToke
     return AccountTokens(key, options.service_account_issuer, options.api_audiences, options.service_account_jwks_uri)
 
 
+def _audit(options: argparse.Namespace) -> AuditConfig | None:
+    """Upstream writes nothing without a policy, or without a place, and says nothing about it either."""
+    if bool(options.audit_policy_file) != bool(options.audit_log_path):
+        raise CannotStart("--audit-policy-file and --audit-log-path need each other")
+    if not options.audit_policy_file:
+        return None
+    return AuditConfig(
+        options.audit_policy_file,
+        options.audit_log_path,
+        options.audit_log_maxsize,
+        options.audit_log_maxbackup,
+        options.audit_log_maxage,
+    )
+
+
 def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
     """The flags as the server's configuration."""
     authorities = [options.client_ca_file] if options.client_ca_file else []
@@ -102,6 +117,7 @@ def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
         authorization_modes=options.authorization_mode,
         accounts=_account_tokens(options, pki),
         bootstrap_tokens=options.enable_bootstrap_token_auth,
+        audit=_audit(options),
         writes_in_flight=options.max_mutating_requests_inflight,
         compaction_interval=options.etcd_compaction_interval,
         event_ttl=options.event_ttl,

@@ -37,6 +37,7 @@ def add_command(commands: Any) -> None:
     _add_own_flags(parser)
     _add_serving_flags(parser)
     _add_identity_flags(parser)
+    _add_audit_flags(parser)
     _add_request_flags(parser)
     for name in (*ONLY_VALUE, *UNSUPPORTED):
         parser.add_argument(f"--{name}", nargs="?", action=_NotFollowed, help=argparse.SUPPRESS)
@@ -89,14 +90,24 @@ def _add_identity_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--service-account-issuer",
-        default="https://kubernetes.default.svc.cluster.local",
-        help="in whose name tokens are signed (default: https://kubernetes.default.svc.cluster.local)",
+        default="https://kubernetes.default.svc",
+        help="in whose name tokens are signed (default: https://kubernetes.default.svc)",
     )
     parser.add_argument(
         "--service-account-signing-key-file", type=Path, help="a key on P-256 (default: sa.key of --cert-dir)"
     )
     parser.add_argument("--service-account-jwks-uri", default="", help="where others are told to fetch our public key")
     parser.add_argument("--api-audiences", type=listed, default=(), help="whom tokens are for (default: the issuer)")
+
+
+def _add_audit_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--audit-policy-file", type=Path, help="what is written down about requests")
+    parser.add_argument(
+        "--audit-log-path", help="where: a file, or - for standard output"
+    )
+    parser.add_argument("--audit-log-maxsize", type=count, default=0, help="megabytes; 0: 100")
+    parser.add_argument("--audit-log-maxbackup", type=count, default=0, help="old files to keep; 0: all")
+    parser.add_argument("--audit-log-maxage", type=count, default=0, help="days to keep old files; 0: for ever")
 
 
 def _add_request_flags(parser: argparse.ArgumentParser) -> None:

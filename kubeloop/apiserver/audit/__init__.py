@@ -1,0 +1,27 @@
+"""The audit log: who asked for what, whether they could, and what came of it.
+
+request ─▶ Trail ─ known (policy: how much?) ─ impersonates ─ decided ─ finish ─▶ JSON lines ─▶ AuditLog
+
+Without a policy nothing of this is loaded. Differs from upstream: of secrets and tokens, no policy gets more than the
+metadata written.
+"""
+
+from __future__ import annotations
+
+from kubeloop.apiserver.audit.log import AuditLog
+from kubeloop.apiserver.audit.policy import Policy
+from kubeloop.apiserver.audit.trail import Trail
+from kubeloop.apiserver.http import Request
+from kubeloop.clock import Clock
+
+
+class Auditor:
+    """Makes a trail for each request."""
+
+    def __init__(self, policy: Policy, log: AuditLog, clock: Clock) -> None:
+        self._policy = policy
+        self._log = log
+        self._clock = clock
+
+    def trail(self, request: Request, audit_id: str) -> Trail:
+        return Trail(request, audit_id, self._policy, self._log.write, self._clock.now)

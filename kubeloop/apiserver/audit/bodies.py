@@ -1,0 +1,82 @@
+"""Bodies of requests and answers as an audit event shows them: as JSON, whatever they came in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeloop.apiserver.http import Request, Response
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+def name_in(request: Request) -> str:
+    """The name that an object in a request's body has."""
+    document = _document(request.body, request.headers.get("content-type", ""))
+    try:
+        return msgspec.convert(document, _Named).metadata.name
+    except msgspec.ValidationError:
+        return ""
+
+
+def request_object(request: Request, omit_managed_fields: bool) -> Any | None:
+    return _shown(_document(request.body, request.headers.get("content-type", "")), omit_managed_fields)
+
+
+def response_object(response: Response, omit_managed_fields: bool) -> Any | None:
+    return _shown(_document(_body(response), response.content_type), omit_managed_fields)
+
+
+def response_status(response: Response) -> dict[str, Any]:
+    """The code, and what a Status says about it."""
+    status: dict[str, Any] = {"metadata": {}}
+    if response.status >= 400:
+        document = _document(_body(response), response.content_type)
+        if isinstance(document, dict) and document.get("kind") == "Status":
+            told = ("status", "message", "reason", "details")
+            status |= {field: document[field] for field in told if field in document}
+    return {**status, "code": response.status}
+
+
+def _body(response: Response) -> bytes:
+    return response.body if isinstance(response.body, bytes) else b"".join(response.body)
+
+
+def _document(body: bytes, content_type: str) -> Any | None:
+    """Plain data; None for what is empty, or neither JSON nor YAML."""
+    media = content_type.partition(";")[0].strip()
+    if not body or "protobuf" in media or media.startswith("text/"):
+        return None
+    if "yaml" not in media:
+        try:
+            return msgspec.json.decode(body)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+    import yaml
+
+    try:
+        return yaml.safe_load(body)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return None
+
+
+def _shown(document: Any | None, omit_managed_fields: bool) -> Any | None:
+    if not omit_managed_fields or not isinstance(document, dict):
+        return document
+    if isinstance(document.get("items"), list):
+        return {**document, "items": [_without_managers(item) for item in document["items"]]}
+    return _without_managers(document)
+
+
+def _without_managers(document: Any) -> Any:
+    if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
+        return document
+    meta = {field: value for field, value in document["metadata"].items() if field != "managedFields"}
+    return {**document, "metadata": meta}

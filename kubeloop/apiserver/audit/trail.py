@@ -1,0 +1,217 @@
+"""What becomes of one request, from its arrival to its answer, told to the audit log at each stage."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kubeloop.api.times import format_micro_time
+from kubeloop.apiserver.audit.bodies import name_in, request_object, response_object, response_status
+from kubeloop.apiserver.audit.policy import LEVELS, REQUEST, RESPONSE, Judgement, Policy
+from kubeloop.apiserver.authorization.attributes import Attributes, Decision
+from kubeloop.apiserver.context import User
+from kubeloop.apiserver.http import HijackResponse, Request, Response, StreamResponse
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.authorization.impersonation import Impersonation
+    from kubeloop.apiserver.http import Stream
+
+_NOBODY = User("")
+_LONG_AGENT = 1024
+_PANIC = {"metadata": {}, "status": "Failure", "reason": "InternalError", "code": 500}
+
+
+class Trail:
+    """One request's. `known` comes first; without it, the request's sender could not be told."""
+
+    def __init__(
+        self,
+        request: Request,
+        audit_id: str,
+        policy: Policy,
+        write: Callable[[bytes], None],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._request = request
+        self._policy = policy
+        self._write = write
+        self._now = now
+        self._received = format_micro_time(now())
+        self._audit_id = audit_id
+        self._judgement: Judgement | None = None
+        self._event: dict[str, Any] = {}
+        self._annotations: dict[str, str] = {}
+
+    def known(self, user: User, asked: Attributes) -> None:
+        """Who asks for what: from here on it is clear how much is written."""
+        self._begin(user, asked)
+        self._emit("RequestReceived")
+
+    def impersonates(self, other: Impersonation) -> None:
+        self._event["impersonatedUser"] = _told(other.user)
+        if other.constraint:
+            self._event["authenticationMetadata"] = {"impersonationConstraint": other.constraint}
+
+    def decided(self, decision: Decision) -> None:
+        self._annotations["authorization.k8s.io/decision"] = "allow" if decision.allowed else "forbid"
+        self._annotations["authorization.k8s.io/reason"] = decision.reason
+
+    def finish(self, response: Response, asked: Callable[[], Attributes]) -> Response:
+        """Tell the answer, or its beginning, and see to it that its end is told."""
+        if self._judgement is None:
+            self._begin(_NOBODY, asked()._replace(user=_NOBODY))
+            self._event["responseStatus"] = {**response_status(response), "message": _attempted(self._request)}
+            self._emit("ResponseStarted")
+            return response
+        if not self._judgement.level:
+            return response
+        self._add_bodies(response)
+        if isinstance(response, StreamResponse):
+            self._emit("ResponseStarted")
+            return _Followed(response, lambda: self._emit("ResponseComplete"))
+        if isinstance(response, HijackResponse):
+            self._emit("ResponseStarted")
+        self._emit("ResponseComplete")
+        return response
+
+    def failed(self, error: BaseException) -> None:
+        """We are at fault."""
+        self._event["responseStatus"] = {**_PANIC, "message": f"APIServer panic'd: {type(error).__name__}"}
+        self._emit("Panic")
+
+    def _begin(self, user: User, asked: Attributes) -> None:
+        request = self._request
+        self._judgement = self._policy.judge(asked)
+        if not self._judgement.level:
+            return
+        self._event = {
+            "level": LEVELS[self._judgement.level],
+            "auditID": self._audit_id,
+            "requestURI": f"{request.path}?{request.query}" if request.query else request.path,
+            "verb": asked.verb,
+            "user": _told(user),
+            "sourceIPs": _sources(request),
+            "userAgent": _agent(request.headers.get("user-agent", "")),
+        }
+        if asked.path is None:
+            self._event["objectRef"] = _reference(asked, name_in(request) if asked.verb == "create" else "")
+
+    def _add_bodies(self, response: Response) -> None:
+        assert self._judgement is not None
+        judgement = self._judgement
+        self._event["responseStatus"] = response_status(response)
+        if judgement.level >= REQUEST and "objectRef" in self._event:
+            self._add("requestObject", request_object(self._request, judgement.omit_managed_fields))
+        if judgement.level >= RESPONSE and "objectRef" in self._event:
+            self._add("responseObject", response_object(response, judgement.omit_managed_fields))
+
+    def _add(self, field: str, body: Any | None) -> None:
+        if body is not None:
+            self._event[field] = body
+
+    def _emit(self, stage: str) -> None:
+        judgement = self._judgement
+        if judgement is None or not judgement.level or stage in judgement.omit_stages:
+            return
+        told = self._event
+        line = {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "stage": stage,
+            **{field: told[field] for field in _FIELDS if field in told},
+            "requestReceivedTimestamp": self._received,
+            "stageTimestamp": format_micro_time(self._now()),
+        }
+        if self._annotations:
+            line["annotations"] = self._annotations
+        self._write(msgspec.json.encode(line) + b"\n")
+
+
+_FIELDS = (
+    "level",
+    "auditID",
+    "requestURI",
+    "verb",
+    "user",
+    "impersonatedUser",
+    "authenticationMetadata",
+    "sourceIPs",
+    "userAgent",
+    "objectRef",
+    "responseStatus",
+    "requestObject",
+    "responseObject",
+)
+
+
+class _Followed(StreamResponse):
+    """A stream whose end is told."""
+
+    __slots__ = ("_ended", "_inner")
+
+    def __init__(self, inner: StreamResponse, ended: Callable[[], None]) -> None:
+        super().__init__(inner.status, inner.body, inner.content_type, inner.headers)
+        self._inner = inner
+        self._ended = ended
+
+    def run(self, stream: Stream) -> Awaitable[None] | None:
+        stream.on_close(self._ended)
+        return self._inner.run(stream)
+
+
+def _told(user: User) -> dict[str, Any]:
+    told: dict[str, Any] = {"username": user.name} if user.name else {}
+    if user.uid:
+        told["uid"] = user.uid
+    if user.groups:
+        told["groups"] = user.groups
+    if user.extra:
+        told["extra"] = dict(user.extra)
+    return told
+
+
+def _reference(asked: Attributes, created: str) -> dict[str, str]:
+    named = {
+        "resource": asked.resource,
+        "namespace": asked.namespace,
+        "name": asked.name or created,
+        "apiGroup": asked.group,
+        "apiVersion": asked.version,
+        "subresource": asked.subresource,
+    }
+    return {field: value for field, value in named.items() if value}
+
+
+def _sources(request: Request) -> list[str]:
+    """Whom proxies say they speak for, then who is connected; what isn't an address is left out."""
+    claimed = [part.strip() for part in request.headers.get("x-forwarded-for", "").split(",")]
+    found = [one for one in (*claimed, request.headers.get("x-real-ip", ""), request.remote[0]) if _is_address(one)]
+    return list(dict.fromkeys(found))
+
+
+def _is_address(text: str) -> bool:
+    import ipaddress
+
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _agent(text: str) -> str:
+    return text if len(text) <= _LONG_AGENT else text[:_LONG_AGENT] + "...TRUNCATED"
+
+
+def _attempted(request: Request) -> str:
+    methods = []
+    if request.headers.get("authorization", "").strip().lower().startswith("bearer "):
+        methods.append("bearer")
+    if request.peer_certificate is not None:
+        methods.append("x509")
+    if methods:
+        return f"Authentication failed, attempted: {', '.join(methods)}"
+    return "Authentication failed, no credentials provided"
