@@ -58,6 +58,8 @@ class Resource:
     subresources: tuple[Subresource, ...] = ()
     # The version its objects are stored in, as (group, version), where it isn't this one.
     stored_as: tuple[str, str] | None = None
+    # What everybody is told who uses it.
+    deprecation: str = ""
     by_name: dict[str, Subresource] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -159,7 +161,13 @@ RESOURCES: tuple[Resource, ...] = (
         "v1", "componentstatuses", "ComponentStatus", namespaced=False, short_names=("cs",), verbs=("get", "list")
     ),
     _resource("v1", "configmaps", "ConfigMap", short_names=("cm",)),
-    _resource("v1", "endpoints", "Endpoints", short_names=("ep",)),
+    _resource(
+        "v1",
+        "endpoints",
+        "Endpoints",
+        short_names=("ep",),
+        deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    ),
     _resource("v1", "events", "Event", short_names=("ev",)),
     _resource("v1", "limitranges", "LimitRange", short_names=("limits",)),
     _resource(

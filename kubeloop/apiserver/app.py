@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
@@ -35,6 +35,7 @@ from kubeloop.apiserver.mutation import Mutations
 from kubeloop.apiserver.negotiation import PLAIN, negotiate
 from kubeloop.apiserver.paths import Paths
 from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.rendering import warning_headers
 from kubeloop.apiserver.routing import PageNotFound, Router, Target
 from kubeloop.apiserver.storage import Registry
 from kubeloop.clock import Clock, new_uid
@@ -126,6 +127,7 @@ class ApiServer:
         started = self.clock.monotonic()
         target: Target | None = None
         verb = request.method
+        warnings: list[str] = []
         try:
             user = self.authenticator.authenticate(request)
             if trail is not None:
@@ -148,9 +150,12 @@ class ApiServer:
             form = PLAIN if plain else negotiate(accept, "get" in target.resource.verbs)
             ctx = Context(request, target, query, user, form, self.clock.now().replace(microsecond=0))
             ctx.dry_run = bool(query) and bool(query.text("dryRun"))
+            warnings = ctx.warnings
+            if target.resource.deprecation:
+                ctx.warn(target.resource.deprecation)
             response = await self.serve(ctx, verb)
         except errors.ApiError as error:
-            response = status_response(error)
+            response = status_response(error, warnings)
         except PageNotFound:
             response = not_found_page()
         except StoreError as error:
@@ -236,8 +241,9 @@ def rejected(code: int, message: str) -> Response:
     )
 
 
-def status_response(error: errors.ApiError) -> Response:
-    headers = tuple(error.headers.items())
+def status_response(error: errors.ApiError, warnings: Sequence[str] = ()) -> Response:
+    """A failure, with what was said on the way to it."""
+    headers = (*error.headers.items(), *(warning_headers(warnings) if warnings else ()))
     return Response(error.code, msgspec.json.encode(error.status()) + b"\n", headers=headers)
 
 

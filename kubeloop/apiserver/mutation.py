@@ -20,6 +20,7 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.strategy import Strategy
 from kubeloop.api.times import format_time
 from kubeloop.api.validation import validate_create, validate_update
+from kubeloop.api.warnings import warnings_for
 from kubeloop.apiserver.admission import Attempt, Chain, Operation
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current
@@ -92,6 +93,8 @@ class Mutations:
         if storage.strategy.stamp is not None:
             storage.strategy.stamp(stored, None, format_time(ctx.now))
         self._refuse_invalid(resource, meta.name, validate_create(stored))
+        for text in warnings_for(stored, None):
+            ctx.warn(text)
         self._admission.check(attempt)
         if meta.resource_version:
             raise errors.ApiError("resourceVersion should not be set on objects to be created")
@@ -197,6 +200,8 @@ class Mutations:
         self._prepare_update(ctx, strategy, new, old, subresource)
         checked_as = "" if subresource in _WHOLE_OBJECT else subresource
         self._refuse_invalid(resource, ctx.target.name, validate_update(new, old, checked_as))
+        for text in warnings_for(new, old, checked_as):
+            ctx.warn(text)
         self._admission.check(attempt)
         value = stored_bytes(new)
         if metadata.done_deleting(new.metadata, old.metadata) and not metadata.held_by_spec(new):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from kubeloop.apiserver.watching import Presenter
 from kubeloop.store import Record
 
 
-def warning_headers(warnings: list[str]) -> tuple[tuple[str, str], ...]:
+def warning_headers(warnings: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Warnings as kubectl shows them: `299 - "text"`, quotes and backslashes escaped."""
     escape = str.maketrans({'"': '\\"', "\\": "\\\\"})
     return tuple(("Warning", f'299 - "{_one_line(text).translate(escape)}"') for text in warnings)

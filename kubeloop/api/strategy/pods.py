@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from kubeloop.api import wire
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import (
-    AppArmorProfile,
     Container,
     Pod,
     PodAffinityTerm,
@@ -19,13 +18,12 @@ from kubeloop.api.generated.core_v1 import (
     SecurityContext,
 )
 from kubeloop.api.generated.meta_v1 import LabelSelector, LabelSelectorRequirement
+from kubeloop.api.strategy.app_armor import ANNOTATION_PREFIX, profile_of
 from kubeloop.api.strategy.base import STATUS_METADATA, Strategy, count_generation
 from kubeloop.api.strategy.pod_gates import containers_of, drop_disabled_pod_fields, drop_disabled_status_fields
 from kubeloop.api.strategy.pod_resources import default_pod_level_resources
 from kubeloop.api.strategy.qos import qos_class_of
 
-_APP_ARMOR_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
-_LONGEST_PROFILE = 4095
 _GATED = PodCondition(
     type="PodScheduled",
     status="False",
@@ -165,7 +163,7 @@ def _extend(selector: LabelSelector, keys: tuple[str, ...], operator: str, label
 def _read_app_armor_annotations(pod: Pod) -> None:
     """Profiles that old manifests give as annotations become fields, unless a field says otherwise."""
     annotations = pod.metadata.annotations
-    if not annotations or not any(key.startswith(_APP_ARMOR_PREFIX) for key in annotations):
+    if not annotations or not any(key.startswith(ANNOTATION_PREFIX) for key in annotations):
         return
     spec = pod.spec
     if spec.os is not None and spec.os.name == "windows":
@@ -173,20 +171,9 @@ def _read_app_armor_annotations(pod: Pod) -> None:
     whole = spec.security_context.app_armor_profile if spec.security_context is not None else None
     for container in containers_of(spec):
         context = container.security_context or SecurityContext()
-        profile = _profile_of(annotations.get(_APP_ARMOR_PREFIX + container.name, ""))
+        profile = profile_of(annotations.get(ANNOTATION_PREFIX + container.name, ""))
         if profile is not None and context.app_armor_profile is None and profile != whole:
             force_setattr(container, "security_context", replace(context, app_armor_profile=profile))
-
-
-def _profile_of(annotation: str) -> AppArmorProfile | None:
-    if annotation == "unconfined":
-        return AppArmorProfile(type="Unconfined")
-    if annotation == "runtime/default":
-        return AppArmorProfile(type="RuntimeDefault")
-    kind, _, name = annotation.partition("/")
-    if kind != "localhost" or not name or name != name.strip() or len(name) > _LONGEST_PROFILE:
-        return None
-    return AppArmorProfile(type="Localhost", localhost_profile=name)
 
 
 def _stamp(new: Pod, old: Pod | None, now: str) -> None:

@@ -21,6 +21,10 @@ from kubeloop.store import Conflict, Record
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 _ATTEMPTS = 5
+_ORPHANS_PODS = (
+    "child pods are preserved by default when jobs are deleted; "
+    "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+)
 # Resources whose deletion answers with the object instead of a Status.
 _ANSWER_WITH_OBJECT = {
     "csidrivers.storage.k8s.io",
@@ -47,6 +51,7 @@ async def delete_object(ctx: Context, storage: Storage, mutations: Mutations) ->
     """DELETE one object."""
     options = read_options(ctx)
     _note_dry_run(ctx, options)
+    _warn_of_orphans(ctx, options)
     record = storage.peek(ctx.target.namespace, ctx.target.name)
     if record is None:
         raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
@@ -63,6 +68,7 @@ async def delete_collection(ctx: Context, storage: Storage, mutations: Mutations
     """DELETE everything that a list would show; answers with that list."""
     options = read_options(ctx)
     _note_dry_run(ctx, options)
+    _warn_of_orphans(ctx, options)
     selected = parse_options(ctx.query, storage.memory, watch=False)
     page = list_page(storage.store, storage.prefix(ctx.target.namespace), selected)
     for record in page.records:
@@ -75,6 +81,13 @@ async def delete_collection(ctx: Context, storage: Storage, mutations: Mutations
         except errors.NotFound:
             continue
     return many_objects(ctx, storage, Page(page.records, storage.store.revision))
+
+
+def _warn_of_orphans(ctx: Context, options: DeleteOptions) -> None:
+    """Only jobs leave their pods behind so unexpectedly that it needs a word."""
+    undecided = options.propagation_policy is None and options.orphan_dependents is None
+    if undecided and ctx.resource.qualified == "jobs.batch":
+        ctx.warn(_ORPHANS_PODS)
 
 
 async def delete_record(
@@ -158,7 +171,10 @@ def _dependents(storage: Storage, meta: Any, options: DeleteOptions) -> tuple[bo
         return options.orphan_dependents, False
     if options.propagation_policy is not None:
         return options.propagation_policy == "Orphan", options.propagation_policy == "Foreground"
-    return metadata.ORPHAN in meta.finalizers, metadata.FOREGROUND in meta.finalizers
+    for finalizer in meta.finalizers:
+        if finalizer in (metadata.ORPHAN, metadata.FOREGROUND):
+            return finalizer == metadata.ORPHAN, finalizer == metadata.FOREGROUND
+    return storage.strategy.garbage_collection == "Orphan", False
 
 
 def check_preconditions(storage: Storage, meta: Any, options: DeleteOptions) -> None:

@@ -1,0 +1,91 @@
+"""About a pod's containers: doubled variables and ports, broken amounts of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kubeloop.api.fields import Path, quote
+from kubeloop.api.generated.core_v1 import Container, ContainerPort, EnvVar, EphemeralContainer, PodSpec
+from kubeloop.api.warnings.amounts import fractions
+
+AnyContainer = Container | EphemeralContainer
+_BYTES = ("memory", "ephemeral-storage")
+
+
+def places_of(spec: PodSpec, base: Path) -> list[tuple[AnyContainer, Path]]:
+    """All containers with where they are: those that run first come first."""
+    groups: tuple[tuple[str, Sequence[AnyContainer]], ...] = (
+        ("initContainers", spec.init_containers),
+        ("containers", spec.containers or ()),
+        ("ephemeralContainers", spec.ephemeral_containers),
+    )
+    return [(each, base.child(name).index(i)) for name, group in groups for i, each in enumerate(group)]
+
+
+def about_container(container: AnyContainer, path: Path) -> Iterator[str]:
+    """What concerns one container alone."""
+    resources = container.resources
+    if resources.limits or resources.requests:
+        for name in _BYTES:
+            yield from fractions(path.child("resources", "limits"), resources.limits, name)
+            yield from fractions(path.child("resources", "requests"), resources.requests, name)
+    if len(container.env) > 1:
+        yield from _hidden_variables(container.env, path.child("env"))
+
+
+def _hidden_variables(env: tuple[EnvVar, ...], path: Path) -> Iterator[str]:
+    """A later definition hides an earlier one, unless it is made from it."""
+    seen: set[str] = set()
+    for i, variable in enumerate(env):
+        if variable.name not in seen:
+            seen.add(variable.name)
+            continue
+        itself = f"$({variable.name})"
+        extends = variable.value_from is None and itself in variable.value and variable.value != itself
+        if not extends:
+            hidden = quote(variable.name)
+            yield f"{path.index(i)}: hides previous definition of {hidden}, which may be dropped when using apply"
+
+
+def about_ports(containers: list[tuple[AnyContainer, Path]]) -> Iterator[str]:
+    """Ports that several of a pod's containers want, by number first and then by name."""
+    places = [
+        (port, path.child("ports").index(i)) for container, path in containers for i, port in enumerate(container.ports)
+    ]
+    if not places:
+        return
+    seen: dict[tuple[int, str], list[tuple[ContainerPort, Path]]] = {}
+    for port, path in places:
+        if port.host_ip and not port.host_port:
+            yield f"{path}: hostIP set without hostPort: {_spelled(port)}"
+        others = seen.setdefault((port.container_port, port.protocol), [])
+        for other, where in others:
+            if clash := _clash(port, other):
+                yield f"{path}: {clash} port definition with {where}"
+        others.append((port, path))
+    named: dict[str, Path] = {}
+    for port, path in places:
+        if port.name in named:
+            first = named[port.name]
+            yield (
+                f"{path}: duplicate port name {quote(port.name)} with {first}, "
+                f"services and probes that select ports by name will use {first}"
+            )
+        elif port.name:
+            named[port.name] = path
+
+
+def _clash(port: ContainerPort, other: ContainerPort) -> str:
+    if (port.host_ip, port.host_port) == (other.host_ip, other.host_port):
+        return "duplicate"
+    if not port.host_port or not other.host_port:
+        return "overlapping"
+    one_is_everywhere = bool(port.host_ip) != bool(other.host_ip)
+    return "dangerously ambiguous" if port.host_port == other.host_port and one_is_everywhere else ""
+
+
+def _spelled(port: ContainerPort) -> str:
+    return (
+        f"{{Name:{port.name} HostPort:{port.host_port} ContainerPort:{port.container_port} "
+        f"Protocol:{port.protocol} HostIP:{port.host_ip}}}"
+    )
