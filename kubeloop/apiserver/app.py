@@ -58,6 +58,8 @@ _WRITES = {
 _TEXT = "text/plain; charset=utf-8"
 _IMPERSONATE = "impersonate-"
 _LONGEST_AUDIT_ID = 64
+# Our own answer to why an object is as it is.
+_WHY = "/kubeloop/why/"
 
 
 class ApiServer:
@@ -138,6 +140,8 @@ class ApiServer:
                 trail.decided(self.authorizer.decide(self._asked(user, request)))
             if not _is_resource_path(request.path):
                 self.authorize_path(user, request.method, request.path)
+                if request.path.startswith(_WHY):
+                    return self._why(request)
                 return self._paths.answer(request)
             query = Query(request.query)
             target = self._find(user, request, query)
@@ -162,6 +166,15 @@ class ApiServer:
             response = status_response(errors.internal_error(str(error)))
         self.metrics.observe(verb, target, response.status, self.clock.monotonic() - started)
         return response
+
+    def _why(self, request: Request) -> Response:
+        """What is known of the writes to one object: `/kubeloop/why/api/v1/namespaces/…/pods/…`."""
+        target = self._router.find("GET", "/" + request.path.removeprefix(_WHY))
+        if not target.name or not target.resource.is_stored:
+            raise errors.generic(404)
+        key = self.registry.of(target.resource).key(target.namespace, target.name)
+        reasons = [reason.shown() for reason in self.mutations.causes.of(key)]
+        return Response(200, msgspec.json.encode({"items": reasons}))
 
     def _find(self, user: User, request: Request, query: Query) -> Target:
         """The target; whether there is one is told only to those who could use it."""

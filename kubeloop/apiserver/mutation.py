@@ -22,6 +22,7 @@ from kubeloop.api.times import format_time
 from kubeloop.api.validation import validate_create, validate_update
 from kubeloop.api.warnings import warnings_for
 from kubeloop.apiserver.admission import Attempt, Chain, Operation
+from kubeloop.apiserver.causes import CauseJournal
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current
 from kubeloop.apiserver.managers import reset_tree, track
@@ -56,6 +57,7 @@ class Mutations:
         self._registry = registry
         self._admission = admission
         self._clock = clock
+        self.causes = CauseJournal()
 
     # -- create -----------------------------------------------------------------------------------------------------
 
@@ -111,6 +113,7 @@ class Mutations:
                     pass
                 else:
                     event = await future
+                    self.causes.note(ctx, key, event.revision)
                     return Written(event.record.value if event.record else value, event.revision, True)
             if not generated or not remaining:
                 break
@@ -212,6 +215,7 @@ class Mutations:
         if ctx.dry_run:
             return Written(value, record.mod_revision)
         event = await (claim or storage.store).write(record.key, value, record.mod_revision)
+        self.causes.note(ctx, record.key, event.revision)
         return Written(event.record.value if event.record else value, event.revision)
 
     def _check_version(self, resource: Resource, name: str, meta: Any, record: Record, unconditional: bool) -> None:
@@ -248,6 +252,7 @@ class Mutations:
         if ctx.dry_run:
             return Written(value, record.mod_revision)
         event = await storage.store.write(record.key, value, record.mod_revision)
+        self.causes.note(ctx, record.key, event.revision)
         return Written(value, event.revision)
 
     async def _remove(self, ctx: Context, storage: Storage, record: Record, last: bytes) -> Written:
@@ -257,6 +262,7 @@ class Mutations:
             event = await storage.allocator.remove(record, self._clock)
         else:
             event = await storage.store.write(record.key, None, record.mod_revision)
+        self.causes.note(ctx, record.key, event.revision)
         return Written(last, event.revision)
 
     def admit_delete(self, ctx: Context, old: Any) -> None:
