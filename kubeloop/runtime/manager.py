@@ -1,0 +1,100 @@
+"""The keeper of the loops: runs them side by side, so that none takes another with it, and drains them at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from kubeloop.clock import Clock
+from kubeloop.runtime.controller import Health
+from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.supervisor import Bounds, Incident, Loop, LoopStatus, Supervisor
+
+__all__ = ["Bounds", "Incident", "Loop", "LoopStatus", "Manager"]
+
+DRAIN_SECONDS = 10.0  # kube-controller-manager's --controller-shutdown-timeout
+_LATE = 3.0  # beats; a process that stood still for so long judges nobody by what the clock says
+
+log = logging.getLogger(__name__)
+
+
+def _tell_nobody(_: Incident) -> None:
+    """Incidents are logged anyway."""
+
+
+class Manager:
+    """All loops of a process. `run` them; ask for their health and status at any time, also before."""
+
+    def __init__(
+        self,
+        loops: Iterable[Loop],
+        clock: Clock,
+        *,
+        name: str = "kube-controller-manager",
+        registry: Registry | None = None,
+        report: Callable[[Incident], None] = _tell_nobody,
+        bounds: Bounds | None = None,
+    ) -> None:
+        registry, self._bounds = registry or Registry(), bounds or Bounds()
+        self._clock = clock
+        self._kept = [Supervisor(loop, clock, report, registry, self._bounds) for loop in loops]
+        self._check_names()
+        running = registry.gauge("running_managed_controllers", "1 while a loop runs.", "name", "manager")
+        for one in self._kept:
+            running.read(lambda one=one: float(one.state == "running"), one.name, name)  # type: ignore[misc]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self._kept)
+
+    async def run(self, grace: Callable[[], float] = lambda: DRAIN_SECONDS) -> None:
+        """Keep the loops running until this is cancelled; then drain them for as long as `grace` says."""
+        async with asyncio.TaskGroup() as group:
+            for one in self._kept:
+                group.create_task(one.keep(), name=f"keeper of {one.name}")
+            watching = group.create_task(self._watch(), name="looking after the loops")
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                watching.cancel()
+                await self._drain(grace())
+
+    def health(self, name: str) -> Health:
+        """How one loop is; a `KeyError` if there is none of that name."""
+        for one in self._kept:
+            if one.name == name:
+                return one.health()
+        raise KeyError(name)
+
+    def status(self) -> tuple[LoopStatus, ...]:
+        return tuple(one.status() for one in self._kept)
+
+    async def _watch(self) -> None:
+        last = self._clock.monotonic()
+        while True:
+            await asyncio.sleep(self._bounds.beat)
+            now = self._clock.monotonic()
+            if now - last > self._bounds.beat * _LATE:
+                log.warning("the process stood still for about %.0f s", now - last - self._bounds.beat)
+            else:
+                self._look()
+            last = now
+
+    def _look(self) -> None:
+        for one in self._kept:
+            try:
+                one.look()
+            except Exception:  # a loop that cannot even tell how it is; the others are looked at nevertheless
+                log.exception("%s could not be looked at", one.name)
+
+    async def _drain(self, grace: float) -> None:
+        done = await asyncio.gather(*(one.drain(grace) for one in self._kept))
+        late = [one.name for one, is_done in zip(self._kept, done, strict=True) if not is_done]
+        if late:
+            log.warning("not all that waited was done within %g s: %s", grace, ", ".join(late))
+
+    def _check_names(self) -> None:
+        for name in self.names:
+            if self.names.count(name) > 1:
+                raise ValueError(f"two loops are named {name}")

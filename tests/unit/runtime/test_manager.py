@@ -1,0 +1,407 @@
+"""Loops that crash and hang are seen, told of and started again; the others never notice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kubeloop.runtime.controller import STUCK_AFTER, UNSYNCED_AFTER, Controller, Health, Status
+from kubeloop.runtime.manager import Bounds, Incident, Manager
+from kubeloop.runtime.metrics import Registry
+from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
+
+BOUNDS = Bounds()
+
+
+class Bench:
+    """A manager in virtual time, and what it reported."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self.clock = VirtualClock(loop)
+        self.registry = Registry()
+        self.incidents: list[Incident] = []
+        self._running: asyncio.Task[None] | None = None
+
+    def keep(self, *loops: Controller[str] | Scripted) -> Manager:
+        self.manager = Manager(loops, self.clock, registry=self.registry, report=self.incidents.append)
+        self._running = asyncio.ensure_future(self.manager.run())
+        return self.manager
+
+    def controller(self, name: str, reconcile: Callable[[str], Awaitable[None]], workers: int = 2) -> Controller[str]:
+        return Controller(name, reconcile, self.clock, workers=workers)
+
+    async def end(self) -> None:
+        """As SIGTERM would."""
+        assert self._running is not None
+        self._running.cancel()
+        await asyncio.wait([self._running])
+
+
+def play(scenario: Callable[[Bench], Awaitable[None]]) -> None:
+    loop = VirtualLoop()
+    run_virtual(_main(scenario, Bench(loop)), loop=loop)
+
+
+async def _main(scenario: Callable[[Bench], Awaitable[None]], bench: Bench) -> None:
+    await scenario(bench)
+
+
+class Scripted:
+    """A loop whose every run does what it is told."""
+
+    def __init__(self, name: str, *runs: Callable[[], Awaitable[None]], depth: int = 0) -> None:
+        self.name = name
+        self.starts: list[float] = []
+        self._runs = list(runs)
+        self.depth = depth
+        self.drained_with: list[float] = []
+
+    async def run(self) -> None:
+        self.starts.append(asyncio.get_running_loop().time())
+        await self._runs.pop(0)() if self._runs else await forever()
+
+    async def drain(self, grace: float) -> bool:
+        self.drained_with.append(grace)
+        return True
+
+    def health(self) -> Health:
+        return Health(True)
+
+    def status(self) -> Status:
+        return Status(
+            name=self.name, phase="running", healthy=True, why="", workers=1, active=0, depth=self.depth, delayed=0,
+            reconciles=0, errors=0, busy_seconds=0.0, last_error="", last_error_key="",
+        )  # fmt: skip
+
+
+async def forever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def crash() -> None:
+    raise ValueError("broken")
+
+
+async def leave() -> None:
+    raise SystemExit(3)
+
+
+async def return_at_once() -> None:
+    return
+
+
+async def nothing(_: str) -> None:
+    return
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [(crash, "ValueError: broken"), (leave, "RuntimeError: called exit(3)"), (return_at_once, "it ended by itself")],
+)
+def test_loop_that_ends_is_started_again_and_told_of(run: Callable[[], Awaitable[None]], why: str) -> None:
+    async def scenario(bench: Bench) -> None:
+        loop = Scripted("a", run)
+        manager = bench.keep(loop)
+        await bench.loop.settle()
+        assert manager.health("a") == Health(False, f"{why}; it is about to start again")
+        assert bench.incidents == [Incident("a", "LoopCrashed", why)]
+        await bench.loop.advance(2 * BOUNDS.first_delay)
+        assert manager.health("a").ok
+        assert len(loop.starts) == 2
+        (status,) = manager.status()
+        assert (status.restarts, status.last_failure, status.state) == (1, why, "running")
+        assert 'kubeloop_loop_restarts_total{name="a"} 1' in bench.registry.render()
+        await bench.end()
+
+    play(scenario)
+
+
+def test_loop_that_keeps_crashing_is_started_ever_more_rarely() -> None:
+    async def scenario(bench: Bench) -> None:
+        loop = Scripted("a", *[crash] * 50)
+        bench.keep(loop)
+        await bench.loop.advance(600)
+        pauses = [after - before for before, after in zip(loop.starts, loop.starts[1:], strict=False)]
+        assert BOUNDS.first_delay <= pauses[0] <= 2 * BOUNDS.first_delay
+        assert all(BOUNDS.longest_delay <= pause <= 2 * BOUNDS.longest_delay for pause in pauses[6:])
+        assert len(loop.starts) < 20
+        await bench.end()
+
+    play(scenario)
+
+
+def test_loop_that_recovered_is_started_soon_after_its_next_failure() -> None:
+    async def fail_later() -> None:
+        await asyncio.sleep(2 * BOUNDS.healthy_after)
+        await crash()
+
+    async def scenario(bench: Bench) -> None:
+        loop = Scripted("a", *[crash] * 6, fail_later)
+        bench.keep(loop)
+        await bench.loop.advance(3 * BOUNDS.healthy_after)
+        assert len(loop.starts) == 8
+        assert loop.starts[7] - loop.starts[6] - 2 * BOUNDS.healthy_after <= 2 * BOUNDS.first_delay
+        await bench.end()
+
+    play(scenario)
+
+
+def test_crash_of_one_loop_leaves_the_others_alone() -> None:
+    async def scenario(bench: Bench) -> None:
+        done: list[str] = []
+
+        async def reconcile(key: str) -> None:
+            done.append(key)
+
+        other = bench.controller("other", reconcile)
+        manager = bench.keep(Scripted("ill", *[crash] * 100), other)
+        for number in range(10):
+            other.queue.add(str(number))
+            await bench.loop.advance(10)
+        assert len(done) == 10
+        assert manager.health("other").ok
+        await bench.end()
+
+    play(scenario)
+
+
+def test_hanging_reconcile_ends_the_run_and_its_key_is_done_by_the_next() -> None:
+    async def scenario(bench: Bench) -> None:
+        tries: list[str] = []
+
+        async def reconcile(key: str) -> None:
+            tries.append(key)
+            if len(tries) == 1:
+                await forever()
+
+        loop = bench.controller("a", reconcile)
+        manager = bench.keep(loop, bench.controller("b", nothing))
+        loop.queue.add("x")
+        await bench.loop.advance(STUCK_AFTER - 1)
+        assert manager.health("a").ok
+        await bench.loop.advance(2 * BOUNDS.beat)
+        assert [one.reason for one in bench.incidents] == ["LoopHung"]
+        assert bench.incidents[0].why.endswith("on x")
+        await bench.loop.advance(2 * BOUNDS.first_delay)
+        assert tries == ["x", "x"]
+        assert manager.health("a").ok
+        assert [one.restarts for one in manager.status()] == [1, 0]
+        await bench.end()
+
+    play(scenario)
+
+
+def test_loop_that_ignores_its_end_stays_ill_and_harms_nobody() -> None:
+    async def scenario(bench: Bench) -> None:
+        insight = asyncio.Event()
+
+        async def reconcile(key: str) -> None:
+            while not insight.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await insight.wait()
+
+        loop = bench.controller("a", reconcile, workers=1)
+        manager = bench.keep(loop, bench.controller("b", nothing))
+        loop.queue.add("x")
+        await bench.loop.advance(3 * STUCK_AFTER)
+        assert manager.status()[0].state == "hung"
+        assert "hasn't yet" in manager.health("a").why
+        assert manager.health("b").ok
+        assert len(bench.incidents) == 1
+        insight.set()
+        await bench.loop.advance(2 * BOUNDS.first_delay)
+        assert manager.health("a").ok
+        await bench.end()
+
+    play(scenario)
+
+
+def test_loop_that_does_nothing_about_waiting_keys_is_started_again() -> None:
+    async def scenario(bench: Bench) -> None:
+        loop = Scripted("a", depth=3)
+        bench.keep(loop)
+        await bench.loop.advance(BOUNDS.without_progress + 2 * BOUNDS.beat)
+        assert [one.reason for one in bench.incidents] == ["LoopHung"]
+        assert bench.incidents[0].why.startswith("3 keys wait")
+        await bench.loop.advance(2 * BOUNDS.first_delay)
+        assert len(loop.starts) == 2
+        await bench.end()
+
+    play(scenario)
+
+
+def test_idle_loop_is_well_however_long() -> None:
+    async def scenario(bench: Bench) -> None:
+        manager = bench.keep(bench.controller("a", nothing))
+        await bench.loop.advance(86400)
+        assert manager.health("a").ok
+        assert bench.incidents == []
+        await bench.end()
+
+    play(scenario)
+
+
+class Unsynced:
+    """An informer that never hears from its server."""
+
+    synced = False
+
+    def __init__(self) -> None:
+        from kubeloop.api.kinds import RESOURCES
+
+        self.resource = RESOURCES[0]
+
+    async def wait_synced(self) -> None:
+        await forever()
+
+    def add_handler(self, handler: object, resync: float = 0.0) -> None:
+        pass
+
+
+def test_loop_whose_caches_do_not_come_is_ill_but_not_started_again() -> None:
+    async def scenario(bench: Bench) -> None:
+        loop = bench.controller("a", nothing)
+        source = Unsynced()
+        loop.watches(source, lambda obj: ())
+        manager = bench.keep(loop)
+        await bench.loop.advance(UNSYNCED_AFTER + 10 * BOUNDS.beat)
+        assert source.resource.qualified in manager.health("a").why
+        assert [one.reason for one in bench.incidents] == ["LoopWaiting"]
+        assert manager.status()[0].restarts == 0
+        await bench.end()
+
+    play(scenario)
+
+
+def test_end_waits_for_what_is_queued() -> None:
+    async def scenario(bench: Bench) -> None:
+        done: list[str] = []
+
+        async def reconcile(key: str) -> None:
+            await asyncio.sleep(2)
+            done.append(key)
+
+        loop = bench.controller("a", reconcile, workers=1)
+        manager = bench.keep(loop)
+        for key in ("x", "y", "z"):
+            loop.queue.add(key)
+        await bench.loop.settle()
+        await bench.end()
+        assert done == ["x", "y", "z"]
+        assert manager.status()[0].state == "ended"
+
+    play(scenario)
+
+
+def test_end_waits_no_longer_than_it_may(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        async def reconcile(key: str) -> None:
+            await asyncio.sleep(1000)
+
+        loop = bench.controller("a", reconcile)
+        bench.keep(loop)
+        loop.queue.add("x")
+        await bench.loop.settle()
+        before = bench.loop.time()
+        await bench.end()
+        assert bench.loop.time() - before == 10
+
+    with caplog.at_level(logging.WARNING):
+        play(scenario)
+    assert "not all that waited was done within 10 s: a" in caplog.text
+
+
+def test_loop_that_waits_for_its_next_start_is_not_waited_for_at_the_end() -> None:
+    async def scenario(bench: Bench) -> None:
+        loop = Scripted("a", crash, crash)
+        bench.keep(loop)
+        await bench.loop.settle()
+        await bench.end()
+        assert loop.drained_with == [0.0]
+        assert len(loop.starts) == 1
+
+    play(scenario)
+
+
+def test_status_tells_the_pace_of_the_last_minute() -> None:
+    async def scenario(bench: Bench) -> None:
+        async def reconcile(key: str) -> None:
+            await asyncio.sleep(0.25)
+
+        loop = bench.controller("a", reconcile, workers=1)
+        manager = bench.keep(loop)
+        for second in range(120):
+            loop.queue.add(str(second))
+            await bench.loop.advance(1)
+        (status,) = manager.status()
+        assert status.rate == pytest.approx(1.0, rel=0.05)
+        assert status.latency == pytest.approx(0.25)
+        assert status.reconciles == 120
+        await bench.loop.advance(120)
+        assert (manager.status()[0].rate, manager.status()[0].latency) == (0.0, 0.0)
+        await bench.end()
+
+    play(scenario)
+
+
+def test_status_tells_the_last_error() -> None:
+    async def scenario(bench: Bench) -> None:
+        async def reconcile(key: str) -> None:
+            raise ValueError("no such thing")
+
+        loop = bench.controller("a", reconcile)
+        manager = bench.keep(loop)
+        loop.queue.add("x")
+        await bench.loop.advance(0.001)
+        (status,) = manager.status()
+        assert (status.last_error_key, status.last_error) == ("x", "ValueError: no such thing")
+        assert status.healthy  # one key that fails is no ill loop
+        await bench.end()
+
+    play(scenario)
+
+
+def test_failing_reporter_is_not_the_loop_s_problem() -> None:
+    async def scenario(bench: Bench) -> None:
+        def report(_: Incident) -> None:
+            raise OSError("no events today")
+
+        loop = Scripted("a", crash)
+        manager = Manager([loop], bench.clock, report=report)
+        running = asyncio.ensure_future(manager.run())
+        await bench.loop.advance(5)
+        assert manager.health("a").ok
+        running.cancel()
+        await asyncio.wait([running])
+
+    play(scenario)
+
+
+def test_process_that_stood_still_judges_nobody_by_the_clock() -> None:
+    async def scenario(bench: Bench) -> None:
+        async def reconcile(key: str) -> None:
+            await asyncio.sleep(1)
+
+        loop = bench.controller("a", reconcile)
+        bench.keep(loop)
+        loop.queue.add("x")
+        await bench.loop.settle()
+        bench.loop._now += 1000  # as after SIGSTOP: all timers are late at once
+        await bench.loop.advance(2 * BOUNDS.beat)
+        assert bench.incidents == []
+        await bench.end()
+
+    play(scenario)
+
+
+def test_two_loops_of_one_name_are_refused() -> None:
+    async def scenario(bench: Bench) -> None:
+        with pytest.raises(ValueError, match="two loops are named a"):
+            Manager([Scripted("a"), Scripted("a")], bench.clock)
+
+    play(scenario)
