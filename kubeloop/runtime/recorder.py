@@ -1,0 +1,243 @@
+"""Events for people: what a loop did to an object and why, written in the background and never in anybody's way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from kubeloop.api.calls import STRATEGIC_PATCH
+from kubeloop.api.errors import AlreadyExists, ApiError, NotFound
+from kubeloop.api.generated import core_v1, events_v1
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.names import check_dns1123_subdomain
+from kubeloop.api.times import format_micro_time, format_time
+from kubeloop.api.wire import MicroTime, Time
+from kubeloop.clock import Clock, new_uid
+from kubeloop.runtime.event_correlator import EventCorrelator
+from kubeloop.runtime.event_series import FINISH_SECONDS, REFRESH_SECONDS, EventSeriesCache
+
+MAX_QUEUED: Final = 1000
+TRIES: Final = 12
+RETRY_SECONDS: Final = 10.0
+
+EventType = Literal["Normal", "Warning"]
+AnyEvent: TypeAlias = core_v1.Event | events_v1.Event
+
+log = logging.getLogger(__name__)
+
+
+class EventClient(Protocol):
+    """What recording takes of `kubeloop.client.Client`."""
+
+    async def create(self, obj: Any, namespace: str = "") -> Any: ...
+
+    async def patch(self, what: Any, name: str, patch: Any, namespace: str = "", *, type: str) -> Any: ...
+
+
+def reference_to(obj: Any) -> core_v1.ObjectReference:
+    """What an event says of the object that it is about."""
+    if isinstance(obj, core_v1.ObjectReference):
+        return obj
+    meta = obj.metadata
+    return core_v1.ObjectReference(
+        kind=obj.kind,
+        api_version=obj.api_version,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+
+
+class EventRecorder:
+    """Takes events of one component, and writes them one after the other while `run` runs.
+
+    With `series`, events are of events.k8s.io/v1 and repeated ones its series; else of the core group, counted.
+    """
+
+    def __init__(
+        self, client: EventClient, component: str, clock: Clock, *, host: str = "", series: bool = False
+    ) -> None:
+        self._client = client
+        self._component = component
+        self._host = host
+        self._clock = clock
+        self._as_series = series
+        self._correlator = EventCorrelator(clock)
+        self._series = EventSeriesCache(clock)
+        self._queue: asyncio.Queue[AnyEvent] = asyncio.Queue(MAX_QUEUED)
+        self._last_stamp = 0
+        self.dropped = 0  # for want of room in the queue, or because the server never took them
+
+    def event(
+        self,
+        obj: Any,
+        type: str,
+        reason: str,
+        message: str,
+        *,
+        action: str = "",
+        related: Any = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take note of an event; it is written later, or dropped when far too many wait."""
+        if type not in ("Normal", "Warning"):
+            log.error("unsupported event type %r", type)
+            return
+        about = reference_to(obj)
+        now = self._clock.now()
+        meta = ObjectMeta(
+            name=self._name(about.name, now), namespace=about.namespace or "default", annotations=annotations or {}
+        )
+        made: AnyEvent
+        if self._as_series:
+            made = self._series_event(meta, about, now, type, reason, message, action, related)
+        else:
+            made = self._core_event(meta, about, now, type, reason, message)
+        try:
+            self._queue.put_nowait(made)
+        except asyncio.QueueFull:
+            self.dropped += 1
+            log.error("too many queued events, dropped %s of %s/%s", reason, about.namespace, about.name)
+
+    async def run(self) -> None:
+        """Write what is taken note of, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._write_queued())
+            if self._as_series:
+                tasks.create_task(self._tell_running())
+                tasks.create_task(self._tell_finished())
+
+    async def flush(self, within: float = 5.0) -> bool:
+        """Wait until all that was taken note of is written; whether that was so in time."""
+        try:
+            async with asyncio.timeout(within):
+                await self._queue.join()
+        except TimeoutError:
+            return False
+        return True
+
+    # Making
+
+    def _name(self, about: str, now: datetime) -> str:
+        """`object.time`, unique within this recorder even where time stands still."""
+        nanoseconds = (now - _EPOCH) // timedelta(microseconds=1) * 1000
+        self._last_stamp = max(nanoseconds, self._last_stamp + 1)
+        name = f"{about}.{self._last_stamp:x}"
+        return new_uid(self._clock) if check_dns1123_subdomain(name) else name
+
+    def _core_event(
+        self, meta: ObjectMeta, about: core_v1.ObjectReference, now: datetime, type: str, reason: str, message: str
+    ) -> core_v1.Event:
+        stamp = Time(format_time(now))
+        return core_v1.Event(
+            metadata=meta,
+            involved_object=about,
+            reason=reason,
+            message=message,
+            first_timestamp=stamp,
+            last_timestamp=stamp,
+            count=1,
+            type=type,
+            source=core_v1.EventSource(component=self._component, host=self._host),
+            reporting_component=self._component,
+            reporting_instance=self._host,
+        )
+
+    def _series_event(
+        self,
+        meta: ObjectMeta,
+        about: core_v1.ObjectReference,
+        now: datetime,
+        type: str,
+        reason: str,
+        note: str,
+        action: str,
+        related: Any,
+    ) -> events_v1.Event:
+        return events_v1.Event(
+            metadata=meta,
+            regarding=about,
+            related=None if related is None else reference_to(related),
+            reason=reason,
+            note=note,
+            action=action or reason,
+            event_time=MicroTime(format_micro_time(now)),
+            type=type,
+            reporting_controller=self._component,
+            reporting_instance=f"{self._component}-{self._host}",
+        )
+
+    # Writing
+
+    async def _write_queued(self) -> None:
+        while True:
+            event = await self._queue.get()
+            try:
+                await self._write(event)
+            finally:
+                self._queue.task_done()
+
+    async def _write(self, event: AnyEvent) -> None:
+        if isinstance(event, core_v1.Event):
+            write = self._correlator.correlate(event)
+            if write is not None:
+                await self._persist(write.event, write.patch)
+        elif (told := self._series.observe(event)) is not None:
+            await self._persist(told, _series_patch(told))
+
+    async def _tell_running(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            for event in self._series.running():
+                await self._persist(event, _series_patch(event))
+
+    async def _tell_finished(self) -> None:
+        while True:
+            await asyncio.sleep(FINISH_SECONDS)
+            for event in self._series.finished():
+                await self._persist(event, _series_patch(event))
+
+    async def _persist(self, event: AnyEvent, patch: dict[str, Any] | None) -> None:
+        """Write until it is written, or refused, or tried too often."""
+        for attempt in range(TRIES):
+            if attempt:
+                # The first pause is random, so that not everybody comes back at once.
+                await asyncio.sleep(RETRY_SECONDS * (self._clock.random().random() if attempt == 1 else 1))
+            try:
+                await self._send(event, patch)
+                return
+            except AlreadyExists as error:
+                log.debug("event %s: %s", event.metadata.name, error)
+                return
+            except ApiError as error:
+                self.dropped += 1
+                log.warning("the server rejected event %s: %s", event.metadata.name, error)
+                return
+            except Exception as error:  # not an answer, so the same may succeed later
+                log.warning("unable to write event %s: %s", event.metadata.name, error)
+        self.dropped += 1
+        log.error("unable to write event %s: retry limit exceeded", event.metadata.name)
+
+    async def _send(self, event: AnyEvent, patch: dict[str, Any] | None) -> None:
+        name, namespace = event.metadata.name, event.metadata.namespace
+        if patch is not None:
+            try:
+                await self._client.patch(type(event), name, patch, namespace, type=STRATEGIC_PATCH)
+                return
+            except NotFound:
+                pass  # events expire: begin anew, with the count as it is
+        await self._client.create(event, namespace)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _series_patch(event: events_v1.Event) -> dict[str, Any] | None:
+    series = event.series
+    if series is None:
+        return None
+    return {"series": {"count": series.count, "lastObservedTime": series.last_observed_time}}
