@@ -200,14 +200,13 @@ def test_loop_that_ignores_its_end_stays_ill_and_harms_nobody() -> None:
     async def scenario(bench: Bench) -> None:
         insight = asyncio.Event()
 
-        async def reconcile(key: str) -> None:
+        async def run() -> None:
             while not insight.is_set():
                 with contextlib.suppress(asyncio.CancelledError):
                     await insight.wait()
 
-        loop = bench.controller("a", reconcile, workers=1)
+        loop = Scripted("a", run, depth=1)
         manager = bench.keep(loop, bench.controller("b", nothing))
-        loop.queue.add("x")
         await bench.loop.advance(3 * STUCK_AFTER)
         assert manager.status()[0].state == "hung"
         assert "hasn't yet" in manager.health("a").why
