@@ -118,6 +118,11 @@ class LeaderElector:
         """Whether the lease says so; whether writing is safe is the fence's to say."""
         return self.leader == self.identity
 
+    @property
+    def term(self) -> int:
+        """How often the lease has changed hands: a number that grows with every new leader."""
+        return self._observed.lease_transitions or 0
+
     def unhealthy(self, tolerance: float = 20.0) -> str:
         """Why a process that thinks it leads should be restarted: it has not renewed and not noticed. Else empty."""
         age = self._clock.monotonic() - self._observed_at

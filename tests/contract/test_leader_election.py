@@ -1,0 +1,101 @@
+"""Three real processes and one lease on a real server: killed, paused, stopped; never two leaders that write."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.plane import SOURCE_ROOT, Plane, environment, eventually
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/contract"
+
+
+class Election:
+    """A server, and the candidates by name."""
+
+    def __init__(self, plane: Plane, cleanup: ExitStack) -> None:
+        self._plane = plane
+        self._cleanup = cleanup
+        self.candidates: dict[str, subprocess.Popen[bytes]] = {}
+
+    def enter(self, name: str) -> None:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.contract.candidate", str(self._plane.kubeconfig), name],
+            env=environment(),
+            cwd=SOURCE_ROOT,
+        )
+        self._cleanup.callback(process.wait)
+        self._cleanup.callback(process.kill)
+        self.candidates[name] = process
+
+    def holder(self) -> str:
+        answer = self._plane.call("GET", LEASE)
+        return str(answer.json["spec"].get("holderIdentity", "")) if answer.status == 200 else ""
+
+    def writes(self) -> list[tuple[int, str, int]]:
+        """All that leaders have written, as (revision, who, in which term), in the server's order."""
+        items = self._plane.call("GET", "/api/v1/namespaces/default/configmaps").json["items"]
+        return sorted(_write(item) for item in items if item["metadata"]["name"].startswith("written-"))
+
+    def leader_other_than(self, *gone: str) -> str:
+        """The next leader, once it has written."""
+
+        def look() -> str:
+            name = self.holder()
+            if not name or name in gone:
+                return ""
+            written = {who for _, who, _ in self.writes()}
+            return name if name in written else ""
+
+        return eventually(look, 30)
+
+    def signal(self, name: str, number: int) -> None:
+        os.kill(self.candidates[name].pid, number)
+
+
+def _write(item: dict[str, Any]) -> tuple[int, str, int]:
+    return int(item["metadata"]["resourceVersion"]), item["data"]["by"], int(item["data"]["term"])
+
+
+@pytest.fixture
+def election(tmp_path: Path) -> Iterator[Election]:
+    with ExitStack() as cleanup:
+        plane = Plane(tmp_path / "plane")
+        plane.start()
+        cleanup.callback(plane.close)
+        contest = Election(plane, cleanup)
+        for name in ("one", "two", "three"):
+            contest.enter(name)
+        yield contest
+
+
+def test_leaders_that_are_killed_or_paused_are_followed_and_never_write_again(election: Election) -> None:
+    first = election.leader_other_than()
+    election.signal(first, signal.SIGKILL)
+    second = election.leader_other_than(first)
+    election.signal(second, signal.SIGSTOP)
+    third = election.leader_other_than(first, second)
+    election.signal(second, signal.SIGCONT)
+    before = len(election.writes())
+    eventually(lambda: len(election.writes()) > before + 20)
+    assert election.holder() == third, "who was away wants back at once"
+
+    election.signal(third, signal.SIGTERM)
+    election.candidates[third].wait(20)
+    assert election.leader_other_than(first, third) == second
+
+    written = election.writes()
+    terms = [term for _, _, term in written]
+    assert terms == sorted(terms), "an earlier leader wrote after a later one"
+    leaders = [who for _, who, _ in written]
+    changes = [after for before, after in pairwise(["", *leaders]) if before != after]
+    assert changes == [first, second, third, second]
