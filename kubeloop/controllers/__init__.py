@@ -1,0 +1,147 @@
+"""The loops, one module each; this is the literal table of them, with upstream's names.
+
+kubeloop.cli ── which are wanted? ──▶ select ──▶ wire(Context) ──▶ Loop ──▶ runtime.Manager keeps it running
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kubeloop.controllers.context import Wire
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """One loop: how it is called, and when it runs. Without a module it is upstream's and not yet ours."""
+
+    name: str
+    alias: str = ""  # upstream's name for it before 1.28
+    module: str = ""  # within this package
+    account: str = ""  # the service account whose rights it needs, in kube-system
+    on_by_default: bool = True  # whether `*` means it too
+    gates: tuple[str, ...] = ()  # feature gates that all have to be on
+
+    @property
+    def is_available(self) -> bool:
+        return bool(self.module)
+
+    def wire(self) -> Wire:
+        """The function that makes it."""
+        wire: Wire = import_module(f"{__name__}.{self.module}").wire
+        return wire
+
+
+# fmt: off
+CONTROLLERS: tuple[Descriptor, ...] = (
+    Descriptor("serviceaccount-token-controller", "serviceaccount-token"),
+    Descriptor("endpoints-controller", "endpoint"),
+    Descriptor("endpointslice-controller", "endpointslice"),
+    Descriptor("endpointslice-mirroring-controller", "endpointslicemirroring"),
+    Descriptor("replicationcontroller-controller", "replicationcontroller"),
+    Descriptor("pod-garbage-collector-controller", "podgc"),
+    Descriptor("resourcequota-controller", "resourcequota"),
+    Descriptor("namespace-controller", "namespace"),
+    Descriptor("serviceaccount-controller", "serviceaccount", "serviceaccount", "service-account-controller"),
+    Descriptor("garbage-collector-controller", "garbagecollector"),
+    Descriptor("daemonset-controller", "daemonset"),
+    Descriptor("job-controller", "job"),
+    Descriptor("podgroup-protection-controller", gates=("GenericWorkload",)),
+    Descriptor("deployment-controller", "deployment"),
+    Descriptor("replicaset-controller", "replicaset"),
+    Descriptor("horizontal-pod-autoscaler-controller", "horizontalpodautoscaling"),
+    Descriptor("disruption-controller", "disruption"),
+    Descriptor("statefulset-controller", "statefulset"),
+    Descriptor("cronjob-controller", "cronjob"),
+    Descriptor("certificatesigningrequest-signing-controller", "csrsigning"),
+    Descriptor("certificatesigningrequest-approving-controller", "csrapproving"),
+    Descriptor("certificatesigningrequest-cleaner-controller", "csrcleaner"),
+    Descriptor("podcertificaterequest-cleaner-controller", gates=("PodCertificateRequest",)),
+    Descriptor("ttl-controller", "ttl"),
+    Descriptor("bootstrap-signer-controller", "bootstrapsigner", on_by_default=False),
+    Descriptor("token-cleaner-controller", "tokencleaner", on_by_default=False),
+    Descriptor("node-ipam-controller", "nodeipam"),
+    Descriptor("node-lifecycle-controller", "nodelifecycle"),
+    Descriptor("persistentvolume-binder-controller", "persistentvolume-binder"),
+    Descriptor("persistentvolume-attach-detach-controller", "attachdetach"),
+    Descriptor("persistentvolume-expander-controller", "persistentvolume-expander"),
+    Descriptor("clusterrole-aggregation-controller", "clusterrole-aggregation"),
+    Descriptor("persistentvolumeclaim-protection-controller", "pvc-protection"),
+    Descriptor("persistentvolume-protection-controller", "pv-protection"),
+    Descriptor("volumeattributesclass-protection-controller", gates=("VolumeAttributesClass",)),
+    Descriptor("ttl-after-finished-controller", "ttl-after-finished"),
+    Descriptor("root-ca-certificate-publisher-controller", "root-ca-cert-publisher",
+               "root_ca_certificate_publisher", "root-ca-cert-publisher"),
+    Descriptor("kube-apiserver-serving-clustertrustbundle-publisher-controller", gates=("ClusterTrustBundle",)),
+    Descriptor("ephemeral-volume-controller", "ephemeral-volume"),
+    Descriptor("storageversion-garbage-collector-controller", "storage-version-gc",
+               gates=("APIServerIdentity", "StorageVersionAPI")),
+    Descriptor("resourceclaim-controller", "resource-claim-controller", gates=("DynamicResourceAllocation",)),
+    Descriptor("resourcepoolstatusrequest-controller", gates=("DRAResourcePoolStatus",)),
+    Descriptor("device-taint-eviction-controller", gates=("DynamicResourceAllocation", "DRADeviceTaints")),
+    Descriptor("legacy-serviceaccount-token-cleaner-controller", "legacy-service-account-token-cleaner"),
+    Descriptor("validatingadmissionpolicy-status-controller"),
+    Descriptor("taint-eviction-controller", gates=("SeparateTaintEvictionController",)),
+    Descriptor("service-cidr-controller", gates=("MultiCIDRServiceAllocator",)),
+    Descriptor("storage-version-migrator-controller", "svm"),
+    Descriptor("selinux-warning-controller", on_by_default=False, gates=("SELinuxChangePolicy",)),
+)
+# fmt: on
+
+# Gates of loops that are off in 1.37 unless somebody turns them on; all others are on.
+_OFF = frozenset({"GenericWorkload", "ClusterTrustBundle", "StorageVersionAPI", "DRAResourcePoolStatus"})
+
+
+class UnusableChoice(ValueError):
+    """The wanted loops cannot be had; the message is one sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What comes of `--controllers`: the loops that run, and those that would if we had them already."""
+
+    chosen: tuple[Descriptor, ...]
+    missing: tuple[Descriptor, ...]
+
+
+def select(wanted: Sequence[str], gates: Sequence[str] = ()) -> Choice:
+    """The loops that are wanted, by upstream's rules: the first word about a loop counts, then `*`."""
+    words = [_canonical(word) for word in wanted]
+    _refuse_missing(words)
+    enabled = [one for one in CONTROLLERS if _is_wanted(one, words) and _is_on(one, gates)]
+    chosen = tuple(one for one in enabled if one.is_available)
+    return Choice(chosen, tuple(one for one in enabled if not one.is_available))
+
+
+def _canonical(word: str) -> str:
+    """A word with its alias resolved."""
+    if word == "*":
+        return word
+    sign, name = ("-", word[1:]) if word.startswith("-") else ("", word)
+    for one in CONTROLLERS:
+        if name and name in (one.name, one.alias):
+            return sign + one.name
+    known = ", ".join(sorted(one.name for one in CONTROLLERS))
+    raise UnusableChoice(f'"{name}" is not in the list of known controllers: {known}')
+
+
+def _refuse_missing(words: Sequence[str]) -> None:
+    for one in CONTROLLERS:
+        if one.name in words and not one.is_available:
+            here = ", ".join(sorted(other.name for other in CONTROLLERS if other.is_available))
+            raise UnusableChoice(f"{one.name} is not yet available in kubeloop, which has: {here}")
+
+
+def _is_wanted(one: Descriptor, words: Sequence[str]) -> bool:
+    for word in words:
+        if word in (one.name, f"-{one.name}"):
+            return word == one.name
+    return "*" in words and one.on_by_default
+
+
+def _is_on(one: Descriptor, gates: Sequence[str]) -> bool:
+    said = dict(gate.partition("=")[::2] for gate in gates)
+    return all(said.get(gate, str(gate not in _OFF)).lower() == "true" for gate in one.gates)

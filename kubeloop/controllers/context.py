@@ -1,0 +1,31 @@
+"""What a loop is made of: handed to the function that wires it, by whoever runs the manager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.controllers.config import ManagerConfig
+from kubeloop.runtime.controller import Telemetry
+from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.manager import Loop
+from kubeloop.runtime.recorder import EventRecorder
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A loop's surroundings. Its writes go through `client`, which may be its own; reads come from shared caches."""
+
+    client: Client
+    informers: Informers
+    clock: Clock
+    recorder: EventRecorder
+    config: ManagerConfig = field(default_factory=ManagerConfig)
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    root_ca: str = ""  # PEM: who signed the API server's certificate
+
+
+# Every module of a loop has such a function named `wire`; one's own may have any name.
+Wire = Callable[[Context], Loop]

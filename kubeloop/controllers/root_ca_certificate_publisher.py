@@ -1,0 +1,97 @@
+"""Every namespace has a config map `kube-root-ca.crt`, by which pods recognize the API server.
+
+Watches: namespaces; config maps of that name, for their change and deletion.
+Owns: nothing; what it makes belongs to the namespace.
+Writes: creates and updates config maps.
+Wakes itself: never.
+Differs from upstream: caches only the config maps it looks after, and leaves namespaces alone that are being deleted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeloop.api.errors import Forbidden
+from kubeloop.api.generated.core_v1 import ConfigMap, Namespace
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "root-ca-certificate-publisher-controller"
+QUEUE = "root_ca_cert_publisher"  # upstream's, as dashboards know it
+CONFIG_MAP = "kube-root-ca.crt"
+WORKERS = 1  # upstream's
+DESCRIBED_BY = "kubernetes.io/description"
+# Upstream's words: whoever compares clusters finds the same object in both.
+DESCRIPTION = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
+
+
+def wire(context: Context) -> Controller[str]:
+    namespaces = context.informers.of(resource_of_class(Namespace))
+    config_maps = context.informers.of(resource_of_class(ConfigMap), fields=f"metadata.name={CONFIG_MAP}")
+    reconciler = Reconciler(context.client, namespaces, config_maps, context.root_ca)
+    queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
+    )
+    controller.watches(namespaces, lambda namespace: (namespace.metadata.name,), _is_active)
+    controller.watches(config_maps, lambda config_map: (config_map.metadata.namespace,), _was_touched)
+    return controller
+
+
+class Reconciler:
+    def __init__(self, client: Client, namespaces: Informer, config_maps: Informer, root_ca: str) -> None:
+        self._client = client
+        self._namespaces = namespaces
+        self._config_maps = config_maps
+        self._root_ca = root_ca
+
+    async def reconcile(self, key: str) -> None:
+        if not _is_active(None, self._namespaces.get("", key)):
+            return
+        found: ConfigMap | None = self._config_maps.get(key, CONFIG_MAP)
+        wanted = wanted_of(found, key, self._root_ca)
+        if found is None:
+            await self._create(wanted)
+        elif wanted is not found:
+            # The role that clusters have for this loop allows updates, but no patches.
+            await self._client.update(wanted)
+
+    async def _create(self, wanted: ConfigMap) -> None:
+        try:
+            await self._client.create(wanted)
+        except Forbidden as error:
+            if not any(cause.reason == "NamespaceTerminating" for cause in error.causes):
+                raise
+
+
+def wanted_of(found: ConfigMap | None, namespace: str, root_ca: str) -> ConfigMap:
+    """The config map as it should be; the very one that was found if it is."""
+    data = {"ca.crt": root_ca}
+    if found is None:
+        meta = ObjectMeta(name=CONFIG_MAP, namespace=namespace, annotations={DESCRIBED_BY: DESCRIPTION})
+        return ConfigMap(metadata=meta, data=data)
+    annotations = found.metadata.annotations
+    if found.data == data and annotations.get(DESCRIBED_BY):
+        return found
+    meta = msgspec.structs.replace(found.metadata, annotations={**annotations, DESCRIBED_BY: DESCRIPTION})
+    return msgspec.structs.replace(found, metadata=meta, data=data)
+
+
+def _is_active(_: Any, namespace: Any) -> bool:
+    return namespace is not None and namespace.status.phase == "Active"
+
+
+def _was_touched(old: Any, new: Any) -> bool:
+    """Whether it was changed or deleted; that it exists was to be expected."""
+    return old is not None or new is None

@@ -1,0 +1,77 @@
+"""Every active namespace has a service account named `default`, without which no pod can be created in it.
+
+Watches: namespaces; service accounts named `default`, for their deletion.
+Owns: nothing; what it makes belongs to the namespace.
+Writes: creates service accounts.
+Wakes itself: never.
+Differs from upstream: caches only the names of the accounts it looks after.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.api.errors import Forbidden
+from kubeloop.api.generated.core_v1 import Namespace, ServiceAccount
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "serviceaccount-controller"
+QUEUE = "serviceaccount"  # upstream's, as dashboards know it
+ACCOUNT = "default"
+WORKERS = 1  # upstream's
+
+
+def wire(context: Context) -> Controller[str]:
+    namespaces = context.informers.of(resource_of_class(Namespace))
+    accounts = context.informers.of(
+        resource_of_class(ServiceAccount), fields=f"metadata.name={ACCOUNT}", metadata_only=True
+    )
+    reconciler = Reconciler(context.client, namespaces, accounts)
+    queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
+    )
+    controller.watches(namespaces, lambda namespace: (namespace.metadata.name,), _is_there)
+    controller.watches(accounts, lambda account: (account.metadata.namespace,), _is_gone)
+    return controller
+
+
+class Reconciler:
+    def __init__(self, client: Client, namespaces: Informer, accounts: Informer) -> None:
+        self._client = client
+        self._namespaces = namespaces
+        self._accounts = accounts
+
+    async def reconcile(self, key: str) -> None:
+        namespace = self._namespaces.get("", key)
+        if not needs_account(namespace, self._accounts.get(key, ACCOUNT)):
+            return
+        try:
+            await self._client.create(ServiceAccount(metadata=ObjectMeta(name=ACCOUNT, namespace=key)))
+        except Forbidden as error:
+            if not is_terminating(error):
+                raise
+
+
+def needs_account(namespace: Namespace | None, account: Any) -> bool:
+    """Whether an account has to be made; in a namespace that is ending none can be."""
+    return account is None and namespace is not None and namespace.status.phase == "Active"
+
+
+def is_terminating(error: Forbidden) -> bool:
+    """Whether the server refused because the namespace is being deleted."""
+    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
+
+
+def _is_there(_: Any, new: Any) -> bool:
+    return new is not None
+
+
+def _is_gone(_: Any, new: Any) -> bool:
+    return new is None

@@ -1,0 +1,65 @@
+"""The service account that every namespace has."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import Namespace, NamespaceStatus, ServiceAccount
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.controllers.serviceaccount import needs_account, wire
+from tests.controllers.bench import Bench, bench
+
+
+def test_namespace_gets_its_account_whether_it_was_there_before_or_comes_later() -> None:
+    async def scenario(plane: Bench) -> None:
+        await plane.namespace("before")
+        await plane.start(wire)
+        await plane.namespace("later")
+        await plane.settle()
+        found = await plane.client.list(ServiceAccount)
+        assert [one.metadata.namespace for one in found.items] == ["before", "later"]
+        assert {one.metadata.name for one in found.items} == {"default"}
+
+    bench(scenario)
+
+
+def test_deleted_account_comes_back() -> None:
+    async def scenario(plane: Bench) -> None:
+        await plane.start(wire)
+        await plane.namespace("a")
+        await plane.settle()
+        first = await plane.client.get(ServiceAccount, "default", "a")
+        await plane.client.delete(ServiceAccount, "default", "a")
+        await plane.settle()
+        second = await plane.client.get(ServiceAccount, "default", "a")
+        assert first.metadata.uid != second.metadata.uid
+
+    bench(scenario)
+
+
+def test_account_of_another_name_is_nobody_s_business() -> None:
+    async def scenario(plane: Bench) -> None:
+        (loop,) = await plane.start(wire)
+        await plane.namespace("a")
+        await plane.client.create(ServiceAccount(metadata=ObjectMeta(name="builder", namespace="a")))
+        await plane.settle()
+        before = loop.status().reconciles
+        await plane.client.delete(ServiceAccount, "builder", "a")
+        await plane.settle()
+        assert loop.status().reconciles == before
+        with pytest.raises(NotFound):
+            await plane.client.get(ServiceAccount, "builder", "a")
+
+    bench(scenario)
+
+
+@pytest.mark.parametrize(
+    ("phase", "account", "needed"),
+    [("Active", None, True), ("Active", object(), False), ("Terminating", None, False), (None, None, False)],
+)
+def test_account_is_made_where_there_is_none_and_the_namespace_stays(
+    phase: str | None, account: object, needed: bool
+) -> None:
+    namespace = None if phase is None else Namespace(status=NamespaceStatus(phase=phase))
+    assert needs_account(namespace, account) is needed

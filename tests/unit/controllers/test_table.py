@@ -1,0 +1,68 @@
+"""The table of loops, and which of them a command line means."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeloop.controllers import CONTROLLERS, UnusableChoice, select
+
+AVAILABLE = tuple(one.name for one in CONTROLLERS if one.is_available)
+
+
+def chosen(*words: str, gates: tuple[str, ...] = ()) -> tuple[str, ...]:
+    return tuple(one.name for one in select(words, gates).chosen)
+
+
+def test_names_and_aliases_are_all_different() -> None:
+    names = [name for one in CONTROLLERS for name in (one.name, one.alias) if name]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("one", [one for one in CONTROLLERS if one.is_available], ids=lambda one: one.name)
+def test_available_loop_can_be_wired_and_has_an_account(one: object) -> None:
+    assert callable(one.wire())  # type: ignore[attr-defined]
+    assert one.account  # type: ignore[attr-defined]
+
+
+def test_star_means_everything_that_is_on_by_default() -> None:
+    choice = select(["*"])
+    assert {one.name for one in choice.chosen} == {
+        one.name for one in CONTROLLERS if one.is_available and one.on_by_default
+    }
+    assert not {"token-cleaner-controller", "selinux-warning-controller"} & {one.name for one in choice.missing}
+
+
+def test_loops_behind_closed_gates_are_off() -> None:
+    closed = "podgroup-protection-controller"
+    assert closed not in {one.name for one in select(["*"]).missing}
+    assert closed in {one.name for one in select(["*"], ["GenericWorkload=true"]).missing}
+    assert "service-cidr-controller" not in {
+        one.name for one in select(["*"], ["MultiCIDRServiceAllocator=false"]).missing
+    }
+
+
+def test_loop_is_chosen_by_its_name_or_its_old_one() -> None:
+    assert chosen("serviceaccount") == chosen("serviceaccount-controller") == ("serviceaccount-controller",)
+
+
+def test_minus_leaves_a_loop_out() -> None:
+    assert "serviceaccount-controller" not in chosen("*", "-serviceaccount")
+    assert chosen("-serviceaccount") == ()
+
+
+def test_first_word_about_a_loop_counts() -> None:
+    assert chosen("serviceaccount", "-serviceaccount") == ("serviceaccount-controller",)
+    assert chosen("-serviceaccount", "serviceaccount") == ()
+
+
+@pytest.mark.parametrize("word", ["replica-set", "-replica-set", "", "-", "**"])
+def test_unknown_name_is_refused_with_the_known_ones(word: str) -> None:
+    with pytest.raises(UnusableChoice, match="is not in the list of known controllers: bootstrap-signer-controller, "):
+        select([word])
+
+
+@pytest.mark.parametrize("word", [one.name for one in CONTROLLERS if not one.is_available][:3])
+def test_loop_that_we_do_not_have_yet_is_refused_by_name_but_may_be_left_out(word: str) -> None:
+    with pytest.raises(UnusableChoice, match=f"{word} is not yet available in kubeloop, which has: .*serviceaccount"):
+        select(["*", word])
+    assert word not in {one.name for one in select(["*", f"-{word}"]).missing}
