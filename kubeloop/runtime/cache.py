@@ -101,33 +101,35 @@ class Cache:
         key = key_of(obj)
         old = self._objects.get(key)
         # All values first: an index function that raises must leave everything as it was.
-        values = {index: tuple(function(obj)) for index, function in self._functions.items()}
-        if old is not None:
-            self._unfile(key, old)
+        moves = [
+            (self._indexes[index], () if old is None else tuple(function(old)), tuple(function(obj)))
+            for index, function in self._functions.items()
+        ]
         self._objects[key] = obj
-        for index, found in values.items():
-            _file(self._indexes[index], found, key, obj)
+        for buckets, before, after in moves:
+            if before and before != after:
+                _unfile(buckets, before, key)
+            _file(buckets, after, key, obj)
         return old
 
     def remove(self, key: ObjectKey) -> Any | None:
         """Drop an object; returns it."""
         old = self._objects.pop(key, None)
         if old is not None:
-            self._unfile(key, old)
+            for index, function in self._functions.items():
+                _unfile(self._indexes[index], function(old), key)
         return old
-
-    def _unfile(self, key: ObjectKey, old: Any) -> None:
-        for index, function in self._functions.items():
-            buckets = self._indexes[index]
-            for value in function(old):
-                bucket = buckets.get(value)
-                if bucket is None:
-                    continue
-                bucket.pop(key, None)
-                if not bucket:
-                    del buckets[value]
 
 
 def _file(buckets: _Buckets, values: Iterable[str], key: ObjectKey, obj: Any) -> None:
     for value in values:
         buckets.setdefault(value, {})[key] = obj
+
+
+def _unfile(buckets: _Buckets, values: Iterable[str], key: ObjectKey) -> None:
+    for value in values:
+        bucket = buckets.get(value)
+        if bucket is not None:
+            bucket.pop(key, None)
+            if not bucket:
+                del buckets[value]

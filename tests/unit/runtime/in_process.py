@@ -48,12 +48,16 @@ class Server:
         self.loop = loop
         self.store = store
         self.clock = VirtualClock(loop, seed=seed)
-        registry = Registry(store, RESOURCES)
+        self._registry = registry = Registry(store, RESOURCES)
         app = ApiServer(
             registry, self.clock, Authenticator({}), Chain(), InFlight(200, 1000), Health({}, {}), lambda: "x"
         )
         self.transport = InProcess(app, User("admin", ("system:masters",)))
         self.client = Client(self.transport)
+
+    def drop_watches(self, kind: Resource) -> None:
+        """End all watches of a resource, as a server that restarts does."""
+        self._registry.of(kind).hub.close()
 
     async def create(self, kind: Resource, obj: Any) -> Any:
         return await self.client.create(obj)

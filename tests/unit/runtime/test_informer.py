@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -11,12 +12,12 @@ import pytest
 
 from kubeloop.api import errors
 from kubeloop.api.calls import WatchEvent
-from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.api.generated.core_v1 import ConfigMap, Secret
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.clock import SystemClock
 from kubeloop.runtime.handlers import Callbacks, Deleted
 from kubeloop.runtime.informer import Informer, Informers
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.keys import ObjectKey, key_of
 from kubeloop.runtime.source import Selection
 from tests.unit.runtime.in_process import Server, play, resource
 from tests.unit.runtime.scripted import ScriptedSource, bookmark, config, event, page
@@ -354,3 +355,79 @@ def test_those_who_wait_are_let_go_when_the_informer_stops() -> None:
 
 def test_a_tombstone_says_which_object() -> None:
     assert str(Deleted(ObjectKey("x", "y"), None).key) == "x/y"
+
+
+# A real history
+
+
+class Mirror:
+    """A handler that rebuilds the state from what it is told alone."""
+
+    def __init__(self) -> None:
+        self.objects: dict[ObjectKey, Any] = {}
+
+    def on_add(self, obj: Any) -> None:
+        assert key_of(obj) not in self.objects, "added twice"
+        self.objects[key_of(obj)] = obj
+
+    def on_update(self, old: Any, new: Any) -> None:
+        assert self.objects[key_of(old)] is old, "not the state that was told before"
+        self.objects[key_of(new)] = new
+
+    def on_delete(self, obj: Any) -> None:
+        del self.objects[key_of(obj)]
+
+
+def test_history_that_is_gone_costs_a_relist_and_nothing_else() -> None:
+    async def scenario(server: Server) -> None:
+        await server.create(CONFIGS, fresh("a"))
+        informers = Informers(server.client, server.clock)
+        configs, diary = informers.of(CONFIGS), Diary()
+        configs.add_handler(diary)
+        informers.start()
+        await informers.wait_synced()
+        for number in range(5):
+            await server.client.create(Secret(metadata=ObjectMeta(name=f"s{number}", namespace="default")))
+        server.store.compact(server.store.revision)
+        await server.loop.advance(700)  # the watch has ended by now, and could not be resumed
+        assert configs.version == str(server.store.revision)
+        await server.create(CONFIGS, fresh("b"))
+        await server.loop.settle()
+        assert diary.take() == ["+a", "+b"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_handlers_and_cache_are_true_through_dropped_watches_and_forgotten_history(seed: int) -> None:
+    async def scenario(server: Server) -> None:
+        chance = server.clock.random()
+        informers = Informers(server.client, server.clock)
+        configs, mirror = informers.of(CONFIGS), Mirror()
+        registration = configs.add_handler(mirror)
+        informers.start()
+        for _ in range(150):
+            name = f"c{chance.randrange(6)}"
+            match chance.randrange(8):
+                case 0 | 1 | 2:
+                    with suppress(errors.AlreadyExists):
+                        await server.create(CONFIGS, fresh(name))
+                case 3 | 4:
+                    with suppress(errors.NotFound):
+                        await server.patch(CONFIGS, "default", name, {"data": {"k": str(chance.random())}})
+                case 5:
+                    with suppress(errors.NotFound):
+                        await server.delete(CONFIGS, "default", name)
+                case 6:
+                    server.drop_watches(CONFIGS)
+                    if chance.random() < 0.5:
+                        server.store.compact(server.store.revision)
+                case 7:
+                    await server.loop.advance(chance.random() * 3)
+        await server.loop.advance(100)
+        truth = {key_of(one): one for one in (await server.client.list(CONFIGS)).items}
+        assert {key_of(one): one for one in configs.list()} == truth
+        assert mirror.objects == truth
+        assert registration.errors == 0
+
+    play(scenario, seed)
