@@ -1,0 +1,220 @@
+"""One isolated cluster in the test's own process: plain calls from a plain test, whole days in milliseconds."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kubeloop.api import codec
+from kubeloop.api.dynamic import Custom
+from kubeloop.apiserver.context import AUTHENTICATED, User
+from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.client.client import Client
+from kubeloop.client.sync import SyncClient
+from kubeloop.clock import SystemClock
+from kubeloop.controllers.context import Context, Wire
+from kubeloop.runtime.caused_transport import CausedTransport
+from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.manager import Loop
+from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.sim.loop import START, VirtualClock
+from kubeloop.testing.faults import Faults, FaultyTransport
+from kubeloop.testing.loop import ClusterLoop
+from kubeloop.testing.plane import own_objects, start_plane
+
+if TYPE_CHECKING:
+    from kubeloop.testing.serving import Address
+
+T = TypeVar("T")
+
+ADMIN = User("kubernetes-admin", ("system:masters", AUTHENTICATED))
+COMPONENT = "kubeloop-test"  # whom events of hosted loops name as their source
+# How long `eventually` waits for programs outside, and how long it lets them work between two looks.
+_PATIENCE = 30.0
+_BETWEEN_LOOKS = 0.02
+
+
+class LoopEnded(AssertionError):
+    """A loop that was started with `Cluster.start` has ended, which no loop should."""
+
+
+class Cluster:
+    """An API server with its own store, clock and event loop, and the loops that run on it.
+
+    Time stands still between calls. `settle` lets everything happen that can happen at this moment, `advance` lets
+    time pass. The same seed gives the same run; with `shuffle` the seed also decides the order of what is ready at
+    the same time.
+    """
+
+    def __init__(self, *, seed: int = 0, start: datetime = START, shuffle: bool = False) -> None:
+        records = own_objects()
+        self._loop = ClusterLoop(random.Random(seed) if shuffle else None)
+        self._parts = AsyncExitStack()
+        self._hosted: dict[str, asyncio.Task[None]] = {}
+        self.clock = VirtualClock(self._loop, start, seed)
+        self.faults = Faults(seed)
+        try:
+            self.server = self._loop.run(start_plane(self.clock, records, self._parts))
+        except BaseException:
+            self._loop.close()
+            raise
+        self.client = self._blocking(Client(LocalEntry(self.server, ADMIN), user_agent="test"))
+        faulty = FaultyTransport(LocalEntry(self.server, ADMIN), self.faults)
+        self.async_client = client = Client(CausedTransport(faulty))
+        informers, recorder = Informers(client, self.clock), EventRecorder(client, COMPONENT, self.clock)
+        self.context = Context(client, informers, self.clock, recorder)
+
+    # Objects and users.
+
+    def add(self, *objects: Any) -> Any:
+        """Create objects together with the status they carry, as if whoever reports it had; the last one as it is."""
+        made = None
+        for obj in objects:
+            made = self.client.create(obj)
+            made = self._with_status(obj, made)
+        return made
+
+    def _with_status(self, wanted: Any, made: Any) -> Any:
+        status = wanted.get("status") if isinstance(wanted, dict) else codec.to_plain(wanted).get("status")
+        if not status:
+            return made
+        meta, what = made.metadata, _what(made)
+        return self.client.patch(what, meta.name, {"status": status}, meta.namespace, subresource="status")
+
+    def as_user(self, name: str, *groups: str) -> SyncClient:
+        """A client of somebody who may do only what roles allow."""
+        user = User(name, (*groups, AUTHENTICATED))
+        return self._blocking(Client(LocalEntry(self.server, user), user_agent="test"))
+
+    def events(self, namespace: str = "", *, reason: str = "") -> list[Any]:
+        """The events that were recorded, oldest first."""
+        found = self.client.list("events", namespace).items
+        chosen = [one for one in found if reason in ("", one.reason)]
+        return sorted(chosen, key=lambda one: int(one.metadata.resource_version))
+
+    # Time.
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine; whatever it waits for, time passes as quickly as it can."""
+        return self._loop.run(work)
+
+    def settle(self) -> None:
+        """Return when all that can happen at this moment has happened."""
+        self.advance()
+
+    def advance(self, seconds: float = 0.0, *, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0) -> None:
+        """Let time pass; every timer on the way fires at its own moment."""
+        whole = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        self._loop.run(self._loop.advance(whole.total_seconds()))
+        self._check_loops()
+
+    def eventually(self, look: Callable[[], T], within: float = _PATIENCE) -> T:
+        """What `look` gives once that is true: with a port open within real seconds, else within virtual ones."""
+        wall = SystemClock()
+        began, look_again = (wall.monotonic(), wall) if self._loop.is_live else (self.clock.monotonic(), self.clock)
+        while not (found := look()):
+            if look_again.monotonic() - began > within:
+                raise AssertionError(f"still {found!r} after {within:g} s")
+            self._loop.run(asyncio.sleep(_BETWEEN_LOOKS))
+            self._check_loops()
+        return found
+
+    # Loops under test.
+
+    def start(self, wire: Wire | Loop) -> Loop:
+        """Host a loop, given the function that wires it or, already wired to `context`, the loop itself.
+
+        Returns when the loop has seen what is there and done what it can. Its calls go through `faults`.
+        """
+        loop = self._loop.run(self._host(wire))
+        if not self._loop.is_live:
+            self.settle()
+        return loop
+
+    async def _host(self, wire: Wire | Loop) -> Loop:
+        loop = wire(self.context) if callable(wire) else wire
+        if loop.name in self._hosted:
+            raise ValueError(f"a loop named {loop.name} runs already")
+        if not self._hosted:
+            self.context.informers.start()
+            self._hosted[COMPONENT] = asyncio.create_task(self.context.recorder.run())
+        self._hosted[loop.name] = asyncio.create_task(loop.run(), name=loop.name)
+        return loop
+
+    def stop(self, loop: Loop) -> None:
+        """End a loop at once, as if its process had been killed; start another in its place to see it recover."""
+        self._loop.run(_cancelled([self._hosted.pop(loop.name)]))
+
+    def _check_loops(self) -> None:
+        for name, task in self._hosted.items():
+            if task.done():
+                raise LoopEnded(f"{name} has ended") from (None if task.cancelled() else task.exception())
+
+    # The world outside.
+
+    @contextmanager
+    def serve(self, folder: Path | None = None) -> Iterator[Address]:
+        """Within the block the cluster has a port and a kubeconfig, and time passes as on the wall.
+
+        Keys that are found in the folder are used again.
+        """
+        from kubeloop.testing.serving import keys_in, port_of
+
+        with tempfile.TemporaryDirectory(prefix="kubeloop-") as made:
+            where = folder or Path(made)
+            port = port_of(self.server, self.clock, keys_in(where), Path(made))
+            address = self._loop.run(port.__aenter__())
+            self._loop.go_live()
+            try:
+                yield address
+            finally:
+                self._loop.go_virtual()
+                self._loop.run(port.__aexit__(None, None, None))
+
+    # The end.
+
+    def close(self) -> None:
+        """Stop everything; what a loop died of is raised now if nobody has heard of it."""
+        if self._loop.is_closed():
+            return
+        try:
+            self._check_loops()
+        finally:
+            self._loop.run(self._end())
+            self._loop.run(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+    async def _end(self) -> None:
+        await _cancelled(list(self._hosted.values()))
+        await self.context.informers.stop()
+        await self._parts.aclose()
+        await _cancelled([one for one in asyncio.all_tasks() if one is not asyncio.current_task()])
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _blocking(self, client: Client) -> SyncClient:
+        return SyncClient._view(client, self._loop)  # type: ignore[arg-type]  # all it needs is `run`
+
+
+def _what(obj: Any) -> Any:
+    """How a client is told which resource an object is of."""
+    if not isinstance(obj, Custom):
+        return type(obj)
+    group, _, version = obj.api_version.rpartition("/")
+    return f"{obj.kind}.{group}/{version}"
+
+
+async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,224 @@
+"""Switches that make calls of the code under test fail, slow down or lose their answers, and watches break.
+
+They stand between a client and the server, so that a retry, a relist or a requeue has something to prove itself on.
+The test's own client is never hit. What chance decides comes from the cluster's seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubeloop.api import errors
+from kubeloop.api.calls import Call, WatchEvent
+from kubeloop.client.errors import ConnectionLost
+from kubeloop.client.transport import ClientTransport
+
+ErrorOf = Callable[[Call], Exception]
+_WRITES = ("create", "update", "patch", "delete", "deletecollection")
+
+
+def conflict_of(call: Call) -> Exception:
+    """As if somebody else had written in between."""
+    return errors.conflict(call.resource.group, call.resource.plural, call.name)
+
+
+def unavailable(_: Call) -> Exception:
+    return errors.service_unavailable("the server is currently unable to handle the request")
+
+
+def lost(call: Call) -> Exception:
+    return ConnectionLost(f"{call.verb} {call.resource.qualified}: the connection broke")
+
+
+@dataclass(slots=True, kw_only=True)
+class Fault:
+    """One switch: which calls it hits, how often, and what it does to them. Empty words mean any."""
+
+    verb: str
+    resource: str
+    name: str
+    times: int | None  # how many calls it still hits; None for all
+    chance: float
+    error: ErrorOf | None
+    delay: float
+    answered: bool  # whether the server gets the call, and only its answer is lost
+    hits: int = 0
+
+    def concerns(self, call: Call) -> bool:
+        return (
+            self.times != 0
+            and self.verb in ("", call.verb, "write" if call.verb in _WRITES else "read")
+            and self.resource in ("", call.resource.plural, call.resource.qualified)
+            and self.name in ("", call.name)
+        )
+
+    def hit(self) -> None:
+        self.hits += 1
+        if self.times is not None:
+            self.times -= 1
+
+
+class Faults:
+    """All switches of a cluster."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+        self._faults: list[Fault] = []
+        self._watches: dict[asyncio.Future[None], Call] = {}
+
+    def fail(
+        self,
+        verb: str = "",
+        resource: str = "",
+        error: Exception | ErrorOf = unavailable,
+        *,
+        name: str = "",
+        times: int | None = 1,
+        chance: float = 1.0,
+    ) -> Fault:
+        """The next calls of a verb (or `read`, `write`) on a resource fail, without reaching the server."""
+        error_of = error if callable(error) else lambda _: error
+        return self._add(verb, resource, name, times, chance, error=error_of)
+
+    def conflict(self, verb: str = "patch", resource: str = "", *, name: str = "", times: int | None = 1) -> Fault:
+        """The next writes come too late."""
+        return self._add(verb, resource, name, times, 1.0, error=conflict_of)
+
+    def lose_answers(
+        self, verb: str = "write", resource: str = "", *, name: str = "", times: int | None = 1, chance: float = 1.0
+    ) -> Fault:
+        """The next calls are carried out, but their caller only sees the connection break."""
+        return self._add(verb, resource, name, times, chance, error=lost, answered=True)
+
+    def delay(
+        self, seconds: float, verb: str = "", resource: str = "", *, name: str = "", times: int | None = 1
+    ) -> Fault:
+        """The next calls take so long to reach the server."""
+        return self._add(verb, resource, name, times, 1.0, delay=seconds)
+
+    def drop_watches(self, resource: str = "") -> int:
+        """All open watches of a resource break now; how many there were."""
+        found = [one for one, call in self._watches.items() if resource in ("", call.resource.plural)]
+        for one in found:
+            if not one.done():
+                one.set_result(None)
+        return len(found)
+
+    def expire_watches(self, resource: str = "") -> int:
+        """The same, and when they are opened again, their version is too old: whoever watched has to list anew."""
+        dropped = self.drop_watches(resource)
+        self.fail("watch", resource, lambda _: errors.expired(), times=dropped)
+        return dropped
+
+    def clear(self) -> None:
+        """Nothing fails from here on."""
+        self._faults.clear()
+
+    def _add(
+        self,
+        verb: str,
+        resource: str,
+        name: str,
+        times: int | None,
+        chance: float,
+        *,
+        error: ErrorOf | None = None,
+        delay: float = 0.0,
+        answered: bool = False,
+    ) -> Fault:
+        fault = Fault(
+            verb=verb,
+            resource=resource,
+            name=name,
+            times=times,
+            chance=chance,
+            error=error,
+            delay=delay,
+            answered=answered,
+        )
+        self._faults.append(fault)
+        return fault
+
+    def strike(self, call: Call) -> Fault | None:
+        """The fault that this call meets, if any."""
+        for fault in self._faults:
+            if fault.concerns(call) and (fault.chance >= 1.0 or self._random.random() < fault.chance):
+                fault.hit()
+                return fault
+        return None
+
+    def opened(self, call: Call) -> asyncio.Future[None]:
+        """A watch begins; the future is set when it shall break."""
+        broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watches[broken] = call
+        return broken
+
+    def closed(self, broken: asyncio.Future[None]) -> None:
+        del self._watches[broken]
+
+
+class FaultyTransport:
+    """A transport on whose way things go wrong when the switches say so."""
+
+    def __init__(self, inner: ClientTransport, faults: Faults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def call(self, call: Call) -> Any:
+        fault = self._faults.strike(call)
+        if fault is None:
+            return await self._inner.call(call)
+        if fault.delay:
+            await asyncio.sleep(fault.delay)
+        answer = await self._inner.call(call) if fault.error is None or fault.answered else None
+        if fault.error is not None:
+            raise fault.error(call)
+        return answer
+
+    async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
+        fault = self._faults.strike(call)
+        if fault is not None:
+            await asyncio.sleep(fault.delay)
+            if fault.error is not None:
+                raise fault.error(call)
+        batches = self._inner.watch(call)
+        broken = self._faults.opened(call)
+        try:
+            while batch := await _next_of(batches, broken, call):
+                yield batch
+        finally:
+            self._faults.closed(broken)
+            await batches.aclose()  # type: ignore[attr-defined]  # an async generator
+
+    def stream(self, call: Call) -> AsyncIterator[bytes]:
+        return self._inner.stream(call)
+
+    async def document(self, path: str) -> Any:
+        return await self._inner.document(path)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+async def _next_of(
+    batches: AsyncIterator[Sequence[WatchEvent]], broken: asyncio.Future[None], call: Call
+) -> Sequence[WatchEvent]:
+    """The next batch, empty at the end; raises when the watch is to break."""
+
+    async def following() -> Sequence[WatchEvent]:
+        return await anext(batches, ())
+
+    batch = asyncio.ensure_future(following())
+    try:
+        await asyncio.wait((batch, broken), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if not batch.done():
+            batch.cancel()
+            await asyncio.wait((batch,))
+    if broken.done():
+        raise lost(call)
+    return await batch

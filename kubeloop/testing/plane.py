@@ -1,0 +1,86 @@
+"""An API server within the process: everything that a started one has, except a port.
+
+The server's own objects are made once in a process. Later planes start from their stored bytes, which takes a
+millisecond instead of thirty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from functools import cache
+from typing import NamedTuple
+
+from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.compaction import Compactor
+from kubeloop.apiserver.default_accounts import DefaultAccounts
+from kubeloop.apiserver.event_expiry import EventExpiry
+from kubeloop.apiserver.own_objects import OwnObjects
+from kubeloop.apiserver.periodic import Periodic
+from kubeloop.apiserver.server import RunningServer, ServerConfig
+from kubeloop.clock import Clock
+from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
+from kubeloop.store.memory import MemoryStore
+
+CONFIG = ServerConfig(default_accounts=True)
+# Rarer than a server's own sweeps: a day in a test should not be spent on seventeen thousand of them.
+_SWEEP_SECONDS = 60.0
+
+
+class Stored(NamedTuple):
+    """What one record of the store is made from."""
+
+    key: str
+    value: bytes
+
+
+async def start_plane(clock: Clock, records: tuple[Stored, ...], parts: AsyncExitStack) -> ApiServer:
+    """A server whose store begins with these records; the stack stops it."""
+    store = MemoryStore()
+    await store.start()
+    parts.push_async_callback(store.close)
+    await asyncio.wait([store.write(one.key, one.value, 0) for one in records])
+    wiring = RunningServer(CONFIG, clock)
+    wiring._waiting_for = ""  # it begins with all that it has to wait for
+    app = wiring._application(store, parts)
+    parts.callback(app.close)
+    _keep_house(app, clock, parts)
+    accounts = DefaultAccounts(app.registry, OwnObjects(app.registry, clock))
+    follow = asyncio.ensure_future(accounts.follow(store.revision))
+    parts.push_async_callback(_end, follow)
+    return app
+
+
+def _keep_house(app: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
+    store = app.registry.store
+    expiry = EventExpiry(store, clock, CONFIG.event_ttl)
+    parts.callback(expiry.close)
+    parts.callback(Periodic(_SWEEP_SECONDS, expiry.sweep).cancel)
+    parts.callback(Periodic(CONFIG.compaction_interval, Compactor(store).compact).cancel)
+
+
+async def _end(task: asyncio.Future[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+@cache
+def own_objects() -> tuple[Stored, ...]:
+    """Namespaces, roles, default accounts and all the rest, as a server makes them at its first start.
+
+    Runs a loop of its own, so it is called where none runs.
+    """
+    loop = VirtualLoop()
+
+    async def make() -> tuple[Stored, ...]:
+        store = MemoryStore()
+        await store.start()
+        wiring = RunningServer(CONFIG, VirtualClock(loop))
+        async with AsyncExitStack() as parts:
+            parts.push_async_callback(store.close)
+            await wiring._ensure_own_objects(wiring._application(store, parts).registry, parts)
+            await loop.settle()
+            records = store.range("").records
+            return tuple(Stored(one.key, one.value) for one in sorted(records, key=lambda one: one.mod_revision))
+
+    return run_virtual(make(), loop=loop)

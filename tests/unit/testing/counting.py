@@ -1,0 +1,32 @@
+"""A small loop to test with: writes on each config map labelled `count` how many keys its data has."""
+
+from __future__ import annotations
+
+from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.controller import Controller, Result
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.keys import ObjectKey
+
+NOTE = "example.com/keys"
+AGAIN = 3600.0
+
+
+def counting(context: Context) -> Controller[ObjectKey]:
+    config_maps = context.informers.of(resource_of_class(ConfigMap), labels="count")
+
+    async def reconcile(key: ObjectKey) -> Result | None:
+        found = config_maps.get(*key)
+        if found is None:
+            return None
+        wanted = str(len(found.data))
+        if found.metadata.annotations.get(NOTE) != wanted:
+            patch = {"metadata": {"annotations": {NOTE: wanted}}}
+            await context.client.patch(ConfigMap, key.name, patch, key.namespace)
+            context.recorder.event(found, "Normal", "Counted", f"{wanted} keys")
+        return Result(requeue_after=AGAIN)
+
+    controller = Controller("counting", reconcile, context.clock, telemetry=context.telemetry)
+    controller.watches(config_maps, own_key)
+    return controller

@@ -1,0 +1,187 @@
+"""What the `cluster` fixture promises to tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kubeloop.api import errors
+from kubeloop.api.generated.core_v1 import ConfigMap, Node, Pod
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.controller import Controller
+from kubeloop.testing import Cluster, config_map, namespace, node, pod
+from kubeloop.testing.cluster import LoopEnded
+from tests.unit.testing.counting import NOTE, counting
+
+MakeCluster = Callable[..., Cluster]
+
+
+def counted(cluster: Cluster, name: str) -> str | None:
+    note: str | None = cluster.client.get(ConfigMap, name, "default").metadata.annotations.get(NOTE)
+    return note
+
+
+# A server like any other.
+
+
+def test_a_fresh_cluster_has_what_a_fresh_server_makes(cluster: Cluster) -> None:
+    names = {one.metadata.name for one in cluster.client.list("namespaces").items}
+    assert names == {"default", "kube-node-lease", "kube-public", "kube-system"}
+    assert cluster.client.get("clusterroles", "cluster-admin").metadata.uid
+    assert cluster.client.get("services", "kubernetes", "default").spec.cluster_ip == "10.0.0.1"
+
+
+def test_objects_are_defaulted_admitted_and_validated(cluster: Cluster) -> None:
+    made = cluster.client.create(pod("web"))
+    assert made.spec.restart_policy == "Always"
+    assert made.spec.service_account_name == "default"
+    with pytest.raises(errors.Invalid):
+        cluster.client.create(pod("Web"))
+
+
+def test_a_new_namespace_gets_its_default_account(cluster: Cluster) -> None:
+    cluster.client.create(namespace("shop"))
+    cluster.settle()
+    assert cluster.client.create(pod("web", "shop")).metadata.namespace == "shop"
+
+
+def test_added_objects_keep_their_status(cluster: Cluster) -> None:
+    assert cluster.add(node("one", cpu="2")).status.capacity["cpu"] == "2"
+    cluster.add(pod("a", phase="Running"), pod("b"))
+    phases = {one.metadata.name: one.status.phase for one in cluster.client.list(Pod).items}
+    assert phases == {"a": "Running", "b": "Pending"}
+
+
+def test_other_users_may_do_what_roles_allow(cluster: Cluster) -> None:
+    with pytest.raises(errors.Forbidden):
+        cluster.as_user("somebody").list(Pod)
+    assert cluster.as_user("root", "system:masters").list(Pod).items == ()
+
+
+def test_a_watch_is_a_plain_iterator(cluster: Cluster) -> None:
+    cluster.client.create(config_map("one"))
+    watch = cluster.client.watch(ConfigMap, "default", resource_version="0")
+    assert [event.object.metadata.name for event in next(watch)] == ["one"]
+    watch.close()
+
+
+# Apart from each other.
+
+
+def test_clusters_of_one_test_know_nothing_of_each_other(make_cluster: MakeCluster) -> None:
+    clusters = [make_cluster(seed=number) for number in range(100)]
+    for number, one in enumerate(clusters):
+        one.client.create(config_map(f"of-{number}"))
+    assert [[found.metadata.name for found in one.client.list(ConfigMap, "default").items] for one in clusters] == [
+        [f"of-{number}"] for number in range(100)
+    ]
+
+
+def test_the_same_seed_gives_the_same_run(make_cluster: MakeCluster) -> None:
+    def uid(seed: int) -> str:
+        return str(make_cluster(seed=seed, shuffle=True).client.create(config_map("one")).metadata.uid)
+
+    assert uid(7) == uid(7) != uid(8)
+
+
+# Time.
+
+
+def test_time_stands_still_until_it_is_advanced(cluster: Cluster) -> None:
+    before = cluster.clock.now()
+    cluster.client.create(config_map("one"))
+    cluster.settle()
+    assert cluster.clock.now() == before
+    cluster.advance(hours=3, minutes=30)
+    assert cluster.clock.now() - before == timedelta(hours=3.5)
+
+
+def test_coroutines_run_in_virtual_time(cluster: Cluster) -> None:
+    async def scenario() -> Any:
+        await cluster.async_client.create(config_map("one"))
+        await asyncio.sleep(86400)
+        return await cluster.async_client.get(ConfigMap, "one", "default")
+
+    assert cluster.run(scenario()).metadata.name == "one"
+
+
+def test_eventually_lets_time_pass(cluster: Cluster) -> None:
+    began = cluster.clock.monotonic()
+    cluster.eventually(lambda: cluster.clock.monotonic() > began + 5, within=10)
+    with pytest.raises(AssertionError, match=r"still 0 after 10 s"):
+        cluster.eventually(lambda: 0, within=10)
+
+
+# Loops.
+
+
+def test_a_hosted_loop_sees_what_is_there_and_what_comes(cluster: Cluster) -> None:
+    cluster.add(config_map("early", {"a": "1"}, labels={"count": "yes"}))
+    cluster.start(counting)
+    assert counted(cluster, "early") == "1"
+    cluster.add(config_map("late", {"a": "1", "b": "2"}, labels={"count": "yes"}))
+    cluster.settle()
+    assert counted(cluster, "late") == "2"
+
+
+def test_a_loop_wakes_itself_when_its_time_has_come(cluster: Cluster) -> None:
+    cluster.add(config_map("one", labels={"count": "yes"}))
+    loop = cluster.start(counting)
+    before = loop.status().reconciles
+    cluster.advance(days=1)
+    assert loop.status().reconciles - before == 24
+
+
+def test_events_of_a_loop_are_found(cluster: Cluster) -> None:
+    cluster.start(counting)
+    cluster.add(config_map("one", {"a": "1"}, labels={"count": "yes"}))
+    cluster.settle()
+    assert [(one.reason, one.message, one.involved_object.name) for one in cluster.events("default")] == [
+        ("Counted", "1 keys", "one")
+    ]
+    assert cluster.events(reason="Other") == []
+
+
+def test_a_stopped_loop_does_nothing_and_another_takes_over(cluster: Cluster) -> None:
+    loop = cluster.start(counting)
+    cluster.stop(loop)
+    cluster.add(config_map("one", {"a": "1"}, labels={"count": "yes"}))
+    cluster.advance(hours=2)
+    assert counted(cluster, "one") is None
+    cluster.start(counting)
+    assert counted(cluster, "one") == "1"
+
+
+def test_a_loop_that_ends_fails_the_test(cluster: Cluster) -> None:
+    class Ending(Controller[str]):
+        async def run(self) -> None:
+            raise OSError("no more")
+
+    def ending(context: Context) -> Ending:
+        async def reconcile(_: str) -> None: ...
+
+        return Ending("ending", reconcile, context.clock)
+
+    with pytest.raises(LoopEnded, match="ending has ended") as caught:
+        cluster.start(ending)
+    assert isinstance(caught.value.__cause__, OSError)
+    cluster.stop(ending(cluster.context))
+
+
+def test_two_loops_of_one_name_are_a_mistake(cluster: Cluster) -> None:
+    cluster.start(counting)
+    with pytest.raises(ValueError, match="counting runs already"):
+        cluster.start(counting)
+
+
+# Builders that the server takes as they are.
+
+
+def test_a_node_is_ready_unless_it_is_said_otherwise(cluster: Cluster) -> None:
+    cluster.add(node("good"), node("bad", ready=False))
+    found = cluster.client.list(Node).items
+    assert {one.metadata.name: one.status.conditions[0].status for one in found} == {"good": "True", "bad": "False"}
