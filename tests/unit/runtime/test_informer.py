@@ -12,6 +12,7 @@ import pytest
 
 from kubeloop.api import errors
 from kubeloop.api.calls import WatchEvent
+from kubeloop.api.dynamic import PartialObject
 from kubeloop.api.generated.core_v1 import ConfigMap, Secret
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.clock import SystemClock
@@ -121,6 +122,22 @@ def test_selections_have_caches_of_their_own_and_equal_ones_share() -> None:
             ["a", "b"],
             ["b"],
         ]
+
+    play(scenario)
+
+
+def test_a_cache_can_be_of_metadata_alone() -> None:
+    async def scenario(server: Server) -> None:
+        await server.create(CONFIGS, fresh("a", color="red"))
+        informers = Informers(server.client, server.clock)
+        informers.start()
+        thin, whole = informers.of(CONFIGS, metadata_only=True), informers.of(CONFIGS)
+        await informers.wait_synced()
+        await server.create(CONFIGS, fresh("b"))
+        await server.loop.settle()
+        assert thin is not whole
+        assert [type(one) for one in thin.list()] == [PartialObject, PartialObject]
+        assert thin.get("default", "a").metadata == whole.get("default", "a").metadata
 
     play(scenario)
 
@@ -389,7 +406,8 @@ def test_history_that_is_gone_costs_a_relist_and_nothing_else() -> None:
         for number in range(5):
             await server.client.create(Secret(metadata=ObjectMeta(name=f"s{number}", namespace="default")))
         server.store.compact(server.store.revision)
-        await server.loop.advance(700)  # the watch has ended by now, and could not be resumed
+        server.drop_watches(CONFIGS)  # what was last seen of config maps is too old to resume from
+        await server.loop.advance(3)
         assert configs.version == str(server.store.revision)
         await server.create(CONFIGS, fresh("b"))
         await server.loop.settle()
