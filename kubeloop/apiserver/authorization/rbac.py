@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 GROUP = "rbac.authorization.k8s.io"
 _KINDS = ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
-# Users times namespaces whose rules are kept prepared.
+# Users times namespaces whose rules are kept prepared, and decisions that are kept.
 _REMEMBERED = 4096
 
 
@@ -46,20 +46,24 @@ class Rbac:
         self._find = objects.find
         self._every = objects.every
         self._prepared: dict[tuple[str, tuple[str, ...], str], RuleSet] = {}
+        # Decisions that don't depend on the object's name.
+        self._decided: dict[tuple[object, ...], Decision] = {}
         self._following = False
 
     def decide(self, asked: Attributes) -> Decision:
-        user, namespace = asked.user, asked.namespace
+        user, namespace, verb, resource = asked.user, asked.namespace, asked.verb, asked.resource
+        key = (user.name, user.groups, namespace, verb, asked.group, resource, asked.subresource, asked.path)
+        known = self._decided.get(key)
+        if known is not None:
+            return known
         everywhere = self._rule_set(user, "")
-        source = everywhere.allows(asked)
-        here = None
-        if source is None and namespace:
-            here = self._rule_set(user, namespace)
-            source = here.allows(asked)
-        if source is not None:
-            return Decision(True, f"RBAC: allowed by {source}")
-        problems = everywhere.problems if here is None else everywhere.problems + here.problems
-        return Decision(False, f"RBAC: {aggregate(problems)}") if problems else NO_OPINION
+        here = self._rule_set(user, namespace) if namespace else everywhere
+        decision = _decision(asked, everywhere, here)
+        if not (everywhere.depends_on_name(asked) or here.depends_on_name(asked)):
+            if len(self._decided) >= _REMEMBERED:
+                self._decided.clear()
+            self._decided[key] = decision
+        return decision
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[PolicyRule], tuple[str, ...]]:
         """Everything that somebody may do in a namespace and beside namespaces, and what could not be found out."""
@@ -132,10 +136,21 @@ class Rbac:
 
         def forget(events: Sequence[Event]) -> None:
             self._prepared.clear()
+            self._decided.clear()
 
         for plural in _KINDS:
             storage = self._registry.named(GROUP, "v1", plural)
             storage.store.subscribe(storage.prefix(""), storage.store.revision, forget)
+
+
+def _decision(asked: Attributes, everywhere: RuleSet, here: RuleSet) -> Decision:
+    source = everywhere.allows(asked)
+    if source is None and here is not everywhere:
+        source = here.allows(asked)
+    if source is not None:
+        return Decision(True, f"RBAC: allowed by {source}")
+    problems = everywhere.problems if here is everywhere else everywhere.problems + here.problems
+    return Decision(False, f"RBAC: {aggregate(problems)}") if problems else NO_OPINION
 
 
 def _is(user: User, subject: Subject, namespace: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kubeloop.apiserver.authorization.attributes import Attributes
@@ -64,22 +64,33 @@ class RuleSet:
             return self._allows_path(asked.verb, asked.path)
         return self._allows_resource(asked) if self._on_resources else None
 
+    def depends_on_name(self, asked: Attributes) -> bool:
+        """Whether another object of the same kind might be answered otherwise."""
+        return asked.path is None and any(entry.names for entries in self._entries(asked) for entry in entries)
+
     def _allows_resource(self, asked: Attributes) -> str | None:
+        name = asked.name
+        best: _OnResource | None = None
+        for entries in self._entries(asked):
+            for entry in entries:
+                if entry.names and name not in entry.names:
+                    continue
+                if best is None or entry.order < best.order:
+                    best = entry
+                break
+        return None if best is None else best.source
+
+    def _entries(self, asked: Attributes) -> Iterator[list[_OnResource]]:
+        """All that concern a verb, group and resource; each list in order."""
         resources: tuple[str, ...] = (asked.resource, ALL)
         if asked.subresource:
             resources = (f"{asked.resource}/{asked.subresource}", ALL, f"*/{asked.subresource}")
-        table, name = self._on_resources, asked.name
-        best: _OnResource | None = None
         for verb in (asked.verb, ALL):
             for group in (asked.group, ALL):
                 for resource in resources:
-                    for entry in table.get((verb, group, resource), ()):
-                        if entry.names and name not in entry.names:
-                            continue
-                        if best is None or entry.order < best.order:
-                            best = entry
-                        break
-        return None if best is None else best.source
+                    entries = self._on_resources.get((verb, group, resource))
+                    if entries is not None:
+                        yield entries
 
     def _allows_path(self, verb: str, path: str) -> str | None:
         for entry in self._on_paths:

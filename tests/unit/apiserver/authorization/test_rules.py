@@ -1,0 +1,135 @@
+"""What a rule of a role allows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api.generated.rbac_v1 import PolicyRule
+from kubeloop.apiserver.authorization.attributes import Attributes
+from kubeloop.apiserver.authorization.escalation import missing_rights
+from kubeloop.apiserver.authorization.rules import RuleSet
+from kubeloop.apiserver.bootstrap.policy_notation import rule
+from kubeloop.apiserver.context import User
+
+USER = User("bob")
+
+
+def asked(verb: str, what: str, group: str = "", name: str = "") -> Attributes:
+    resource, _, subresource = what.partition("/")
+    return Attributes(USER, verb, group, "v1", resource, subresource, "shop", name)
+
+
+def allows(line: str, question: Attributes) -> bool:
+    return RuleSet([("x", [rule(line)])]).allows(question) is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "question"),
+    [
+        ("get: pods", asked("get", "pods")),
+        ("*: pods", asked("deletecollection", "pods")),
+        ("get: * @*", asked("get", "deployments/scale", "apps")),
+        ("get: pods/log", asked("get", "pods/log")),
+        ("get: */scale @apps", asked("get", "deployments/scale", "apps")),
+        ("get: pods =a,b", asked("get", "pods", name="b")),
+        ("get: pods @core,apps", asked("get", "pods", "apps")),
+    ],
+)
+def test_a_rule_allows(line, question):
+    assert allows(line, question)
+
+
+@pytest.mark.parametrize(
+    ("line", "question"),
+    [
+        ("get: pods", asked("list", "pods")),
+        ("get: pods", asked("get", "secrets")),
+        ("get: pods", asked("get", "pods", "apps")),
+        ("get: pods", asked("get", "pods/log")),
+        ("get: pods/log", asked("get", "pods")),
+        ("get: */scale", asked("get", "scale")),
+        ("get: */scale @apps", asked("get", "deployments/status", "apps")),
+        ("get: pods =a", asked("get", "pods", name="b")),
+        ("get: pods =a", asked("get", "pods")),
+        ("list: pods =a", asked("list", "pods")),
+        ("get: url /healthz", asked("get", "healthz")),
+    ],
+)
+def test_a_rule_does_not_allow(line, question):
+    assert not allows(line, question)
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "allowed"),
+    [
+        ("get: url /healthz", "/healthz", True),
+        ("get: url /healthz", "/healthz/ping", False),
+        ("get: url /healthz/*", "/healthz/ping", True),
+        ("get: url /healthz/*", "/healthz", False),
+        ("get: url *", "/anything", True),
+        ("get: url /health*", "/healthz", True),
+        ("post: url /healthz", "/healthz", False),
+        ("*: * @*", "/healthz", False),
+    ],
+)
+def test_paths_have_rules_of_their_own(line, path, allowed):
+    question = Attributes(USER, "get", path=path)
+    assert allows(line, question) is allowed
+
+
+def test_the_first_of_several_rules_is_the_reason():
+    rules = RuleSet([("first", [rule("*: * @*")]), ("second", [rule("get: pods")])])
+    assert rules.allows(asked("get", "pods")) == "first"
+
+
+def _naive(one: PolicyRule, question: Attributes) -> bool:
+    """The rule read as its documentation says, word by word."""
+    combined = f"{question.resource}/{question.subresource}" if question.subresource else question.resource
+    return (
+        any(verb in ("*", question.verb) for verb in one.verbs or ())
+        and any(group in ("*", question.group) for group in one.api_groups)
+        and any(
+            resource in ("*", combined) or (question.subresource and resource == f"*/{question.subresource}")
+            for resource in one.resources
+        )
+        and (not one.resource_names or question.name in one.resource_names)
+    )
+
+
+_WORDS = {
+    "verbs": ("get", "list", "*"),
+    "groups": ("", "apps", "*"),
+    "resources": ("pods", "pods/log", "*/log", "*", "nodes"),
+    "names": ("a", "b"),
+}
+_rules = st.builds(
+    PolicyRule,
+    verbs=st.lists(st.sampled_from(_WORDS["verbs"]), min_size=1, max_size=2).map(tuple),
+    api_groups=st.lists(st.sampled_from(_WORDS["groups"]), min_size=1, max_size=2).map(tuple),
+    resources=st.lists(st.sampled_from(_WORDS["resources"]), min_size=1, max_size=2).map(tuple),
+    resource_names=st.lists(st.sampled_from(_WORDS["names"]), max_size=1).map(tuple),
+)
+_questions = st.builds(
+    asked,
+    st.sampled_from(("get", "list")),
+    st.sampled_from(("pods", "pods/log", "nodes", "nodes/log")),
+    st.sampled_from(("", "apps")),
+    st.sampled_from(("", "a", "b")),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(_rules, max_size=4), _questions)
+def test_looking_rules_up_is_the_same_as_reading_them(rules, question):
+    found = RuleSet([(str(index), [one]) for index, one in enumerate(rules)]).allows(question)
+    expected = next((str(index) for index, one in enumerate(rules) if _naive(one, question)), None)
+    assert found == expected
+
+
+@settings(max_examples=200)
+@given(st.lists(_rules, max_size=3), st.lists(_rules, max_size=2), _questions)
+def test_rights_that_are_covered_allow_nothing_more(owned, granted, question):
+    if not missing_rights(owned, granted) and any(_naive(one, question) for one in granted):
+        assert any(_naive(one, question) for one in owned)

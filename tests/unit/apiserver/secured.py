@@ -1,0 +1,117 @@
+"""An API server that decides who may do what, with upstream's default roles in its store, asked as anybody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kubeloop.apiserver.admission import default_chain
+from kubeloop.apiserver.admission.lookup import RegistryLookup
+from kubeloop.apiserver.admission.quota_ledger import StoredLedger
+from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.authentication import Authenticator
+from kubeloop.apiserver.authentication.bootstrap_tokens import BootstrapTokens
+from kubeloop.apiserver.authentication.service_accounts import recognizer_of
+from kubeloop.apiserver.authorization import DEFAULT_MODES, authorizer_of
+from kubeloop.apiserver.bootstrap import access_objects
+from kubeloop.apiserver.context import User
+from kubeloop.apiserver.health import Health
+from kubeloop.apiserver.inflight import InFlight
+from kubeloop.apiserver.own_objects import OwnObjects
+from tests.unit.apiserver.conftest import ADMIN, Answer, Api, StillClock
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+GROUP = "rbac.authorization.k8s.io"
+
+
+class SecuredApi(Api):
+    """`as_user` asks as somebody whom TLS or a token file would have named."""
+
+    auditor: Any = None
+
+    def _serve(self) -> ApiServer:
+        self.lookup = RegistryLookup(self.registry)
+        self.authorizer = authorizer_of(DEFAULT_MODES, self.registry, self.lookup)
+        self.users: dict[str, User] = {"admin": ADMIN}
+        recognizers = (
+            self.users.get,
+            BootstrapTokens(self.lookup, self.clock).authenticate,
+            recognizer_of(lambda: self.tokens),
+        )
+        ledger = StoredLedger(self.registry, self.lookup)
+        return ApiServer(
+            self.registry,
+            self.clock,
+            Authenticator({}, True, recognizers),
+            default_chain(self.lookup, self.clock, ledger, self.authorizer),
+            InFlight(10, 10),
+            Health({}, {}),
+            lambda: "127.0.0.1:6443",
+            self.tokens,
+            self.authorizer,
+            auditor=self.auditor,
+        )
+
+    def bootstrap(self) -> None:
+        """Upstream's default roles and bindings."""
+        self._runner.run(OwnObjects(self.registry, self.clock).ensure(access_objects()))
+
+    def knows(self, name: str, *groups: str) -> str:
+        """Somebody new; the result is their token."""
+        self.users[name] = User(name, (*groups, "system:authenticated"))
+        return name
+
+    def may(self, what: str, *, user: str = "", group: str = "", account: str = "", namespace: str = "") -> str:
+        """Give a right such as `get list: pods @apps` in a namespace or everywhere; the binding's name."""
+        from kubeloop.apiserver.bootstrap.policy_notation import rule
+
+        subject: dict[str, str] = {"kind": "User", "apiGroup": GROUP, "name": user}
+        if group:
+            subject = {"kind": "Group", "apiGroup": GROUP, "name": group}
+        if account:
+            home, _, name = account.partition("/")
+            subject = {"kind": "ServiceAccount", "namespace": home, "name": name}
+        made = rule(what)
+        rules = {
+            "verbs": made.verbs,
+            "apiGroups": made.api_groups,
+            "resources": made.resources,
+            "resourceNames": made.resource_names,
+            "nonResourceURLs": made.non_resource_urls,
+        }
+        name = f"r{self.store.revision}"
+        kind = "Role" if namespace else "ClusterRole"
+        where = f"{RBAC}/namespaces/{namespace}/" if namespace else f"{RBAC}/"
+        self.made(
+            f"{where}{kind.lower()}s", {"metadata": {"name": name}, "rules": [{k: v for k, v in rules.items() if v}]}
+        )
+        self.bind(name, subject, kind=kind, namespace=namespace)
+        return name
+
+    def bind(self, role: str, subject: dict[str, str], *, kind: str = "ClusterRole", namespace: str = "") -> None:
+        plural = "rolebindings" if namespace else "clusterrolebindings"
+        where = f"{RBAC}/namespaces/{namespace}/{plural}" if namespace else f"{RBAC}/{plural}"
+        ref = {"apiGroup": GROUP, "kind": kind, "name": role}
+        self.made(where, {"metadata": {"name": f"b{self.store.revision}"}, "roleRef": ref, "subjects": [subject]})
+
+    def namespace(self, name: str) -> str:
+        self.made("/api/v1/namespaces", {"metadata": {"name": name}})
+        self.made(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}})
+        return f"/api/v1/namespaces/{name}"
+
+
+@contextmanager
+def secured_api(auditor: Any = None) -> Iterator[SecuredApi]:
+    kind = type("AuditedApi", (SecuredApi,), {"auditor": auditor}) if auditor is not None else SecuredApi
+    with asyncio.Runner() as runner:
+        yield kind(runner, StillClock())
+
+
+def refused(answer: Answer) -> str:
+    """The message of a refusal."""
+    assert answer.status == 403, answer.body
+    assert answer.body["reason"] == "Forbidden"
+    message: str = answer.body["message"]
+    return message
