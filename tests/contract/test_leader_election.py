@@ -27,9 +27,9 @@ class Election:
         self._cleanup = cleanup
         self.candidates: dict[str, subprocess.Popen[bytes]] = {}
 
-    def enter(self, name: str) -> None:
+    def enter(self, name: str, program: str = "tests.contract.candidate") -> None:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.contract.candidate", str(self._plane.kubeconfig), name],
+            [sys.executable, "-m", program, str(self._plane.kubeconfig), name],
             env=environment(),
             cwd=SOURCE_ROOT,
         )
@@ -72,13 +72,12 @@ def election(tmp_path: Path) -> Iterator[Election]:
         plane = Plane(tmp_path / "plane")
         plane.start()
         cleanup.callback(plane.close)
-        contest = Election(plane, cleanup)
-        for name in ("one", "two", "three"):
-            contest.enter(name)
-        yield contest
+        yield Election(plane, cleanup)
 
 
 def test_leaders_that_are_killed_or_paused_are_followed_and_never_write_again(election: Election) -> None:
+    for name in ("one", "two", "three"):
+        election.enter(name)
     first = election.leader_other_than()
     election.signal(first, signal.SIGKILL)
     second = election.leader_other_than(first)
@@ -99,3 +98,19 @@ def test_leaders_that_are_killed_or_paused_are_followed_and_never_write_again(el
     leaders = [who for _, who, _ in written]
     changes = [after for before, after in pairwise(["", *leaders]) if before != after]
     assert changes == [first, second, third, second]
+
+
+def test_another_implementation_of_the_same_rules_competes_for_the_same_lease(election: Election) -> None:
+    election.enter("ours")
+    assert election.leader_other_than() == "ours"
+    election.enter("theirs", "tests.contract.official_candidate")
+    before = len(election.writes())
+    eventually(lambda: len(election.writes()) > before + 100)
+    assert election.holder() == "ours", "theirs waits while ours renews"
+
+    election.signal("ours", signal.SIGTERM)
+    eventually(lambda: election.holder() == "theirs")
+    election.enter("ours again")
+    eventually(lambda: election.candidates["ours"].poll() is not None)
+    election.signal("theirs", signal.SIGKILL)
+    assert election.leader_other_than("ours", "theirs") == "ours again"
