@@ -12,7 +12,7 @@ from kubeloop.api.times import format_time
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current
 from kubeloop.apiserver.decoding import decode_document, parse_yaml
-from kubeloop.apiserver.managers import reset_tree, set_entries
+from kubeloop.apiserver.managers import set_entries, settable_in
 from kubeloop.apiserver.storage import Storage
 
 
@@ -20,7 +20,7 @@ def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], A
     """What turns the newest record into the applied object, its managedFields included."""
     config = read_config(ctx)
     resource = ctx.resource
-    reset = reset_tree(storage.strategy, ctx.target.subresource)
+    settable = settable_in(storage.strategy, ctx.target.subresource)
 
     def produce(current: Current | None) -> Any:
         applied = apply(
@@ -34,7 +34,7 @@ def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], A
             ctx.query.flag("force"),
             format_time(ctx.now),
             [] if current is None else current.entries,
-            reset,
+            settable,
         )
         _check(ctx, applied.obj, creating=current is None)
         obj = decode_document(applied.obj, resource, "Ignore").obj

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from kubeloop.api import codec
-from kubeloop.api.apply.fieldset import of
 from kubeloop.api.apply.ownership import track_update
+from kubeloop.api.apply.settable import Settable, all_but, nothing_but
 from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry
 from kubeloop.api.kinds import Resource
 from kubeloop.api.schema import node_of
@@ -33,15 +33,16 @@ def manager_of(ctx: Context) -> str:
     return printable or "unknown"
 
 
-def reset_tree(strategy: Strategy, subresource: str) -> dict[str, Any] | None:
-    """What a write to a subresource can't set, as a set of fields; None when it can set everything."""
-    paths = strategy.reset_fields.get(subresource)
-    return _tree_of(paths) if paths else None
+def settable_in(strategy: Strategy, subresource: str) -> Settable | None:
+    """What a write to a subresource can set; None when it can set everything."""
+    if only := strategy.settable_fields.get(subresource):
+        return _nothing_but(only)
+    others = strategy.reset_fields.get(subresource)
+    return _all_but(others) if others else None
 
 
-@cache
-def _tree_of(paths: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
-    return of(*paths)
+_nothing_but = cache(lambda paths: nothing_but(*paths))
+_all_but = cache(lambda paths: all_but(*paths))
 
 
 def set_entries(obj: Any, entries: list[dict[str, Any]]) -> None:
@@ -68,14 +69,14 @@ class _Fresh:
         self._remembered = remembered
         self._known: dict[tuple[str, str, bytes], msgspec.Raw | None] = {}
 
-    def track(self, obj: Any, resource: Resource, ctx: Context, reset: Any) -> None:
+    def track(self, obj: Any, resource: Resource, ctx: Context, settable: Settable | None) -> None:
         """Set the managedFields of a new object, of which nobody owns anything yet."""
         manager = manager_of(ctx)
         likeness = (resource.definition, manager, _likeness(obj))
         if likeness in self._known:
             fields = self._known[likeness]
         else:
-            fields = self._owned(obj, resource, manager, reset)
+            fields = self._owned(obj, resource, manager, settable)
             if len(self._known) >= self._remembered:
                 self._known.clear()
             self._known[likeness] = fields
@@ -92,10 +93,10 @@ class _Fresh:
         )
         codec.force_setattr(obj.metadata, "managed_fields", (entry,))
 
-    def _owned(self, obj: Any, resource: Resource, manager: str, reset: Any) -> msgspec.Raw | None:
+    def _owned(self, obj: Any, resource: Resource, manager: str, settable: Settable | None) -> msgspec.Raw | None:
         plain = codec.to_plain(obj)
         node = node_of(resource.definition)
-        entries = track_update(None, plain, node, manager, resource.group_version, "", "", [], reset)
+        entries = track_update(None, plain, node, manager, resource.group_version, "", "", [], settable)
         return msgspec.Raw(msgspec.json.encode(entries[0]["fieldsV1"])) if entries else None
 
 
@@ -120,10 +121,12 @@ def _likeness(obj: Any) -> bytes:
 _FRESH = _Fresh(remembered=1024)
 
 
-def track(obj: Any, current: Current | None, resource: Resource, ctx: Context, subresource: str, reset: Any) -> None:
+def track(
+    obj: Any, current: Current | None, resource: Resource, ctx: Context, subresource: str, settable: Settable | None
+) -> None:
     """Attribute what differs between the present and the new object to this request's manager."""
     if current is None and not obj.metadata.managed_fields:
-        _FRESH.track(obj, resource, ctx, reset)
+        _FRESH.track(obj, resource, ctx, settable)
         return
     new_plain = codec.to_plain(obj) if current is None else current.plain_of(obj)
     meta = new_plain["metadata"] = {**new_plain["metadata"]}
@@ -140,6 +143,6 @@ def track(obj: Any, current: Current | None, resource: Resource, ctx: Context, s
         subresource,
         format_time(ctx.now),
         [] if current is None else current.entries,
-        reset,
+        settable,
     )
     set_entries(obj, entries)

@@ -25,7 +25,7 @@ from kubeloop.apiserver.admission import Attempt, Chain, Operation
 from kubeloop.apiserver.causes import CauseJournal
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current
-from kubeloop.apiserver.managers import reset_tree, track
+from kubeloop.apiserver.managers import settable_in, track
 from kubeloop.apiserver.storage import Registry, Storage
 from kubeloop.apiserver.view import stored_bytes
 from kubeloop.clock import Clock, name_suffix, new_uid
@@ -80,7 +80,7 @@ class Mutations:
         if metadata.drop_duplicate_owners(meta):
             ctx.warn(_DUPLICATE_OWNERS)
         if tracked:
-            track(obj, None, resource, ctx, "", reset_tree(storage.strategy, ""))
+            track(obj, None, resource, ctx, "", settable_in(storage.strategy, ""))
         if generated:
             self._draw_name(meta)
         attempt = self._attempt("CREATE", ctx, "", obj, None)
@@ -94,7 +94,8 @@ class Mutations:
             storage.strategy.name_author(stored, user.name, user.uid, user.groups, dict(user.extra))
         if storage.strategy.stamp is not None:
             storage.strategy.stamp(stored, None, format_time(ctx.now))
-        self._refuse_invalid(resource, meta.name, validate_create(stored))
+        checked = obj if storage.strategy.validated_as_served else stored
+        self._refuse_invalid(resource, meta.name, validate_create(checked))
         for text in warnings_for(stored, None):
             ctx.warn(text)
         self._admission.check(attempt)
@@ -194,7 +195,7 @@ class Mutations:
             ctx.warn(_DUPLICATE_OWNERS)
         old = current.stored
         if tracked:
-            track(obj, current, resource, ctx, subresource, reset_tree(strategy, subresource))
+            track(obj, current, resource, ctx, subresource, settable_in(strategy, subresource))
         attempt = self._attempt("UPDATE", ctx, subresource, obj, current.served)
         self._admission.admit(attempt)
         new = to_stored(obj, resource)
@@ -202,7 +203,8 @@ class Mutations:
             claim.allocate(new, old)
         self._prepare_update(ctx, strategy, new, old, subresource)
         checked_as = "" if subresource in _WHOLE_OBJECT else subresource
-        self._refuse_invalid(resource, ctx.target.name, validate_update(new, old, checked_as))
+        checked = (obj, current.served) if strategy.validated_as_served else (new, old)
+        self._refuse_invalid(resource, ctx.target.name, validate_update(*checked, checked_as))
         for text in warnings_for(new, old, checked_as):
             ctx.warn(text)
         self._admission.check(attempt)
@@ -297,7 +299,8 @@ class Mutations:
 
     def _refuse_invalid(self, resource: Resource, name: str, found: list[fields.FieldError]) -> None:
         if found:
-            raise errors.invalid(resource.group, resource.kind, name, found)
+            # Upstream speaks of the kind as it is stored.
+            raise errors.invalid(resource.stored_version[0], resource.kind, name, found)
 
 
 _RESOURCE_VERSION = Path("metadata").child("resourceVersion")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubeloop.api.apply.compare import Comparison, compare
-from kubeloop.api.apply.fieldset import FieldTree, recursive_difference
+from kubeloop.api.apply.settable import Settable
 from kubeloop.api.apply.shape import Shape, shape_of
 from kubeloop.api.apply.whole import fresh_tree
 from kubeloop.api.schema import Node
@@ -16,7 +16,7 @@ Convert = Callable[[dict[str, Any], str], tuple[dict[str, Any], Node] | None]
 
 
 class Change:
-    """From `old` (None: from nothing) to `new`, less the fields in `reset`, which the request may not change."""
+    """From `old` (None: from nothing) to `new`. Only what is `settable` counts: the request may not change more."""
 
     def __init__(
         self,
@@ -24,12 +24,12 @@ class Change:
         new: dict[str, Any],
         shape: Shape,
         api_version: str,
-        reset: FieldTree | None,
+        settable: Settable | None,
         convert: Convert | None,
     ) -> None:
         self._old = old
         self._new = new
-        self._reset = reset
+        self._settable = settable
         self._convert = convert
         found = Comparison(fresh_tree(new, shape), {}) if old is None else compare(old, new, shape)
         self.main = self._allowed(found)
@@ -51,7 +51,7 @@ class Change:
         return self._allowed(compare(old[0], new[0], shape_of(new[1])))
 
     def _allowed(self, comparison: Comparison) -> Comparison:
-        if not self._reset:
+        if self._settable is None:
             return comparison
         changed, removed = comparison
-        return Comparison(recursive_difference(changed, self._reset), recursive_difference(removed, self._reset))
+        return Comparison(self._settable(changed), self._settable(removed))

@@ -18,6 +18,7 @@ from kubeloop.api.apply.entries import (
     with_fields,
 )
 from kubeloop.api.apply.fieldset import FieldTree, difference, of, union
+from kubeloop.api.apply.settable import Settable
 from kubeloop.api.apply.shape import shape_of
 from kubeloop.api.schema import Node
 
@@ -47,21 +48,21 @@ def track_update(
     subresource: str,
     now: str,
     entries: Sequence[Entry],
-    reset: FieldTree | None = None,
+    settable: Settable | None = None,
     convert: Convert | None = None,
 ) -> list[Entry]:
     """The managedFields of `new`, which replaces `old` (None when it is created).
 
-    `entries` are those of the stored object; what the client put into `new` is considered too. Fields in `reset` are
-    not the request's to change (status on the main resource), and so are never owned through it. `convert` is for kinds
-    of several versions, whose managers may have written in another one.
+    `entries` are those of the stored object; what the client put into `new` is considered too. What isn't `settable`
+    (status on the main resource) is not the request's to change, and so is never owned through it. `convert` is for
+    kinds of several versions, whose managers may have written in another one.
     """
     metadata = new.get("metadata") or {}
     current = starting_entries(entries, metadata.get("managedFields"), by_subresource=bool(subresource))
     if old is not None and not current:
         # An object without entries was made to forget them; it is tracked again from its next apply on.
         return current
-    change = Change(old, new, shape_of(node), api_version, reset, convert)
+    change = Change(old, new, shape_of(node), api_version, settable, convert)
     return moved(change, manager_named(manager, "Update", api_version, subresource), now, current)
 
 

@@ -10,9 +10,10 @@ from kubeloop.api.apply.change import Change, Convert
 from kubeloop.api.apply.compare import same
 from kubeloop.api.apply.conflicts import conflicts_with, refusal
 from kubeloop.api.apply.entries import Entry, Manager, find, in_order, manager_named, new_entry
-from kubeloop.api.apply.fieldset import FieldTree, difference, intersection, recursive_difference, union
+from kubeloop.api.apply.fieldset import FieldTree, difference, intersection, union
 from kubeloop.api.apply.merge import applied_fields, merged, with_structs, without
 from kubeloop.api.apply.ownership import NEVER_OWNED, moved, take_away
+from kubeloop.api.apply.settable import Settable
 from kubeloop.api.apply.shape import Shape, shape_of
 from kubeloop.api.apply.validate import problems, told
 from kubeloop.api.errors import ApiError, bad_request
@@ -41,13 +42,14 @@ def apply(
     force: bool,
     now: str,
     entries: Sequence[Entry],
-    reset: FieldTree | None = None,
+    settable: Settable | None = None,
     convert: Convert | None = None,
 ) -> Applied:
     """Applies a configuration to the stored object (None: there is none), or raises the ApiError a client gets.
 
-    `kind` and `api_version` are those of the resource; `entries` are the stored managedFields; fields in `reset` are
-    not this request's to change; `convert` is for kinds of several versions, whose managers may have used another one.
+    `kind` and `api_version` are those of the resource; `entries` are the stored managedFields; what isn't
+    `settable` is not this request's to change; `convert` is for kinds of several versions, whose managers may have
+    used another one.
     """
     _check_type(config, kind, api_version)
     shape = shape_of(node)
@@ -55,9 +57,9 @@ def apply(
     current = list(entries)
     if live is not None and not current:
         first = manager_named(_BEFORE_FIRST_APPLY, "Update", api_version, subresource)
-        current = moved(Change(None, live, shape, api_version, reset, None), first, now, current)
+        current = moved(Change(None, live, shape, api_version, settable, None), first, now, current)
     _check_config(config, shape)
-    outcome = _Application(config, shape, who, force, now, reset, convert).to(live or {}, current)
+    outcome = _Application(config, shape, who, force, now, settable, convert).to(live or {}, current)
     if manager == last_applied.MANAGER:
         return Applied(last_applied.with_annotation(outcome.obj, config), outcome.entries)
     return outcome
@@ -92,18 +94,20 @@ class _Application(NamedTuple):
     manager: Manager
     force: bool
     now: str
-    reset: FieldTree | None
+    settable: Settable | None
     convert: Convert | None
 
     def to(self, live: dict[str, Any], entries: list[Entry]) -> Applied:
         previous = find(entries, self.manager)
         others = [entry for entry in entries if entry is not previous]
-        claimed = recursive_difference(applied_fields(self.config, self.shape), self.reset or {})
+        claimed = applied_fields(self.config, self.shape)
+        if self.settable is not None:
+            claimed = self.settable(claimed)
         obj = merged(live, self.config, self.shape)
         if previous is not None:
             owned = [claimed, *(entry["fieldsV1"] for entry in others)]
             obj = _without_given_up(obj, self.shape, previous["fieldsV1"], owned)
-        change = Change(live, obj, self.shape, self.manager.api_version, self.reset, self.convert)
+        change = Change(live, obj, self.shape, self.manager.api_version, self.settable, self.convert)
         self._refuse_conflicts(live, change, others)
         unchanged = same(live, obj)
         kept = take_away(others, change)

@@ -49,7 +49,9 @@ STRATEGIES: dict[str, Strategy | str] = {
     "endpoints": _ANY_WRITE,
     "endpointslices.discovery.k8s.io": "network:ENDPOINT_SLICE",
     "events": Strategy(allow_create_on_update=True, garbage_collection="Unsupported"),
-    "events.events.k8s.io": Strategy(allow_create_on_update=True, garbage_collection="Unsupported"),
+    "events.events.k8s.io": Strategy(
+        allow_create_on_update=True, garbage_collection="Unsupported", validated_as_served=True
+    ),
     "flowschemas.flowcontrol.apiserver.k8s.io": "flowcontrol:FLOW_CONTROL",
     "horizontalpodautoscalers.autoscaling": _GENERATION_AND_STATUS,
     "ingressclasses.networking.k8s.io": _GENERATION,

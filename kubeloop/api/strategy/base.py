@@ -46,6 +46,8 @@ class Strategy:
     reset_fields: ResetFields = field(default_factory=dict)
     # The only fields a subresource may set, where that is the shorter thing to say; "*" is any list item.
     settable_fields: ResetFields = field(default_factory=dict)
+    # The rules are those of the version that a client speaks, not of the one that is stored.
+    validated_as_served: bool = False
     # What happens to dependents when the client doesn't say: Delete, Orphan, or Unsupported.
     garbage_collection: str = "Delete"
     # How many seconds a deletion waits, from the object and what the client asked for; None deletes at once.

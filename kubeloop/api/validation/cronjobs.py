@@ -7,6 +7,7 @@ from typing import Final
 from kubeloop.api.fields import FieldErrors, Path, invalid, not_supported, required
 from kubeloop.api.generated.batch_v1 import CronJob, CronJobSpec, JobSpec
 from kubeloop.api.validation.cron_format import schedule_problem, time_zone_problems
+from kubeloop.api.validation.declarative import generated, generated_last
 from kubeloop.api.validation.go_values import internal
 from kubeloop.api.validation.jobs import validate_job_template_spec
 from kubeloop.api.validation.objectmeta import METADATA
@@ -24,7 +25,7 @@ def _validate_spec(spec: CronJobSpec, old: CronJobSpec | None) -> FieldErrors:
     if spec.schedule:
         errors += _validate_schedule(spec, old is not None and "TZ" in old.schedule)
     else:
-        errors.append(required(_SPEC.child("schedule")))
+        errors += generated([required(_SPEC.child("schedule"))])
     errors += not_negative(spec.starting_deadline_seconds, _SPEC.child("startingDeadlineSeconds"))
     if spec.time_zone is not None and (old is None or old.time_zone != spec.time_zone):
         at, zone = _SPEC.child("timeZone"), spec.time_zone
@@ -32,7 +33,8 @@ def _validate_spec(spec: CronJobSpec, old: CronJobSpec | None) -> FieldErrors:
     errors += one_of(spec.concurrency_policy, _POLICIES, _SPEC.child("concurrencyPolicy"))
     errors += _validate_job_template(spec.job_template.spec, _SPEC.child("jobTemplate", "spec"))
     errors += not_negative(spec.successful_jobs_history_limit, _SPEC.child("successfulJobsHistoryLimit"))
-    return errors + not_negative(spec.failed_jobs_history_limit, _SPEC.child("failedJobsHistoryLimit"))
+    errors += not_negative(spec.failed_jobs_history_limit, _SPEC.child("failedJobsHistoryLimit"))
+    return generated_last(errors)
 
 
 def _validate_schedule(spec: CronJobSpec, zone_allowed: bool) -> FieldErrors:

@@ -39,11 +39,12 @@ def validate_job_status(new: Job, old: Job) -> FieldErrors:
         errors += not_negative(number, _STATUS.child(name))
     if status.uncounted_terminated_pods is not None:
         errors += _validate_uncounted(status.uncounted_terminated_pods)
-    errors += _validate_conditions(new, old) + _validate_times(new, old)
+    errors += _validate_exclusive(new, old) + _validate_completion_time(new, old) + _validate_announced(new, old)
     errors += _validate_finished(new, old) + _validate_indexes(new, old)
+    errors += _validate_terminating(new, old)
     if _changed(new, old, "ready", "active") and status.ready is not None and status.ready > status.active:
         errors.append(invalid(_STATUS.child("ready"), status.ready, "cannot set more ready pods than active"))
-    return errors + _validate_counters(new, old)
+    return errors + _validate_success_criteria(new) + _validate_lasting(new, old)
 
 
 def _changed(new: Job, old: Job, *attributes: str) -> bool:
@@ -68,35 +69,18 @@ def _validate_uncounted(pods: UncountedTerminatedPods) -> FieldErrors:
     return errors
 
 
-def _validate_conditions(new: Job, old: Job) -> FieldErrors:
-    """Which conditions exclude, need, or outlast each other."""
-    complete, failed = is_true(new, "Complete"), is_true(new, "Failed")
-    target, met = is_true(new, "FailureTarget"), is_true(new, "SuccessCriteriaMet")
+def _validate_exclusive(new: Job, old: Job) -> FieldErrors:
+    """A job can't have ended in two ways."""
     problems: list[str] = []
-    if complete and failed and _flipped(new, old, "Complete", "Failed"):
-        problems.append("cannot set Complete=True and Failed=true conditions")
-    if complete and target and _flipped(new, old, "Complete", "FailureTarget"):
-        problems.append("cannot set Complete=True and FailureTarget=true conditions")
-    if failed and not target and (_flipped(new, old, "Failed") or _changed(new, old, "failed_indexes")):
-        problems.append("cannot set Failed=True condition without the FailureTarget=true condition")
-    if complete and not met and _flipped(new, old, "Complete", "SuccessCriteriaMet"):
-        problems.append("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
-    if met and failed:
-        problems.append("cannot set SuccessCriteriaMet=True and Failed=true conditions")
-    if met and target:
-        problems.append("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions")
-    if new.spec.success_policy is not None and complete and not met:
-        problems.append("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
-    lost = [kind for kind in ("Failed", "Complete", "FailureTarget") if is_true(old, kind) and not is_true(new, kind)]
-    problems += [f"cannot disable the terminal {kind}=True condition" for kind in lost]
-    if is_true(old, "SuccessCriteriaMet") and not met:
-        problems.append("cannot disable the SuccessCriteriaMet=True condition")
-    if is_true(old, "Complete") and not is_true(old, "SuccessCriteriaMet") and met:
-        problems.append("cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions")
+    if is_true(new, "Complete"):
+        if is_true(new, "Failed") and _flipped(new, old, "Complete", "Failed"):
+            problems.append("cannot set Complete=True and Failed=true conditions")
+        if is_true(new, "FailureTarget") and _flipped(new, old, "Complete", "FailureTarget"):
+            problems.append("cannot set Complete=True and FailureTarget=true conditions")
     return [omitted(_CONDITIONS, problem) for problem in problems]
 
 
-def _validate_times(new: Job, old: Job) -> FieldErrors:
+def _validate_completion_time(new: Job, old: Job) -> FieldErrors:
     errors: FieldErrors = []
     start, end, complete = new.status.start_time, new.status.completion_time, is_true(new, "Complete")
     at = _STATUS.child("completionTime")
@@ -107,14 +91,52 @@ def _validate_times(new: Job, old: Job) -> FieldErrors:
             errors.append(required(at, "completionTime is required for Complete jobs"))
     if _changed(new, old, "start_time", "completion_time") and start is not None and end is not None and end < start:
         errors.append(invalid(at, end, "must be equal to or after `startTime`"))
-    before = old.status.completion_time
+    return errors
+
+
+def _validate_announced(new: Job, old: Job) -> FieldErrors:
+    """A job's end is announced by another condition first."""
+    problems: list[str] = []
+    failed_now = _flipped(new, old, "Failed") or _changed(new, old, "failed_indexes")
+    if is_true(new, "Failed") and not is_true(new, "FailureTarget") and failed_now:
+        problems.append("cannot set Failed=True condition without the FailureTarget=true condition")
+    complete_now = _flipped(new, old, "Complete", "SuccessCriteriaMet")
+    if is_true(new, "Complete") and not is_true(new, "SuccessCriteriaMet") and complete_now:
+        problems.append("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
+    return [omitted(_CONDITIONS, problem) for problem in problems]
+
+
+def _validate_success_criteria(new: Job) -> FieldErrors:
+    problems: list[str] = []
+    met = is_true(new, "SuccessCriteriaMet")
+    if met and is_true(new, "Failed"):
+        problems.append("cannot set SuccessCriteriaMet=True and Failed=true conditions")
+    if met and is_true(new, "FailureTarget"):
+        problems.append("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions")
+    if new.spec.success_policy is not None and is_true(new, "Complete") and not met:
+        problems.append("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
+    return [omitted(_CONDITIONS, problem) for problem in problems]
+
+
+def _validate_lasting(new: Job, old: Job) -> FieldErrors:
+    """What was reported once stays: terminal conditions, counters and times."""
+    lost = [kind for kind in ("Failed", "Complete", "FailureTarget") if is_true(old, kind) and not is_true(new, kind)]
+    errors = [omitted(_CONDITIONS, f"cannot disable the terminal {kind}=True condition") for kind in lost]
+    errors += _validate_counters(new, old)
+    end, before = new.status.completion_time, old.status.completion_time
     if end is not None and before is not None and end != before:
-        errors.append(invalid(at, end, "field is immutable"))
+        errors.append(invalid(_STATUS.child("completionTime"), end, "field is immutable"))
     resuming = is_true(old, "Suspended") and is_true(new, "Suspended", "False")
-    begun = old.status.start_time
+    start, begun = new.status.start_time, old.status.start_time
     if begun is not None and begun != start and not resuming and not new.spec.suspend:
         detail = "field is immutable for unsuspended job once set"
         errors.append(invalid(_STATUS.child("startTime"), start, detail))
+    met, was_met = is_true(new, "SuccessCriteriaMet"), is_true(old, "SuccessCriteriaMet")
+    if was_met and not met:
+        errors.append(omitted(_CONDITIONS, "cannot disable the SuccessCriteriaMet=True condition"))
+    if is_true(old, "Complete") and not was_met and met:
+        detail = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
+        errors.append(omitted(_CONDITIONS, detail))
     return errors
 
 
@@ -134,10 +156,14 @@ def _validate_finished(new: Job, old: Job) -> FieldErrors:
     if counting and (ended or _changed(new, old, "uncounted_terminated_pods")):
         at = _STATUS.child("uncountedTerminatedPods")
         errors.append(invalid(at, internal(pods), "must be empty for finished job"))
-    if status.terminating and status.terminating > 0 and (ended or _changed(new, old, "terminating")):
-        detail = "terminating>0 is invalid for finished job"
-        errors.append(invalid(_STATUS.child("terminating"), status.terminating, detail))
     return errors
+
+
+def _validate_terminating(new: Job, old: Job) -> FieldErrors:
+    number, ended = new.status.terminating or 0, not _is_finished(old)
+    if number <= 0 or not _is_finished(new) or not (ended or _changed(new, old, "terminating")):
+        return []
+    return [invalid(_STATUS.child("terminating"), number, "terminating>0 is invalid for finished job")]
 
 
 def _validate_indexes(new: Job, old: Job) -> FieldErrors:

@@ -6,6 +6,7 @@ from typing import Final
 
 from kubeloop.api.fields import FieldErrors, Path, required
 from kubeloop.api.generated.core_v1 import ReplicationController, ReplicationControllerSpec
+from kubeloop.api.validation.declarative import generated, generated_last
 from kubeloop.api.validation.deployments import validate_replica_counts
 from kubeloop.api.validation.pod_templates import validate_template
 from kubeloop.api.validation.rules import Rules
@@ -16,20 +17,18 @@ _SPEC: Final = Path("spec")
 
 
 def _validate_spec(spec: ReplicationControllerSpec) -> FieldErrors:
-    errors = not_negative(spec.min_ready_seconds, _SPEC.child("minReadySeconds"))
-    if not spec.selector:
-        errors.append(required(_SPEC.child("selector")))
-    if spec.replicas is None:
-        errors.append(required(_SPEC.child("replicas")))
-    errors += not_negative(spec.replicas, _SPEC.child("replicas"))
+    errors: FieldErrors = [] if spec.selector else [required(_SPEC.child("selector"))]
+    replicas = _SPEC.child("replicas")
+    errors += generated([required(replicas)] if spec.replicas is None else not_negative(spec.replicas, replicas))
+    errors += generated(not_negative(spec.min_ready_seconds, _SPEC.child("minReadySeconds")))
     path, template = _SPEC.child("template"), spec.template
     if template is None:
-        return [*errors, required(path)]
+        return generated_last([*errors, required(path)])
     labels = template.metadata.labels
     if not spec.selector.items() <= labels.items():
         errors += labels_mismatch(labels, path)
     errors += validate_template(template, path)
-    return errors + validate_long_running(template, "ReplicationController", path)
+    return generated_last(errors + validate_long_running(template, "ReplicationController", path))
 
 
 def _validate_controller(obj: ReplicationController) -> FieldErrors:

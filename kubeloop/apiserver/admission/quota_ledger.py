@@ -20,7 +20,7 @@ from kubeloop.api.times import format_time
 from kubeloop.api.wire import Quantity
 from kubeloop.apiserver.admission import Lookup
 from kubeloop.apiserver.current import Current
-from kubeloop.apiserver.managers import reset_tree, set_entries
+from kubeloop.apiserver.managers import set_entries, settable_in
 from kubeloop.apiserver.own_objects import MANAGER
 from kubeloop.apiserver.storage import Registry
 from kubeloop.apiserver.view import stored_bytes
@@ -81,7 +81,7 @@ class StoredLedger:
                 "status",
                 format_time(now),
                 current.entries,
-                reset_tree(storage.strategy, "status"),
+                settable_in(storage.strategy, "status"),
             ),
         )
         future = storage.store.write(record.key, stored_bytes(charged), record.mod_revision)

@@ -9,8 +9,8 @@ import pytest
 
 from kubeloop.api.apply.compare import compare
 from kubeloop.api.apply.entries import Entry
-from kubeloop.api.apply.fieldset import of
 from kubeloop.api.apply.ownership import track_update
+from kubeloop.api.apply.settable import all_but
 from kubeloop.api.apply.shape import shape_of
 from kubeloop.api.apply.whole import fresh_tree
 from kubeloop.api.schema import Node, node_of
@@ -165,7 +165,7 @@ def test_a_subresource_has_an_entry_of_its_own() -> None:
 def test_fields_that_a_request_cannot_change_are_not_owned_through_it() -> None:
     made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n"}}
     made["status"] = {"phase": "Pending"}
-    entries = track_update(None, made, POD, "creator", "v1", "", "T1", [], of(("status",)))
+    entries = track_update(None, made, POD, "creator", "v1", "", "T1", [], all_but(("status",)))
     assert entries[0]["fieldsV1"] == {"f:spec": {"f:nodeName": {}}}
 
 

@@ -25,6 +25,11 @@ BAD_RULE = {"rules": [{}]}
             BAD_RULE,
             ["rules[0].apiGroups", "rules[0].resources", "rules[0].verbs"],
         ),
+        (
+            "replicationcontrollers",
+            {"spec": {"replicas": -1, "minReadySeconds": -1}},
+            ["spec.selector", "spec.template", "spec.replicas", "spec.minReadySeconds"],
+        ),
     ],
 )
 def test_generated_checks_come_last(qualified: str, manifest: Manifest, fields: list[str]) -> None:
@@ -36,3 +41,17 @@ def test_generated_checks_follow_the_order_of_fields() -> None:
     manifests = [{**stored, "provisioner": name, "parameters": {"a": name}} for name in ("p", "q")]
     old, new = (decoded("storageclasses.storage.k8s.io", manifest) for manifest in manifests)
     assert [error.field for error in validate_update(new, old)] == ["provisioner", "parameters"]
+
+
+def test_reports_of_a_job_are_checked_from_its_end_to_what_lasts() -> None:
+    conditions = [{"type": "Complete", "status": "True"}]
+    old = decoded("jobs.batch", {"metadata": {"resourceVersion": "1"}, "status": {"succeeded": 1, "active": 1}})
+    status = {"conditions": conditions, "active": 1}
+    new = decoded("jobs.batch", {"metadata": {"resourceVersion": "1"}, "status": status})
+    assert [error.field for error in validate_update(new, old, "status")] == [
+        "status.completionTime",
+        "status.conditions",
+        "status.active",
+        "status.startTime",
+        "status.succeeded",
+    ]

@@ -1,0 +1,46 @@
+"""Which fields a request may set at all: everything but what others decide, or nothing but what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from kubeloop.api.apply.elements import MEMBER, field
+from kubeloop.api.apply.fieldset import FieldTree, is_member, of, recursive_difference
+
+Settable: TypeAlias = Callable[[FieldTree], FieldTree]
+"""Of a set of fields, those that a request may set."""
+
+# Any item of a list, in a pattern.
+ANY_ITEM = "*"
+
+
+def all_but(*paths: Iterable[str]) -> Settable:
+    """Leaves out the fields at these paths, with everything below them."""
+    left_out = of(*paths)
+    return lambda fields: recursive_difference(fields, left_out)
+
+
+def nothing_but(*paths: Iterable[str]) -> Settable:
+    """Leaves only the fields on the way to these paths, at them and below them."""
+    pattern: FieldTree = {}
+    for path in paths:
+        place = pattern
+        for name in path:
+            place = place.setdefault(name if name == ANY_ITEM else field(name), {})
+    return lambda fields: _matching(fields, pattern)
+
+
+def _matching(fields: FieldTree, pattern: FieldTree) -> FieldTree:
+    kept: FieldTree = {}
+    for element, below in fields.items():
+        wanted = pattern.get(element, pattern.get(ANY_ITEM)) if element != MEMBER else None
+        if wanted is None:
+            continue
+        # The end of a path stands for everything below it.
+        rest = _matching(below, wanted) if wanted else below
+        if is_member(below) and wanted and MEMBER not in rest:
+            rest = {MEMBER: {}, **rest} if rest else {}
+        if rest or is_member(below):
+            kept[element] = rest
+    return kept
