@@ -14,6 +14,8 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
+from kubeloop.api.schema import Node, node_of
+
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _UNUSUAL_PACKAGES = {
@@ -97,6 +99,16 @@ class Resource:
     def type(self) -> Any:
         """Its generated struct class, imported when first asked for."""
         return type_of(self.definition)
+
+    @cached_property
+    def node(self) -> Node:
+        """Its shape, for patches and server-side apply."""
+        return node_of(self.definition)
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether a definition in the store made it, and not the table below."""
+        return False
 
     @cached_property
     def list_type(self) -> Any:

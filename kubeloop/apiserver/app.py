@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.api.kinds import RESOURCES
+from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.apiserver.admission import Chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.authorization import ADMINISTRATORS, DEFAULT_MODES, Authorizer, authorizer_of
 from kubeloop.apiserver.authorization.attributes import Attributes, of_path, of_target, of_unserved
 from kubeloop.apiserver.context import ANONYMOUS, Context, User
+from kubeloop.apiserver.custom.following import DefinitionsSource, Following
 from kubeloop.apiserver.endpoints.delete import delete_collection, delete_object
 from kubeloop.apiserver.endpoints.read import get_object, list_objects, watch_objects
 from kubeloop.apiserver.endpoints.subresources import SUBRESOURCES, UNSTORED
@@ -92,6 +93,8 @@ class ApiServer:
         self._router = Router(RESOURCES)
         issuer = self._issuer if tokens is not None else None
         self._paths = Paths(RESOURCES, health, self.metrics, server_address, clock, issuer, keys_uri)
+        self._custom = Following(registry, clock, self._serve_custom)
+        self._custom.start()
         self._writes = writes
 
     @cached_property
@@ -102,6 +105,12 @@ class ApiServer:
     def _issuer(self) -> ServiceAccountTokens:
         assert self.tokens is not None
         return self.tokens
+
+    def _serve_custom(self, custom: Sequence[Resource], definitions: DefinitionsSource) -> None:
+        """Serve these custom resources, and no others, beside the built-in kinds."""
+        resources = (*RESOURCES, *custom)
+        self._router = Router(resources)
+        self._paths.serve(resources, definitions)
 
     async def handle(self, request: Request) -> Response:
         """Answer one request; every failure is a Status."""
@@ -220,7 +229,7 @@ class ApiServer:
     async def serve(self, ctx: Context, verb: str) -> Response:
         """Answer a request that may be made."""
         target = ctx.target
-        if target.resource.plural in UNSTORED or target.subresource in SUBRESOURCES:
+        if (target.resource.plural in UNSTORED and not target.resource.is_custom) or target.subresource in SUBRESOURCES:
             endpoint = SUBRESOURCES.get(target.subresource) or UNSTORED[target.resource.plural]
             async with self._writes:
                 return await endpoint(ctx, self)
@@ -244,6 +253,7 @@ class ApiServer:
 
     def close(self) -> None:
         """End all watches."""
+        self._custom.close()
         self.registry.close_watches()
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from kubeloop.api import errors
 from kubeloop.api.apply.server_side import apply
-from kubeloop.api.schema import node_of
 from kubeloop.api.times import format_time
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current
@@ -26,7 +25,7 @@ def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], A
         applied = apply(
             None if current is None else current.plain,
             config,
-            node_of(resource.definition),
+            resource.node,
             resource.kind,
             ctx.query.text("fieldManager"),
             resource.group_version,

@@ -9,6 +9,7 @@ import msgspec
 
 from kubeloop.api import codec
 from kubeloop.api.conversion import to_served
+from kubeloop.api.structural.instance import Instance
 from kubeloop.apiserver.storage import Storage
 from kubeloop.store import Record
 
@@ -57,6 +58,8 @@ class Current:
 
     def plain_of(self, obj: Any) -> dict[str, Any]:
         """Another object of the kind as plain JSON, sharing every part that is as it was."""
+        if isinstance(obj, Instance):
+            return {**obj, "metadata": codec.to_plain(obj.metadata)}
         document: dict[str, Any] = {}
         was = self.served
         for attribute, name in zip(obj.__struct_fields__, obj.__struct_encode_fields__, strict=True):

@@ -13,8 +13,8 @@ from kubeloop.api.apply.ownership import track_update
 from kubeloop.api.apply.settable import Settable, all_but, nothing_but
 from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry
 from kubeloop.api.kinds import Resource
-from kubeloop.api.schema import node_of
 from kubeloop.api.strategy import Strategy
+from kubeloop.api.structural.instance import Instance
 from kubeloop.api.times import format_time
 from kubeloop.api.wire import Time
 from kubeloop.apiserver.context import Context
@@ -67,12 +67,12 @@ class _Fresh:
 
     def __init__(self, remembered: int) -> None:
         self._remembered = remembered
-        self._known: dict[tuple[str, str, bytes], msgspec.Raw | None] = {}
+        self._known: dict[tuple[Resource, str, bytes], msgspec.Raw | None] = {}
 
     def track(self, obj: Any, resource: Resource, ctx: Context, settable: Settable | None) -> None:
         """Set the managedFields of a new object, of which nobody owns anything yet."""
         manager = manager_of(ctx)
-        likeness = (resource.definition, manager, _likeness(obj))
+        likeness = (resource, manager, _likeness(obj))
         if likeness in self._known:
             fields = self._known[likeness]
         else:
@@ -95,8 +95,7 @@ class _Fresh:
 
     def _owned(self, obj: Any, resource: Resource, manager: str, settable: Settable | None) -> msgspec.Raw | None:
         plain = codec.to_plain(obj)
-        node = node_of(resource.definition)
-        entries = track_update(None, plain, node, manager, resource.group_version, "", "", [], settable)
+        entries = track_update(None, plain, resource.node, manager, resource.group_version, "", "", [], settable)
         return msgspec.Raw(msgspec.json.encode(entries[0]["fieldsV1"])) if entries else None
 
 
@@ -110,6 +109,8 @@ def _likeness(obj: Any) -> bytes:
         owner_references=meta.owner_references,
         generate_name="x" if meta.generate_name else "",
     )
+    if isinstance(obj, Instance):
+        return hashlib.blake2b(codec.encode({**obj, "metadata": alike}), digest_size=16).digest()
     codec.force_setattr(obj, "metadata", alike)
     try:
         encoded = codec.encode(obj)
@@ -137,7 +138,7 @@ def track(
     entries = track_update(
         None if current is None else current.plain,
         new_plain,
-        node_of(resource.definition),
+        resource.node,
         manager_of(ctx),
         resource.group_version,
         subresource,

@@ -19,7 +19,6 @@ from kubeloop.api.patch import (
     apply_strategic_merge_patch,
 )
 from kubeloop.api.patch.gotext import go_text
-from kubeloop.api.schema import node_of
 from kubeloop.apiserver.decoding import StrictError
 from kubeloop.apiserver.decoding.from_map import conversion_error
 from kubeloop.apiserver.decoding.produced import after_merge, after_operations
@@ -45,7 +44,7 @@ def apply_patch(media: str, live: dict[str, Any], patch: Any, resource: Resource
         elif media == MERGE_PATCH:
             patched = apply_merge_patch(live, patch)
         else:
-            patched = apply_strategic_merge_patch(live, patch, node_of(resource.definition))
+            patched = apply_strategic_merge_patch(live, patch, resource.node)
             # What such a patch says about its object's type is not looked at.
             patched = {**patched, "apiVersion": live["apiVersion"], "kind": live["kind"]}
     except PatchRejected:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from email.utils import format_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.api import errors
+from kubeloop.api import errors, schema
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.authentication import openid
 from kubeloop.apiserver.discovery import AGGREGATED_MEDIA_TYPE, Discovery, wants_aggregated
@@ -52,8 +52,17 @@ class Paths:
         self._health = health
         self._metrics = metrics
         self._clock = clock
-        self._discovery = Discovery(resources, server_address)
-        self._openapi = OpenAPI(resources)
+        self._server_address = server_address
+        self.serve(resources)
+
+    def serve(
+        self,
+        resources: Sequence[Resource],
+        definitions: Callable[[], Mapping[str, Mapping[str, Any]]] = schema.definitions,
+    ) -> None:
+        """Describe these resources from now on."""
+        self._discovery = Discovery(resources, self._server_address)
+        self._openapi = OpenAPI(resources, definitions)
 
     def answer(self, request: Request) -> Response:
         path = request.path.rstrip("/") or "/"

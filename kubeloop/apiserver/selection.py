@@ -109,13 +109,15 @@ class Selection:
 class Memory:
     """Labels and selectable fields of one resource's objects, decoded at most once a change."""
 
-    def __init__(self, resource: Resource) -> None:
+    def __init__(self, resource: Resource, selectable: tuple[str, ...] = ()) -> None:
+        """Custom resources bring what they can be selected by; for others there is a table."""
         self._resource = resource
         self._labels: dict[str, tuple[int, Mapping[str, str]]] = {}
         self._fields: dict[str, tuple[int, Mapping[str, str]]] = {}
         own = _FIELDS.get((resource.group, resource.plural), ())
-        self._supported = {name: _STORED_NAMES.get(name, name) for name in (*_names_of(resource), *own)}
-        self._has_own = bool(own)
+        names = selectable or (*_names_of(resource), *own)
+        self._supported = {name: name if selectable else _STORED_NAMES.get(name, name) for name in names}
+        self._has_own = bool(selectable or own)
 
     def selection(self, label_text: str, field_text: str) -> Selection:
         """Parse both selectors; raises BadRequest in upstream's words."""
@@ -136,9 +138,9 @@ class Memory:
     def _check(self, field: str) -> None:
         if field in self._supported:
             return
-        if self._resource.plural == "jobs":
+        if self._resource.plural == "jobs" and not self._resource.is_custom:
             raise errors.bad_request(f'field label "{field}" not supported for Job')
-        if self._resource.plural == "resourceslices":
+        if self._resource.plural == "resourceslices" and not self._resource.is_custom:
             kind = f"{self._resource.group_version}, Kind={self._resource.kind}"
             raise errors.bad_request(f"field label not supported for {kind}: {field}")
         if self._has_own:

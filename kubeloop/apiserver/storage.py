@@ -17,11 +17,18 @@ from kubeloop.store import Record, Store
 class Storage:
     """One kind's part of the store; versions that share their objects share the hub."""
 
-    def __init__(self, store: Store, resource: Resource, hub: Hub | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        resource: Resource,
+        hub: Hub | None = None,
+        view: View | None = None,
+        memory: Memory | None = None,
+    ) -> None:
         self.store = store
         self.resource = resource
-        self.view = View(resource)
-        self.memory = Memory(resource)
+        self.view = view or View(resource)
+        self.memory = memory or Memory(resource)
         self.hub = hub or Hub(store, resource.key_prefix, resource.namespaced, self.memory)
         self.allocator: ServiceAllocator | None = None
         self._strategy: Strategy | None = None
@@ -96,6 +103,12 @@ class Registry:
         storage = self._storages[group, version, plural]
         records = storage.store.range(storage.prefix(namespace)).records
         return [storage.view.decode_record(record) for record in records]
+
+    def serve_custom(self, storages: Iterable[Storage]) -> None:
+        """Replace all storages of custom resources."""
+        own = {key: storage for key, storage in self._storages.items() if not storage.resource.is_custom}
+        custom = {(one.resource.group, one.resource.version, one.resource.plural): one for one in storages}
+        self._storages = {**custom, **own}
 
     def storages(self) -> Iterable[Storage]:
         return self._storages.values()

@@ -15,6 +15,7 @@ import msgspec
 from kubeloop.api import codec
 from kubeloop.api.conversion import converter
 from kubeloop.api.kinds import Resource, definition_of, type_of
+from kubeloop.api.structural.instance import Instance
 from kubeloop.store import Record
 
 
@@ -106,4 +107,4 @@ def _separated(items: list[bytes]) -> list[bytes]:
 def stored_bytes(obj: Any) -> bytes:
     """What the store keeps of an object: everything but its resource version."""
     codec.force_setattr(obj.metadata, "resource_version", "")
-    return codec.encode(obj)
+    return obj.stored_bytes() if isinstance(obj, Instance) else codec.encode(obj)

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from kubeloop.api.fields import FieldError, FieldErrors
+from kubeloop.api.structural.instance import Instance
 from kubeloop.api.validation.kind_names import NameRule, name_rule_of
 from kubeloop.api.validation.objectmeta import validate_meta, validate_meta_update
 from kubeloop.api.validation.rules import METADATA_ONLY, Rules
@@ -97,6 +98,8 @@ _resolved: dict[type, _Kind] = {}
 
 def validate_create(obj: Any) -> list[FieldError]:
     """What keeps a complete new object from being stored."""
+    if isinstance(obj, Instance):
+        return _unique(obj.rules.problems(obj))
     kind = _resolved.get(type(obj)) or _resolve(type(obj))
     errors = validate_meta(obj.metadata, kind.names)
     errors += kind.rules.create(obj)
@@ -105,6 +108,8 @@ def validate_create(obj: Any) -> list[FieldError]:
 
 def validate_update(new: Any, old: Any, subresource: str = "") -> list[FieldError]:
     """What keeps a complete object from taking the place of the old one, through a subresource or directly."""
+    if isinstance(new, Instance):
+        return _unique(new.rules.problems_of_change(new, old, subresource))
     kind = _resolved.get(type(new)) or _resolve(type(new))
     errors = validate_meta_update(new.metadata, old.metadata, kind.names)
     errors += kind.rules.update_rule(subresource)(new, old)

@@ -21,8 +21,9 @@ from kubeloop.api import codec, errors
 from kubeloop.api.defaults import apply_defaults
 from kubeloop.api.kinds import Resource, definition_of
 from kubeloop.api.schema import definitions
-from kubeloop.apiserver.decoding.go_json import MAX_DEPTH, GoJsonError, decode_text, parse_json
+from kubeloop.apiserver.decoding.go_json import MAX_DEPTH, GoJsonError, parse_json
 from kubeloop.apiserver.decoding.ordinary import Unusual, keys_written, look_at
+from kubeloop.apiserver.decoding.outcome import Decoded, StrictError, refused, unrecognized
 from kubeloop.apiserver.decoding.shapes import shape_of
 from kubeloop.apiserver.decoding.type_meta import (
     TypeMeta,
@@ -37,22 +38,8 @@ from kubeloop.apiserver.decoding.unmarshal import unmarshal
 __all__ = ["Decoded", "StrictError", "decode_document", "decode_object", "parse_yaml"]
 
 ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
-_ECHO_LENGTH: Final = 30
 # What decoding raises on what isn't ordinary.
 _FAILURES: Final = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
-
-
-class Decoded(NamedTuple):
-    obj: Any
-    warnings: list[str]
-
-
-class StrictError(ValueError):
-    """Fields that are unknown or repeated, refused because the client asked for that."""
-
-    def __init__(self, found: Sequence[str]) -> None:
-        super().__init__("strict decoding error: " + ", ".join(found))
-        self.found = tuple(found)
 
 
 def decode_object(body: bytes, content_type: str, resource: Resource, validation: str) -> Decoded:
@@ -60,6 +47,10 @@ def decode_object(body: bytes, content_type: str, resource: Resource, validation
 
     A refusal's `__cause__` is the reason alone, without what the body was taken for.
     """
+    if resource.is_custom:
+        from kubeloop.apiserver.custom import decoding as custom  # many servers have no custom resources
+
+        return custom.decode_body(body, content_type, resource, validation)
     if content_type and content_type != ACCEPTED[0]:
         media = content_type.partition(";")[0].strip().lower()
         if media == ACCEPTED[1]:
@@ -76,7 +67,7 @@ def decode_object(body: bytes, content_type: str, resource: Resource, validation
         document = parse_json(body)
     except GoJsonError as error:
         why = f"couldn't get version/kind; json parse error: {error}"
-        raise _unrecognized(why, body, resource) from error
+        raise unrecognized(why, body, resource) from error
     return _decode_carefully(_Source(document, body), resource, validation)
 
 
@@ -85,7 +76,11 @@ def decode_document(document: dict[str, Any], resource: Resource, validation: st
     try:
         body = msgspec.json.encode(document)
     except RecursionError:
-        raise _unrecognized(MAX_DEPTH, b"", resource) from GoJsonError(MAX_DEPTH)
+        raise unrecognized(MAX_DEPTH, b"", resource) from GoJsonError(MAX_DEPTH)
+    if resource.is_custom:
+        from kubeloop.apiserver.custom import decoding as custom
+
+        return custom.decode_plain(msgspec.json.decode(body), body, resource, validation)
     obj = _typed(body, resource)
     if obj is not None and _is_known(document, resource):
         apply_defaults(obj)
@@ -145,7 +140,7 @@ def _decode_yaml(body: bytes, resource: Resource, validation: str) -> Decoded:
     try:
         document, repeated = _yaml().read_yaml(body)
     except ValueError as error:
-        raise _unrecognized(str(error), body, resource) from error
+        raise unrecognized(str(error), body, resource) from error
     return _decode_carefully(_Source(document, body, repeated), resource, validation)
 
 
@@ -157,13 +152,13 @@ def _decode_protobuf(body: bytes, resource: Resource, validation: str) -> Decode
         envelope = protobuf.open_envelope(body)
         meta = completed(interpret({"apiVersion": envelope.api_version, "kind": envelope.kind}), resource)
     except ValueError as error:
-        raise _unrecognized(str(error), body, resource) from error
+        raise unrecognized(str(error), body, resource) from error
     document: dict[str, Any] = {"kind": meta.kind, "apiVersion": meta.group_version}
     if protobuf.is_known(meta.group_version, meta.kind):
         try:
             document = protobuf.read_object(meta.group_version, meta.kind, envelope.raw)
         except ValueError as error:
-            raise _refused(meta, resource, str(error)) from error
+            raise refused(meta, resource, str(error)) from error
     return _decode_plain(document, body, resource, validation)
 
 
@@ -184,13 +179,13 @@ def _decode_carefully(source: _Source, resource: Resource, validation: str) -> D
     try:
         meta = completed(interpret(source.document), resource)
     except UnrecognizedError as error:
-        raise _unrecognized(str(error), source.body, resource) from error
+        raise unrecognized(str(error), source.body, resource) from error
     try:
         obj, strict = _careful_object(source, meta, resource, validation)
     except RecursionError:
-        raise _refused(meta, resource, MAX_DEPTH) from GoJsonError(MAX_DEPTH)
+        raise refused(meta, resource, MAX_DEPTH) from GoJsonError(MAX_DEPTH)
     except _FAILURES as error:
-        raise _refused(meta, resource, str(error)) from error
+        raise refused(meta, resource, str(error)) from error
     if meta.group_version != resource.group_version and not source.any_version:
         raise errors.bad_request(
             f"the API version in the data ({meta.group_version}) does not match "
@@ -218,21 +213,3 @@ def _unmarshal(document: Any, meta: TypeMeta, resource: Resource) -> tuple[dict[
     if definition not in definitions():
         definition = "" if (meta.kind, meta.group) != (resource.kind, resource.group) else resource.definition
     return unmarshal(document, shape_of(definition)) if definition else ({}, [])
-
-
-def _refused(meta: TypeMeta, resource: Resource, why: str) -> errors.BadRequest:
-    return errors.bad_request(f'{meta.kind} in version "{meta.version}" cannot be handled as a {resource.kind}: {why}')
-
-
-def _unrecognized(why: str, body: bytes, resource: Resource) -> errors.BadRequest:
-    return errors.bad_request(
-        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({_echo(body)})"
-    )
-
-
-def _echo(body: bytes) -> str:
-    """The beginning of a body, in hexadecimal when it doesn't look like JSON."""
-    if not body:
-        return "<empty>"
-    shown = decode_text(body[:_ECHO_LENGTH]) if body[:1] == b"{" else body[:_ECHO_LENGTH].hex()
-    return shown + " ..." if len(body) > _ECHO_LENGTH else shown

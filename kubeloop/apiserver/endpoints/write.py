@@ -91,6 +91,8 @@ async def patch_object(ctx: Context, storage: Storage, mutations: Mutations) -> 
     media = ctx.request.headers.get("content-type", "").partition(";")[0].strip()
     if media not in PATCH_TYPES:
         raise errors.generic(415, "415: Unsupported Media Type")
+    if ctx.resource.is_custom and media == PATCH_TYPES[2]:  # merge keys are a matter of Go types
+        raise errors.unsupported_media_type((*PATCH_TYPES[:2], APPLY))
     check_patch_options(ctx.query, media == APPLY)
     if media == APPLY:
         return await _apply(ctx, storage, mutations)

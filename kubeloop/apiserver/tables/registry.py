@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kubeloop.apiserver.tables import (
     autoscaling,
@@ -92,4 +92,12 @@ PRINTERS: dict[tuple[str, str], Printer] = {
 
 
 def printer_of(resource: Resource | None) -> Printer:
+    if resource is not None and resource.is_custom:
+        return _printer_of_custom(resource)
     return PRINTERS.get((resource.group, resource.kind), extensions.DEFAULT) if resource else extensions.DEFAULT
+
+
+def _printer_of_custom(resource: Any) -> Printer:
+    from kubeloop.apiserver.custom.columns import printer_of_columns  # only where there are custom resources
+
+    return printer_of_columns(resource.columns)

@@ -1,0 +1,83 @@
+"""Objects within custom objects: what they must say of themselves, and metadata that is metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeloop.api.codec import decode_hook
+from kubeloop.api.fields import FieldErrors, Path, invalid, required
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.names import check_dns1035_label
+from kubeloop.api.structural.model import Structural
+from kubeloop.api.validation.objectmeta import validate_annotations, validate_labels, validate_owner_references
+
+
+def embedded_problems(value: Any, schema: Structural | None, path: Path | None = None) -> FieldErrors:
+    """What is wrong with the embedded objects of a value; the root object is none of them."""
+    if schema is None or not (schema.has_embedded or path is not None):
+        return []
+    errors: FieldErrors = []
+    if isinstance(value, dict):
+        if schema.embedded and path is not None:
+            errors += _problems(value, path)
+        if not schema.has_embedded:
+            return errors
+        for name in sorted(value):
+            declared = schema.child(name)
+            if declared is not None:
+                at = name in schema.properties
+                below = _below(path, name) if at else _entry(path, name)
+                errors += embedded_problems(value[name], declared, below)
+    elif isinstance(value, list) and schema.has_embedded and path is not None:
+        for index, item in enumerate(value):
+            errors += embedded_problems(item, schema.items, path.index(index))
+    return errors
+
+
+def _below(path: Path | None, name: str) -> Path:
+    return Path(name) if path is None else path.child(name)
+
+
+def _entry(path: Path | None, name: str) -> Path:
+    return Path(name, None, True) if path is None else path.key(name)
+
+
+def _problems(value: dict[str, Any], path: Path) -> FieldErrors:
+    errors = [required(path.child(name)) for name in ("apiVersion", "kind") if name not in value]
+    if "apiVersion" in value:
+        errors += _api_version_problems(value["apiVersion"], path.child("apiVersion"))
+    if "kind" in value:
+        errors += _kind_problems(value["kind"], path.child("kind"))
+    if "metadata" in value:
+        errors += _metadata_problems(value["metadata"], path.child("metadata"))
+    return errors
+
+
+def _metadata_problems(value: Any, path: Path) -> FieldErrors:
+    try:
+        meta = msgspec.convert(value, ObjectMeta, dec_hook=decode_hook)
+    except msgspec.ValidationError as error:
+        return [invalid(path, value, str(error))]
+    errors = validate_labels(meta.labels, path.child("labels"))
+    errors += validate_annotations(meta.annotations, path.child("annotations"))
+    return errors + validate_owner_references(meta.owner_references, path.child("ownerReferences"))
+
+
+def _api_version_problems(value: Any, path: Path) -> FieldErrors:
+    if not isinstance(value, str):
+        return [invalid(path, value, "must be a string")]
+    if not value:
+        return [invalid(path, value, "must not be empty")]
+    return [invalid(path, value, f"unexpected GroupVersion string: {value}")] if value.count("/") > 1 else []
+
+
+def _kind_problems(value: Any, path: Path) -> FieldErrors:
+    if not isinstance(value, str):
+        return [invalid(path, value, "must be a string")]
+    if not value:
+        return [invalid(path, value, "must not be empty")]
+    messages = check_dns1035_label(value.lower())
+    detail = f"may have mixed case, but should otherwise match: {','.join(messages)}"
+    return [invalid(path, value, detail)] if messages else []

@@ -1,0 +1,56 @@
+"""An object of a custom resource: a plain document whose metadata is the struct that all kinds share."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.fields import FieldErrors
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.structural.model import META_FIELDS
+
+_SORTED: Final = msgspec.json.Encoder(order="deterministic")
+
+
+class InstanceRules(Protocol):
+    """What the definition that an instance belongs to has to say about it."""
+
+    stored_version: str
+
+    def problems(self, obj: Instance) -> FieldErrors: ...
+
+    def problems_of_change(self, new: Instance, old: Instance, subresource: str) -> FieldErrors: ...
+
+
+class Instance(dict[str, Any]):
+    """A decoded custom resource. Its keys begin with kind, apiVersion and metadata, as stored bytes do."""
+
+    __slots__ = ("rules",)
+
+    def __init__(self, kind: str, api_version: str, metadata: ObjectMeta, rules: InstanceRules) -> None:
+        super().__init__(kind=kind, apiVersion=api_version, metadata=metadata)
+        self.rules = rules
+
+    @property
+    def kind(self) -> str:
+        kind: str = self["kind"]
+        return kind
+
+    @property
+    def api_version(self) -> str:
+        api_version: str = self["apiVersion"]
+        return api_version
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        metadata: ObjectMeta = self["metadata"]
+        return metadata
+
+    def stored_bytes(self) -> bytes:
+        """As it is stored: in the stored version, with sorted fields, so that equal objects are equal bytes."""
+        rest = _SORTED.encode({name: value for name, value in self.items() if name not in META_FIELDS})
+        head = _SORTED.encode({"kind": self.kind, "apiVersion": self.rules.stored_version})
+        parts = [head[:-1], b',"metadata":', codec.encode(self.metadata), b"," if len(rest) > 2 else b"", rest[1:]]
+        return b"".join(parts)

@@ -1,0 +1,158 @@
+"""One version of a custom resource: everything that its definition says about objects in that version."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.fields import FieldErrors, Path, invalid
+from kubeloop.api.schema import Node
+from kubeloop.api.structural.defaulting import apply_schema_defaults
+from kubeloop.api.structural.embedded import embedded_problems
+from kubeloop.api.structural.instance import Instance
+from kubeloop.api.structural.model import Schema, Structural
+from kubeloop.api.structural.pruning import drop_nulls, prune
+from kubeloop.api.structural.typing import node_of_schema
+from kubeloop.api.structural.unique_lists import repeated_items
+from kubeloop.api.structural.validation import Checker, type_name
+from kubeloop.api.validation.kind_names import NameRule
+from kubeloop.api.validation.objectmeta import validate_meta, validate_meta_update
+
+_STATUS = Path("status")
+_MAX_REPLICAS = 2**31 - 1
+
+
+class ScalePaths(NamedTuple):
+    """Where a custom resource keeps what its scale shows, as names below the root."""
+
+    spec_replicas: tuple[str, ...]
+    status_replicas: tuple[str, ...]
+    selector: tuple[str, ...] = ()
+
+
+class VersionRules:
+    """Parsed from the definition's schema when first needed: most definitions see no objects for long."""
+
+    def __init__(
+        self, stored_version: str, namespaced: bool, schema: bytes, *, has_status: bool, scale: ScalePaths | None = None
+    ) -> None:
+        self.stored_version = stored_version
+        self.has_status = has_status
+        self.scale = scale
+        self._names = NameRule(namespaced=namespaced)
+        self._schema = schema
+
+    @cached_property
+    def schema(self) -> Schema:
+        schema: Schema = msgspec.json.decode(self._schema)
+        return schema
+
+    @cached_property
+    def structural(self) -> Structural:
+        return Structural(self.schema, root=True)
+
+    @cached_property
+    def node(self) -> Node:
+        return node_of_schema(self.schema)
+
+    def complete(self, document: dict[str, Any]) -> list[str]:
+        """Prune and default a document in place; the paths that were unknown."""
+        structural = self.structural
+        unknown = prune(document, structural)
+        drop_nulls(document, structural)
+        apply_schema_defaults(document, structural)
+        return unknown
+
+    # -- validation -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _checks_metadata(self) -> bool:
+        return bool((self.schema.get("properties") or {}).get("metadata", {}).get("properties"))
+
+    @cached_property
+    def _checker(self) -> Checker:
+        schema = dict(self.schema)
+        if not self._checks_metadata:  # what a struct holds is an object for sure
+            schema["properties"] = {
+                name: one for name, one in (schema.get("properties") or {}).items() if name != "metadata"
+            }
+        return Checker(schema)
+
+    @cached_property
+    def _status_checker(self) -> Checker:
+        return Checker((self.schema.get("properties") or {}).get("status", {}))
+
+    def _document(self, obj: Instance) -> dict[str, Any]:
+        return {**obj, "metadata": codec.to_plain(obj.metadata)} if self._checks_metadata else obj
+
+    def problems(self, obj: Instance) -> FieldErrors:
+        """What keeps a new object from being stored."""
+        errors = validate_meta(obj.metadata, self._names)
+        errors += self._checker.problems(self._document(obj))
+        errors += self._scale_problems(obj, ("spec", "status"))
+        errors += embedded_problems(obj, self.structural)
+        return errors + repeated_items(obj, self.structural)
+
+    def problems_of_change(self, new: Instance, old: Instance, subresource: str) -> FieldErrors:
+        """What keeps an object from taking an old one's place."""
+        errors = validate_meta_update(new.metadata, old.metadata, self._names)
+        if subresource == "status":
+            if "status" in new:
+                errors += self._status_checker.problems_of_change(new["status"], old.get("status"), _STATUS)
+            errors += self._scale_problems(new, ("status",))
+        else:
+            errors += self._checker.problems_of_change(self._document(new), self._document(old))
+            errors += self._scale_problems(new, ("spec", "status"))
+            errors += embedded_problems(new, self.structural)
+        repeated = repeated_items(new, self.structural)
+        if repeated and not repeated_items(old, self.structural):
+            errors += repeated
+        return errors
+
+    def _scale_problems(self, obj: Instance, parts: tuple[str, ...]) -> FieldErrors:
+        if self.scale is None:
+            return []
+        errors: FieldErrors = []
+        if "spec" in parts:
+            errors += _replicas_problems(obj, self.scale.spec_replicas)
+        errors += _replicas_problems(obj, self.scale.status_replicas)
+        selector = found_at(obj, self.scale.selector) if self.scale.selector else None
+        if selector is not None and not isinstance(selector, str):
+            errors.append(invalid(_dotted(self.scale.selector), "", _accessor_error(self.scale.selector, selector)))
+        return errors
+
+
+def found_at(document: Any, names: tuple[str, ...]) -> Any:
+    """What lies at a path of names, None where nothing does."""
+    for name in names:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document
+
+
+def _dotted(names: tuple[str, ...]) -> Path:
+    return Path("." + ".".join(names))
+
+
+def _replicas_problems(obj: Instance, names: tuple[str, ...]) -> FieldErrors:
+    replicas = found_at(obj, names)
+    if replicas is None:
+        return []
+    if isinstance(replicas, bool) or not isinstance(replicas, int):
+        return [invalid(_dotted(names), 0, _accessor_error(names, replicas))]
+    if replicas < 0:
+        return [invalid(_dotted(names), replicas, "should be a non-negative integer")]
+    if replicas > _MAX_REPLICAS:
+        return [invalid(_dotted(names), replicas, f"should be less than or equal to {_MAX_REPLICAS}")]
+    return []
+
+
+_GO_TYPES = {"number": "float64", "boolean": "bool", "string": "string", "array": "[]interface {}"}
+
+
+def _accessor_error(names: tuple[str, ...], value: Any) -> str:
+    got = _GO_TYPES.get(type_name(value), "map[string]interface {}")
+    wanted = "int64" if not isinstance(value, int) or isinstance(value, bool) else "string"
+    return f".{'.'.join(names)} accessor error: {value} is of the type {got}, expected {wanted}"

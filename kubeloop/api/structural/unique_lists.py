@@ -1,0 +1,61 @@
+"""Lists that are sets, or maps by keys of their items: nothing may be in them twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeloop.api.fields import FieldErrors, Path, duplicate, invalid
+from kubeloop.api.structural.model import Structural
+
+
+def repeated_items(value: Any, schema: Structural | None, path: Path | None = None) -> FieldErrors:
+    """What is in some list of a value a second time."""
+    if schema is None or not schema.has_unique_lists:
+        return []
+    if isinstance(value, dict):
+        return _in_fields(value, schema, path)
+    if not isinstance(value, list):
+        return []
+    assert path is not None  # an object's root is no list
+    errors: FieldErrors = []
+    if schema.list_type == "set":
+        errors += [duplicate(path.index(index), value[index]) for index in _second_ones(value)]
+    elif schema.list_type == "map":
+        errors += _repeated_keys(value, schema.list_keys, path)
+    for index, item in enumerate(value):
+        errors += repeated_items(item, schema.items, path.index(index))
+    return errors
+
+
+def _in_fields(value: dict[str, Any], schema: Structural, path: Path | None) -> FieldErrors:
+    errors: FieldErrors = []
+    for name in sorted(value):
+        declared = schema.properties.get(name)
+        if declared is not None:
+            errors += repeated_items(value[name], declared, Path(name) if path is None else path.child(name))
+        elif isinstance(schema.additional, Structural):
+            at = Path(name, None, True) if path is None else path.key(name)
+            errors += repeated_items(value[name], schema.additional, at)
+    return errors
+
+
+def _second_ones(values: list[Any]) -> list[int]:
+    """Where values stand for the second time; a third time is not told again."""
+    seen: dict[bytes, int] = {}
+    found: list[int] = []
+    for index, value in enumerate(values):
+        key = msgspec.json.encode(value, order="deterministic")
+        seen[key] = seen.get(key, 0) + 1
+        if seen[key] == 2:
+            found.append(index)
+    return found
+
+
+def _repeated_keys(items: list[Any], keys: tuple[str, ...], path: Path) -> FieldErrors:
+    for index, item in enumerate(items):
+        if item is not None and not isinstance(item, dict):
+            return [invalid(path.index(index), item, "must be an object for an array of list-type map")]
+    identities = [{key: item[key] for key in keys if key in item} if item else {} for item in items]
+    return [duplicate(path.index(index), identities[index]) for index in _second_ones(identities)]

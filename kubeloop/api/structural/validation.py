@@ -1,0 +1,280 @@
+"""Values against schemas: each place of a schema becomes a Checker once, which then tells what is wrong with values.
+
+The order of findings and their words are upstream's: type, combinations, text, number, items, enumeration, fields.
+An update may keep what a newer schema refuses: findings about a value that is as it was are dropped, wherever old and
+new can be told to be the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kubeloop.api.fields import FieldErrors, Path, quote
+from kubeloop.api.structural.formats import FORMATS
+from kubeloop.api.structural.go_regex import RegexError, compile_pattern
+from kubeloop.api.structural.model import Schema
+from kubeloop.api.structural.numbers import NumberLimits
+from kubeloop.api.structural.problems import (
+    Found,
+    field_errors,
+    longer,
+    missing,
+    more,
+    outside,
+    placeless,
+    wrong,
+    wrong_type,
+)
+
+_NOTHING: Final = object()
+_NUMERIC_FORMATS: Final = {"integer": ("int32", "int64"), "number": ("float", "double")}
+
+
+def type_name(value: Any) -> str:
+    """A JSON value's type as schemas call it."""
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, dict):
+        return "object"
+    if isinstance(value, list):
+        return "array"
+    if isinstance(value, int):
+        return "integer"
+    return "number" if isinstance(value, float) else "null"
+
+
+class Checker:
+    """What one place of a schema demands of a value."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._types = _types_of(schema)
+        self._format = _format_of(schema, self._types)
+        self._nullable = bool(schema.get("nullable"))
+        self._enum: list[Any] = list(schema.get("enum") or ())
+        self._text = _TextLimits(schema, self._format)
+        self._numbers = NumberLimits(schema, self._types, self._format)
+        self._combined = _Combined(schema)
+        self._items = Checker(schema["items"]) if isinstance(schema.get("items"), Mapping) else None
+        self._list_keys: tuple[str, ...] = ()
+        if schema.get("x-kubernetes-list-type") == "map":
+            self._list_keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+        self._min_items, self._max_items = schema.get("minItems"), schema.get("maxItems")
+        self._min_fields, self._max_fields = schema.get("minProperties"), schema.get("maxProperties")
+        self._required: tuple[str, ...] = tuple(schema.get("required") or ())
+        given = schema.get("properties") or {}
+        self._fields = {name: Checker(given[name]) for name in sorted(given)}
+        additional = schema.get("additionalProperties")
+        self._additional = Checker(additional) if isinstance(additional, Mapping) else None
+        self._closed = additional is False
+
+    def problems(self, value: Any, base: Path | None = None) -> FieldErrors:
+        """What is wrong with a new value."""
+        found: Found = []
+        self.check(value, "", found)
+        return field_errors(found, base)
+
+    def problems_of_change(self, new: Any, old: Any, base: Path | None = None) -> FieldErrors:
+        """What is wrong with a value that takes an old one's place."""
+        found: Found = []
+        self.check(new, "", found, old)
+        return field_errors(found, base)
+
+    def check(self, value: Any, name: str, found: Found, old: Any = _NOTHING) -> None:
+        before = len(found)
+        self._check(value, name, found, old)
+        if len(found) > before and old is not _NOTHING and value == old:
+            del found[before:]
+
+    def _check(self, value: Any, name: str, found: Found, old: Any) -> None:
+        if value is None:
+            if self._types and not self._nullable:
+                found.append(wrong_type(name, ",".join(self._types), "null"))
+            elif self._enum and not _is_among(value, self._enum):
+                found.append(outside(name, value, self._enum))
+            return
+        self._check_type(value, name, found)
+        if self._combined.any:
+            self._combined.check(value, name, found)
+        if isinstance(value, str):
+            self._text.check(value, name, found)
+        elif isinstance(value, (int, float)):
+            if not isinstance(value, bool):
+                self._numbers.check(value, name, found)
+        elif isinstance(value, list):
+            self._check_items(value, name, found, old)
+        if self._enum and not _is_among(value, self._enum):
+            found.append(outside(name, value, self._enum))
+        if isinstance(value, dict):
+            self._check_fields(value, name, found, old)
+
+    def _check_type(self, value: Any, name: str, found: Found) -> None:
+        types = self._types
+        if not types:
+            return
+        got = type_name(value)
+        fits = (
+            got in types
+            or (got == "integer" and "number" in types)
+            or (got == "number" and "integer" in types and value.is_integer())
+        )
+        if fits:
+            return
+        if self._format and got not in ("string", "array"):
+            formatted = {"integer": "int64", "number": "double"}.get(got, "")
+            found.append(wrong_type(name, self._format, formatted))
+        else:
+            found.append(wrong_type(name, ",".join(types), got))
+
+    def _check_items(self, value: list[Any], name: str, found: Found, old: Any) -> None:
+        if self._items is not None:
+            known = self._by_keys(old) if self._list_keys and isinstance(old, list) else {}
+            for index, item in enumerate(value):
+                was = known.get(self._key_of(item), _NOTHING) if known else _NOTHING
+                self._items.check(item, f"{name}[{index}]", found, was)
+        if self._min_items is not None and len(value) < self._min_items:
+            found.append(wrong(name, len(value), f"should have at least {self._min_items} items"))
+        if self._max_items is not None and len(value) > self._max_items:
+            found.append(more(name, len(value), self._max_items))
+
+    def _by_keys(self, items: list[Any]) -> dict[str, Any]:
+        return {self._key_of(item): item for item in items if isinstance(item, dict)}
+
+    def _key_of(self, item: Any) -> str:
+        return repr([item.get(key) for key in self._list_keys]) if isinstance(item, dict) else ""
+
+    def _check_fields(self, value: dict[str, Any], name: str, found: Found, old: Any) -> None:
+        if self._min_fields is not None and len(value) < self._min_fields:
+            found.append(wrong(name, len(value), f"should have at least {self._min_fields} properties"))
+            return
+        if self._max_fields is not None and len(value) > self._max_fields:
+            found.append(more(name, len(value), self._max_fields))
+            return
+        before: dict[str, Any] = old if isinstance(old, dict) else {}
+        if self._additional is not None or self._closed:
+            self._check_additional(value, name, found, before)
+        prefix = f"{name}." if name else ""
+        for field, checker in self._fields.items():
+            inner = value.get(field, _NOTHING)
+            if inner is not _NOTHING:
+                checker.check(inner, prefix + field, found, before.get(field, _NOTHING))
+        for field in self._required:
+            if field not in value:
+                found.append(missing(f"{name}.{field}"))
+
+    def _check_additional(self, value: dict[str, Any], name: str, found: Found, before: dict[str, Any]) -> None:
+        for field in sorted(value):
+            if field in self._fields:
+                continue
+            if self._additional is not None:
+                self._additional.check(value[field], f"{name}.{field}", found, before.get(field, _NOTHING))
+            else:
+                problem = wrong(name, field, "is a forbidden property")
+                detail = f"{name}.{field} in body is a forbidden property"
+                found.append(problem._replace(error=type(problem.error)(problem.error.type, None, field, detail)))
+
+
+def _types_of(schema: Schema) -> tuple[str, ...]:
+    if schema.get("x-kubernetes-int-or-string"):
+        return ("integer", "string")
+    return (schema["type"],) if schema.get("type") else ()
+
+
+def _format_of(schema: Schema, types: tuple[str, ...]) -> str:
+    """The format, where it is one that is looked at."""
+    wanted: str = schema.get("format") or ""
+    kind = types[0] if len(types) == 1 else ""
+    if kind in ("", "string"):
+        return wanted if wanted in FORMATS or wanted.replace("-", "") in FORMATS else ""
+    return wanted if wanted in _NUMERIC_FORMATS.get(kind, ()) else ""
+
+
+def _is_among(value: Any, allowed: list[Any]) -> bool:
+    return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in allowed)
+
+
+class _TextLimits:
+    """Length, pattern and format of a text; the first that fails is told, the format besides."""
+
+    def __init__(self, schema: Schema, format: str) -> None:
+        self._min, self._max = schema.get("minLength"), schema.get("maxLength")
+        self._shown: str = schema.get("pattern") or ""
+        self._pattern = None
+        if self._shown:
+            try:
+                self._pattern = compile_pattern(self._shown)
+            except RegexError:
+                self._pattern = None  # definitions with such a pattern are refused
+        self._format = format
+        self._is_well_formed = FORMATS.get(format) or FORMATS.get(format.replace("-", ""))
+
+    def check(self, value: str, name: str, found: Found) -> None:
+        if self._max is not None and len(value) > self._max:
+            found.append(longer(name, self._max))
+        elif self._min is not None and len(value) < self._min:
+            found.append(wrong(name, value, f"should be at least {self._min} chars long"))
+        elif self._pattern is not None and self._pattern.search(value) is None:
+            found.append(wrong(name, value, f"should match '{self._shown}'"))
+        if self._is_well_formed is not None and not self._is_well_formed(value):
+            problem = wrong_type(name, self._format, value)
+            detail = f"{name} in body must be of type {self._format}: {quote(value)}"
+            found.append(problem._replace(error=type(problem.error)(problem.error.type, None, value, detail)))
+
+
+class _Combined:
+    """allOf, anyOf, oneOf and not; inside them nothing is excused by having been there before."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._all = [Checker(one) for one in schema.get("allOf") or ()]
+        self._some = [Checker(one) for one in schema.get("anyOf") or ()]
+        self._one = [Checker(one) for one in schema.get("oneOf") or ()]
+        self._not = Checker(schema["not"]) if isinstance(schema.get("not"), Mapping) else None
+        self.any = bool(self._all or self._some or self._one or self._not)
+
+    def check(self, value: Any, name: str, found: Found) -> None:
+        if self._some:
+            self._check_some(value, name, found)
+        if self._one:
+            self._check_one(value, name, found)
+        if self._all:
+            self._check_all(value, name, found)
+        if self._not is not None and not _tried(self._not, value, name):
+            found.append(placeless(f"{quote(name)} must not validate the schema (not)"))
+
+    def _check_some(self, value: Any, name: str, found: Found) -> None:
+        failures = []
+        for checker in self._some:
+            failed = _tried(checker, value, name)
+            if not failed:
+                return
+            failures.append(failed)
+        found.append(placeless(f"{quote(name)} must validate at least one schema (anyOf)"))
+        found += failures[0]
+
+    def _check_one(self, value: Any, name: str, found: Found) -> None:
+        outcomes = [_tried(checker, value, name) for checker in self._one]
+        valid = sum(not failed for failed in outcomes)
+        if valid == 1:
+            return
+        how_many = f"Found {valid} valid alternatives" if valid else "Found none valid"
+        found.append(placeless(f"{quote(name)} must validate one and only one schema (oneOf). {how_many}"))
+        if not valid:
+            found += outcomes[0]
+
+    def _check_all(self, value: Any, name: str, found: Found) -> None:
+        outcomes = [_tried(checker, value, name) for checker in self._all]
+        failed = [outcome for outcome in outcomes if outcome]
+        if not failed:
+            return
+        for outcome in failed:
+            found += outcome
+        none = ". None validated" if len(failed) == len(outcomes) else ""
+        found.append(placeless(f"{quote(name)} must validate all the schemas (allOf){none}"))
+
+
+def _tried(checker: Checker, value: Any, name: str) -> Found:
+    found: Found = []
+    checker.check(value, name, found)
+    return found

@@ -1,0 +1,129 @@
+"""Follows the definitions in the store and serves what they define, in the very moment of their commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionVersion
+from kubeloop.apiserver.custom.cleanup import CleanUp
+from kubeloop.apiserver.custom.definitions import CLEANUP_FINALIZER, Definitions
+from kubeloop.apiserver.custom.following import Publish
+from kubeloop.apiserver.custom.naming import Names, Taken, is_established, named
+from kubeloop.apiserver.custom.published import definitions_with
+from kubeloop.apiserver.custom.resource import CustomResource, resources_of, version_rank
+from kubeloop.apiserver.custom.storage import CustomStorage
+from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.watching import Hub
+from kubeloop.clock import Clock
+from kubeloop.store import Event, Record
+
+
+class _Known(NamedTuple):
+    """A definition as it was last seen; `shape` is what its storages were made from."""
+
+    group: str
+    names: Names
+    shape: tuple[object, ...]
+    storages: tuple[CustomStorage, ...]
+
+
+class CustomResources:
+    """All custom resources of one server."""
+
+    def __init__(self, registry: Registry, clock: Clock, publish: Publish) -> None:
+        self._registry = registry
+        self._definitions = Definitions(registry, clock)
+        self._publish = publish
+        self._known: dict[str, _Known] = {}
+        self._ending: dict[str, CleanUp] = {}
+        self._clock = clock
+
+    def load(self) -> None:
+        """Serve what is there already."""
+        for record in self._definitions.present():
+            self._consider(record)
+        self._show()
+
+    def follow(self, events: Sequence[Event]) -> None:
+        """Changed definitions, as the store tells of them."""
+        before = dict(self._known)
+        for event in events:
+            if event.record is not None:
+                self._consider(event.record)
+            elif event.previous is not None:
+                self._forget(event.previous)
+        if before != self._known:
+            self._show()
+
+    def close(self) -> None:
+        for ending in self._ending.values():
+            ending.cancel()
+
+    def _consider(self, record: Record) -> None:
+        definition = self._definitions.decode(record)
+        name = definition.metadata.name
+        known = self._known.get(name)
+        taken = Taken.of(
+            other.names for at, other in self._known.items() if other.group == definition.spec.group and at != name
+        )
+        status = named(definition, taken, self._definitions.now)
+        if status != definition.status and definition.metadata.deletion_timestamp is None:
+            self._definitions.write_status(record, status)
+        served = is_established(status)
+        shape = _shape_of(definition, status.accepted_names, served)
+        if known is None or known.shape != shape:
+            storages = self._storages(definition, status.accepted_names, record.mod_revision) if served else ()
+            self._known[name] = _Known(definition.spec.group, status.accepted_names, shape, storages)
+        if definition.metadata.deletion_timestamp is not None and CLEANUP_FINALIZER in definition.metadata.finalizers:
+            self._end(name)
+
+    def _storages(self, definition: CustomResourceDefinition, names: Names, since: int) -> tuple[CustomStorage, ...]:
+        known = self._known.get(definition.metadata.name)
+        hub: Hub | None = known.storages[0].hub if known is not None and known.storages else None
+        terminating = definition.metadata.deletion_timestamp is not None
+        storages: list[CustomStorage] = []
+        for resource in resources_of(definition, names):
+            storage = CustomStorage(self._registry.store, resource, hub, since, terminating)
+            hub = storage.hub
+            storages.append(storage)
+        return tuple(storages)
+
+    def _forget(self, record: Record) -> None:
+        """The definition is gone, and its names are free for those that wanted them."""
+        name = record.key.rpartition("/")[2]
+        known = self._known.pop(name, None)
+        ending = self._ending.pop(name, None)
+        if ending is not None:
+            ending.cancel()
+        if known is None:
+            return
+        for storage in known.storages[:1]:
+            storage.hub.close()
+        for other in [at for at, one in self._known.items() if one.group == known.group]:
+            newest = self._definitions.newest(other)
+            if newest is not None:
+                self._consider(newest)
+
+    def _end(self, name: str) -> None:
+        if name in self._ending:
+            return
+        known = self._known[name]
+        ending = CleanUp(self._registry.store, self._definitions, name, known.storages, self._clock)
+        self._ending[name] = ending
+        ending.start(asyncio.get_running_loop())
+
+    def _show(self) -> None:
+        storages = [storage for known in self._known.values() for storage in known.storages]
+        self._registry.serve_custom(storages)
+        resources = [storage.resource for storage in storages if isinstance(storage.resource, CustomResource)]
+        resources.sort(key=lambda one: (one.group, version_rank(one.version)))
+        self._publish(resources, partial(definitions_with, resources))
+
+
+def _shape_of(definition: CustomResourceDefinition, names: Names, served: bool) -> tuple[object, ...]:
+    """What makes storages of their own necessary when it changes; the rest of a definition is nothing to them."""
+    versions: tuple[CustomResourceDefinitionVersion, ...] = definition.spec.versions or ()
+    return served, names, versions, definition.metadata.deletion_timestamp is not None

@@ -1,0 +1,35 @@
+"""Where the objects of one version of a custom resource lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeloop.api.dynamic import Custom
+from kubeloop.apiserver.custom.resource import CustomResource
+from kubeloop.apiserver.custom.strategy import strategy_of_instances
+from kubeloop.apiserver.custom.view import CustomView
+from kubeloop.apiserver.selection import Memory
+from kubeloop.apiserver.storage import Storage
+from kubeloop.apiserver.watching import Hub
+from kubeloop.store import Record, Store
+
+
+class CustomStorage(Storage):
+    """Made anew whenever the definition changes; the hub, and so the watchers, outlive that."""
+
+    def __init__(self, store: Store, resource: CustomResource, hub: Hub | None, since: int, terminating: bool) -> None:
+        names = ("metadata.name", "metadata.namespace") if resource.namespaced else ("metadata.name",)
+        memory = Memory(resource, (*names, *resource.selectable))
+        super().__init__(store, resource, hub, CustomView(resource, since), memory)
+        self._strategy = strategy_of_instances(resource, terminating)
+
+    def shared_at(self, record: Record, revision: int) -> Any:
+        """As clients know custom objects: a document that says what it is."""
+        known = self._objects.get(record.key)
+        if known is not None and known[0] is record and known[1] == revision:
+            return known[2]
+        obj = Custom(msgspec.json.decode(self.view.object(record.value, revision)))
+        self._objects[record.key] = (record, revision, obj)
+        return obj

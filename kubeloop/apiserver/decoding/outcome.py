@@ -1,0 +1,44 @@
+"""What comes of decoding a body: an object with warnings, or a refusal in upstream's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from kubeloop.api import errors
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.decoding.go_json import decode_text
+from kubeloop.apiserver.decoding.type_meta import TypeMeta
+
+_ECHO_LENGTH: Final = 30
+
+
+class Decoded(NamedTuple):
+    obj: Any
+    warnings: list[str]
+
+
+class StrictError(ValueError):
+    """Fields that are unknown or repeated, refused because the client asked for that."""
+
+    def __init__(self, found: Sequence[str]) -> None:
+        super().__init__("strict decoding error: " + ", ".join(found))
+        self.found = tuple(found)
+
+
+def refused(meta: TypeMeta, resource: Resource, why: str) -> errors.BadRequest:
+    return errors.bad_request(f'{meta.kind} in version "{meta.version}" cannot be handled as a {resource.kind}: {why}')
+
+
+def unrecognized(why: str, body: bytes, resource: Resource) -> errors.BadRequest:
+    return errors.bad_request(
+        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({_echo(body)})"
+    )
+
+
+def _echo(body: bytes) -> str:
+    """The beginning of a body, in hexadecimal when it doesn't look like JSON."""
+    if not body:
+        return "<empty>"
+    shown = decode_text(body[:_ECHO_LENGTH]) if body[:1] == b"{" else body[:_ECHO_LENGTH].hex()
+    return shown + " ..." if len(body) > _ECHO_LENGTH else shown
