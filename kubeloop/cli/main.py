@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.cli import apiserver_flags, up_flags
+from kubeloop.cli import apiserver_flags, controller_manager_flags, up_flags
 
 _ABOUT = (
     f"Kubernetes' control plane in Python: kubeloop {__version__}, with the API of Kubernetes {KUBERNETES_VERSION}."
@@ -28,6 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from kubeloop.cli.apiserver import run_apiserver
 
         return run_apiserver(options)
+    if options.command == "controller-manager":
+        from kubeloop.cli.controller_manager import run_controller_manager
+
+        return run_controller_manager(options)
     print(f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})")
     return 0
 
@@ -37,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up_flags.add_command(commands)
     apiserver_flags.add_command(commands)
+    controller_manager_flags.add_command(commands)
     commands.add_parser("version", help="print the version", description="Print the version.")
     return parser
 

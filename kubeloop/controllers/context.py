@@ -26,6 +26,10 @@ class Context:
     telemetry: Telemetry = field(default_factory=Telemetry)
     root_ca: str = ""  # PEM: who signed the API server's certificate
 
+    def resync_period(self) -> float:
+        """How often a loop looks at everything anew: once to twice the shortest period, as chance has it."""
+        return self.config.min_resync_period * (1 + self.clock.random().random())
+
 
 # Every module of a loop has such a function named `wire`; one's own may have any name.
 Wire = Callable[[Context], Loop]

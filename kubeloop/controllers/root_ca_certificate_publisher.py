@@ -44,7 +44,9 @@ def wire(context: Context) -> Controller[str]:
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
-    controller.watches(namespaces, lambda namespace: (namespace.metadata.name,), _is_active)
+    controller.watches(
+        namespaces, lambda namespace: (namespace.metadata.name,), _is_active, resync=context.resync_period()
+    )
     controller.watches(config_maps, lambda config_map: (config_map.metadata.namespace,), _was_touched)
     return controller
 

@@ -1,0 +1,225 @@
+"""`kubeloop controller-manager`: the loops alone, against any API server, in place of kube-controller-manager."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import faulthandler
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from kubeloop import __version__
+from kubeloop.apiserver.health import Check
+from kubeloop.apiserver.server import CannotStart
+from kubeloop.cli.controller_manager_access import Access
+from kubeloop.cli.controller_manager_clients import Clients, server_of
+from kubeloop.cli.controller_manager_flags import UnusableConfig, config_of, flag_of
+from kubeloop.cli.controller_manager_port import ManagerStatus, configz_of, open_port
+from kubeloop.cli.flags_in_use import refused_flags, unused_flags
+from kubeloop.cli.json_log import JsonFormatter
+from kubeloop.cli.kubeconfig import server_url
+from kubeloop.client.config import ServerConfig
+from kubeloop.client.errors import ClientError
+from kubeloop.clock import Clock, SystemClock
+from kubeloop.controllers import Choice, UnusableChoice, select
+from kubeloop.controllers.config import ManagerConfig
+from kubeloop.controllers.hosting import Hosted, Surroundings, host, names_of
+from kubeloop.runtime.controller import Telemetry
+from kubeloop.runtime.fence import LeadershipLost
+from kubeloop.runtime.instruments import leader_instruments
+from kubeloop.runtime.leader import LeaderElector, Terms, new_identity
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_DEBUG = 4  # upstream's level of --v
+_BLOCKED_SECONDS = 30.0  # one loop that computes for so long has stopped all of them: show where
+_SIGN_OF_LIFE = 10.0
+
+log = logging.getLogger(__name__)
+
+
+def run_controller_manager(options: argparse.Namespace) -> int:
+    if options.subcommand == "status":
+        from kubeloop.cli.controller_manager_status import run_status
+
+        return run_status(options)
+    sys.path.insert(0, "")  # what is loaded may be beside whoever starts this
+    try:
+        config = config_of(options)
+        _set_up_logging(config)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_until_end(config, SystemClock()))
+    except (CannotStart, UnusableChoice, UnusableConfig, ClientError, OSError) as error:
+        print(f"kubeloop: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:  # the second Ctrl-C
+        return 130
+
+
+class Program:
+    """What is made of a configuration: loops, who leads, and what the port tells of both."""
+
+    def __init__(self, config: ManagerConfig, clock: Clock) -> None:
+        self.config = config
+        self._clock = clock
+        self._telemetry = Telemetry()
+        server = server_of(config)
+        self._choice: Choice = select(config.controllers, config.feature_gates)
+        self.clients = Clients(server, config, clock, self._telemetry.registry)
+        self.identity = new_identity(socket.gethostname(), clock)
+        self._elector = self._candidate() if config.leader_elect else None
+        self._hosted: Hosted = host(
+            self._choice,
+            Surroundings(self.clients.for_loop, clock, config, self._telemetry, root_ca_of(config, server)),
+        )
+
+    async def run(self) -> None:
+        """Lead when it is our turn, until cancelled. Raises `LeadershipLost` when it no longer is."""
+        if self._elector is None:
+            await self._lead()
+        else:
+            await self._elector.run(self._lead)
+
+    async def _lead(self) -> None:
+        await self.clients.get_tokens()
+        async with asyncio.TaskGroup() as group:
+            renewing = group.create_task(self.clients.renew_tokens(), name="renewing tokens")
+            try:
+                await self._hosted.run(self._grace)
+            finally:
+                renewing.cancel()
+
+    def _grace(self) -> float:
+        """How long what waits may take at the end; nobody works who must not write."""
+        fence = self.clients.fence
+        return self.config.controller_shutdown_timeout if fence is None or fence.is_open else 0.0
+
+    def _candidate(self) -> LeaderElector:
+        config = self.config
+        if config.leader_elect_resource_lock != "leases":
+            raise CannotStart('resourceLock value must be "leases"')
+        try:
+            terms = Terms(
+                config.leader_elect_lease_duration, config.leader_elect_renew_deadline, config.leader_elect_retry_period
+            )
+        except ValueError as error:
+            raise CannotStart(str(error)) from None
+        name = config.leader_elect_resource_name
+        elector = LeaderElector(
+            self.clients.for_election(), config.leader_elect_resource_namespace, name, self.identity, self._clock,
+            terms=terms, instruments=leader_instruments(self._telemetry.registry, name),
+        )  # fmt: skip
+        self.clients.fence = elector.fence
+        return elector
+
+    # -- what the port tells
+
+    def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
+        manager = self._hosted.manager
+        live: dict[str, Check] = {"leaderElection": self._elector.unhealthy} if self._elector is not None else {}
+        return live, {name: lambda name=name: manager.health(name).why for name in manager.names}
+
+    def metrics(self) -> str:
+        return self._telemetry.registry.render()
+
+    def configz(self) -> Mapping[str, Any]:
+        running, missing = names_of(self._choice)
+        return configz_of(self.config, [*running], [*missing], [flag_of(name) for name in unused_flags(self.config)])
+
+    def status(self) -> ManagerStatus:
+        elector = self._elector
+        return ManagerStatus(
+            identity=self.identity,
+            leader=self.identity if elector is None else elector.leader,
+            leading=elector is None or elector.is_leader,
+            loops=self._hosted.manager.status(),
+            not_yet_available=tuple(names_of(self._choice)[1]),
+        )
+
+
+def root_ca_of(config: ManagerConfig, server: ServerConfig) -> str:
+    """Who signed the API server's certificate: what the flag says, else what we trust ourselves."""
+    if config.root_ca_file:
+        return Path(config.root_ca_file).read_text()
+    authority = server.authority
+    return authority.data.decode() if authority.data or not authority.file else Path(authority.file).read_text()
+
+
+async def _until_end(config: ManagerConfig, clock: Clock) -> int:
+    """Run until a signal comes or the lease is lost; the exit code."""
+    if refused := refused_flags(config):
+        raise CannotStart(f"{flag_of(refused[0])} is not supported yet")
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    async with AsyncExitStack() as parts:
+        program = Program(config, clock)
+        parts.push_async_callback(program.clients.close)
+        await _tell(program, clock, parts)
+        running = asyncio.create_task(program.run(), name="controller manager")
+        living = asyncio.create_task(_live())
+        parts.callback(living.cancel)
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)  # from here on a second signal ends the process at once
+        return await _end(running)
+
+
+async def _tell(program: Program, clock: Clock, parts: AsyncExitStack) -> None:
+    """Open the port, and say where."""
+    config = program.config
+    if unused := unused_flags(config):
+        log.warning("without effect yet: %s", ", ".join(map(flag_of, unused)))
+    where = ""
+    if config.secure_port:
+        authentication = program.clients.of_kubeconfig(config.authentication_kubeconfig)
+        authorization = program.clients.of_kubeconfig(config.authorization_kubeconfig)
+        access = Access(authentication, authorization, config, clock)
+        port = await open_port(program, access, authentication, config, clock)
+        parts.push_async_callback(port.close)
+        where = f" at {server_url(config.bind_address, port.port)}"
+    print(f"kubeloop controller-manager {__version__} is ready{where}", flush=True)
+
+
+async def _end(running: asyncio.Task[None]) -> int:
+    """End what runs, with time to drain; the exit code."""
+    running.cancel()
+    await asyncio.wait((running,))
+    if running.cancelled():
+        return 0
+    error = running.exception()
+    if isinstance(error, LeadershipLost):
+        log.error("leaderelection lost: %s", error)
+    elif error is not None:
+        log.error("the manager failed", exc_info=error)
+    return 1
+
+
+async def _live() -> None:
+    """As long as this gets its turn nothing blocks the process; else the system shows the stack that does."""
+    try:
+        while True:
+            faulthandler.dump_traceback_later(_BLOCKED_SECONDS)
+            await asyncio.sleep(_SIGN_OF_LIFE)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _set_up_logging(config: ManagerConfig) -> None:
+    if config.logging_format not in ("text", "json"):
+        raise UnusableConfig(f"--logging-format can be text or json, not {config.logging_format}")
+    handler = logging.StreamHandler()
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(JsonFormatter() if config.logging_format == "json" else text)
+    logging.basicConfig(handlers=[handler])
+    logging.getLogger("kubeloop").setLevel(logging.DEBUG if config.v >= _DEBUG else logging.INFO)

@@ -1,0 +1,182 @@
+"""The manager's HTTPS port: /healthz, /livez, /readyz, /metrics, /configz, and /loops for the status command."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.apiserver.health import Check, Health
+from kubeloop.apiserver.http import Limits, Request, Response, Server, serve
+from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.routing import PageNotFound
+from kubeloop.apiserver.server import CannotStart
+from kubeloop.cli.controller_manager_access import Access
+from kubeloop.cli.controller_manager_flags import certificate_folder, flag_of
+from kubeloop.cli.self_signed import ensure_self_signed
+from kubeloop.client import Client
+from kubeloop.client.errors import ClientError
+from kubeloop.clock import Clock
+from kubeloop.controllers.config import ManagerConfig
+from kubeloop.runtime.manager import LoopStatus
+
+# Upstream's name of what /configz shows.
+CONFIGZ = "kubecontrollermanager.config.k8s.io"
+PAIR = "kube-controller-manager"
+_TEXT = "text/plain; charset=utf-8"
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+_CLOSE_SECONDS = 2.0
+_LOOKUP_SECONDS = 60.0  # between two looks at whom the cluster trusts to sign client certificates
+_AUTHENTICATION = "extension-apiserver-authentication"
+_HEALTH = ("/healthz", "/livez", "/readyz")
+
+log = logging.getLogger(__name__)
+
+
+class ManagerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What /loops tells."""
+
+    identity: str
+    leader: str
+    leading: bool
+    loops: tuple[LoopStatus, ...]
+    not_yet_available: tuple[str, ...]
+
+
+class Told(Protocol):
+    """What the port shows."""
+
+    def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
+        """Those of the process, and one for each loop."""
+
+    def metrics(self) -> str: ...
+
+    def configz(self) -> Mapping[str, Any]: ...
+
+    def status(self) -> ManagerStatus: ...
+
+
+class Pages:
+    """Answers requests that may be made."""
+
+    def __init__(self, told: Told, access: Access) -> None:
+        self._told = told
+        self._access = access
+        self._pages: dict[str, Callable[[], Response]] = {
+            "/metrics": lambda: Response(200, told.metrics().encode(), _METRICS),
+            "/configz": lambda: Response(200, msgspec.json.encode(told.configz())),
+            "/loops": lambda: Response(200, msgspec.json.encode(told.status())),
+        }
+
+    async def answer(self, request: Request) -> Response:
+        await asyncio.sleep(0)  # from here on this is a task, which asking the API server needs
+        try:
+            await self._access.check(request)
+            return self._page(request)
+        except errors.ApiError as error:
+            return Response(error.code, msgspec.json.encode(error.status()))
+        except ClientError as error:
+            log.warning("the API server could not be asked who may see %s: %s", request.path, error)
+            return Response(500, b"the API server could not be asked whether this is allowed\n", _TEXT)
+
+    def _page(self, request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            raise errors.generic(405)
+        if request.path.startswith(_HEALTH):
+            return self._health(request)
+        page = self._pages.get(request.path)
+        return page() if page is not None else Response(404, b"404 page not found\n", _TEXT)
+
+    def _health(self, request: Request) -> Response:
+        live, ready = self._told.checks()
+        try:
+            return Health(live, ready).answer(request.path, Query(request.query))
+        except (PageNotFound, KeyError):
+            return Response(404, b"404 page not found\n", _TEXT)
+
+
+class Port:
+    """The listening port; made by `open_port`."""
+
+    def __init__(self, server: Server, following: asyncio.Task[None]) -> None:
+        self.port = server.port
+        self._server = server
+        self._following = following
+
+    async def close(self) -> None:
+        self._following.cancel()
+        await asyncio.wait((self._following,))
+        await self._server.close(_CLOSE_SECONDS)
+
+
+async def open_port(told: Told, access: Access, client: Client, config: ManagerConfig, clock: Clock) -> Port:
+    """Listen as the configuration says; the client finds out whose client certificates count."""
+    tls = _tls(config, clock)
+    pages = Pages(told, access)
+    try:
+        server = await serve(pages.answer, config.bind_address, config.secure_port, tls, Limits(), clock)
+    except OSError as error:
+        raise CannotStart(
+            f"cannot listen on {config.bind_address}:{config.secure_port}: {error.strerror or error}"
+        ) from None
+    following = asyncio.create_task(_follow_authorities(tls, client, config), name="trust in client certificates")
+    return Port(server, following)
+
+
+def configz_of(config: ManagerConfig, running: list[str], missing: list[str], unused: list[str]) -> dict[str, Any]:
+    """All flags with their values; and what of them is for later."""
+    flags = {flag_of(one.name).removeprefix("--"): getattr(config, one.name) for one in fields(config)}
+    kubeloop = {"running": running, "notYetAvailable": missing, "flagsWithoutEffect": unused}
+    return {CONFIGZ: {"flags": flags, "kubeloop": kubeloop}}
+
+
+def _tls(config: ManagerConfig, clock: Clock) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = (
+        ssl.TLSVersion.TLSv1_3 if config.tls_min_version == "VersionTLS13" else ssl.TLSVersion.TLSv1_2
+    )
+    context.set_alpn_protocols(["http/1.1"])
+    certificate, key = _pair(config, clock)
+    try:
+        context.load_cert_chain(certificate, key)
+        if config.client_ca_file:
+            context.load_verify_locations(config.client_ca_file)
+            context.verify_mode = ssl.CERT_OPTIONAL
+    except ssl.SSLError as error:
+        raise CannotStart(
+            f"TLS cannot be set up from {certificate}, {key}, {config.client_ca_file}: {error.reason or error}"
+        ) from None
+    return context
+
+
+def _pair(config: ManagerConfig, clock: Clock) -> tuple[Path, Path]:
+    if bool(config.tls_cert_file) != bool(config.tls_private_key_file):
+        raise CannotStart("--tls-cert-file and --tls-private-key-file need each other")
+    if config.tls_cert_file:
+        return Path(config.tls_cert_file), Path(config.tls_private_key_file)
+    folder = Path(config.cert_dir) if config.cert_dir else certificate_folder()
+    return ensure_self_signed(folder, PAIR, ("localhost", "127.0.0.1", "::1"), clock.now())
+
+
+async def _follow_authorities(tls: ssl.SSLContext, client: Client, config: ManagerConfig) -> None:
+    """Trust whom the API server trusts to sign client certificates, from when it can be asked."""
+    known = ""
+    while not config.client_ca_file and not config.authentication_skip_lookup:
+        try:
+            found = await client.get(ConfigMap, _AUTHENTICATION, "kube-system")
+            authorities = found.data.get("client-ca-file", "")
+            if authorities and authorities != known:
+                tls.load_verify_locations(cadata=authorities)
+                tls.verify_mode = ssl.CERT_OPTIONAL
+                known = authorities
+        except (errors.ApiError, ClientError, ssl.SSLError, ValueError) as error:
+            log.warning("client certificates are not accepted yet: %s", error)
+        await asyncio.sleep(_LOOKUP_SECONDS if known else 1.0)

@@ -1,0 +1,30 @@
+"""Which of the controller manager's flags have an effect by now; the others wait for their loops."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from kubeloop.controllers.config import ManagerConfig
+
+_IN_USE = """
+authentication_kubeconfig authentication_skip_lookup authentication_token_webhook_cache_ttl
+authorization_always_allow_paths authorization_kubeconfig authorization_webhook_cache_authorized_ttl
+authorization_webhook_cache_unauthorized_ttl bind_address cert_dir client_ca_file controller_shutdown_timeout
+controllers feature_gates kube_api_burst kube_api_qps kubeconfig leader_elect leader_elect_lease_duration
+leader_elect_renew_deadline leader_elect_resource_lock leader_elect_resource_name leader_elect_resource_namespace
+leader_elect_retry_period load logging_format master min_resync_period root_ca_file secure_port tls_cert_file
+tls_min_version tls_private_key_file use_service_account_credentials v
+"""
+IN_USE = frozenset(_IN_USE.split())
+# These ask for more safety, or for another way to lead: to go on without them would be wrong.
+_REFUSED = ("enable_leader_migration", "tls_cipher_suites", "tls_curve_preferences", "tls_sni_cert_key")
+
+
+def unused_flags(config: ManagerConfig) -> list[str]:
+    """What is set to other than its default, and makes no difference yet."""
+    return [one.name for one in fields(config) if one.name not in IN_USE and getattr(config, one.name) != one.default]
+
+
+def refused_flags(config: ManagerConfig) -> list[str]:
+    """What is asked for and must not be ignored."""
+    return [name for name in unused_flags(config) if name in _REFUSED]
