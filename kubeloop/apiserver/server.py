@@ -111,6 +111,7 @@ class RunningServer:
         self._parts = AsyncExitStack()
         self._waiting_for = "the server is starting"
         self._closing = False
+        self._app: ApiServer | None = None
         self.port = 0
 
     @property
@@ -119,12 +120,19 @@ class RunningServer:
         host = self._config.advertise_address or self._config.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
+    @property
+    def app(self) -> ApiServer:
+        """The application, for callers in the same process; there once the server has started."""
+        if self._app is None:
+            raise RuntimeError("the server has not been started")
+        return self._app
+
     async def start(self) -> None:
         async with AsyncExitStack() as parts:
             store = open_store(self._config.store)
             await store.start()
             parts.push_async_callback(store.close)
-            app = self._application(store, parts)
+            app = self._app = self._application(store, parts)
             listener = await self._listen(app)
             self.port = listener.port
             parts.push_async_callback(self._stop_listening, app, listener)

@@ -36,11 +36,9 @@ def certificate_folder() -> Path:
     return default_data_dir() / "controller-manager"
 
 
-def add_command(commands: Any) -> None:
-    """Add `controller-manager` and its `status` to the parser's commands."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "controller-manager", help="run the controllers alone", description=_ABOUT, allow_abbrev=False
-    )
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """All flags, and the command `status`."""
+    parser.description = _ABOUT
     hints = get_type_hints(ManagerConfig)
     for one in fields(ManagerConfig):
         _add_flag(parser, one.name, hints[one.name], one.default)

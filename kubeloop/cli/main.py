@@ -10,16 +10,18 @@ import sys
 from collections.abc import Sequence
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.cli import apiserver_flags, controller_manager_flags, up_flags
+from kubeloop.cli import apiserver_flags, up_flags
 
 _ABOUT = (
     f"Kubernetes' control plane in Python: kubeloop {__version__}, with the API of Kubernetes {KUBERNETES_VERSION}."
 )
+_MANAGER = "controller-manager"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = _parser(given[0] if given else "").parse_args(given)
     if options.command == "up":
         from kubeloop.cli.up import run_up
 
@@ -28,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from kubeloop.cli.apiserver import run_apiserver
 
         return run_apiserver(options)
-    if options.command == "controller-manager":
+    if options.command == _MANAGER:
         from kubeloop.cli.controller_manager import run_controller_manager
 
         return run_controller_manager(options)
@@ -36,12 +38,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(command: str = "") -> argparse.ArgumentParser:
+    """For one command; the controller manager has so many flags that nobody else should wait for them."""
     parser = argparse.ArgumentParser("kubeloop", description=_ABOUT, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up_flags.add_command(commands)
     apiserver_flags.add_command(commands)
-    controller_manager_flags.add_command(commands)
+    manager = commands.add_parser(_MANAGER, help="run the controllers alone", allow_abbrev=False)
+    if command == _MANAGER:
+        from kubeloop.cli.controller_manager_flags import add_flags
+
+        add_flags(manager)
     commands.add_parser("version", help="print the version", description="Print the version.")
     return parser
 

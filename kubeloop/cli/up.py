@@ -6,16 +6,17 @@ import argparse
 import socket
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kubeloop import __version__
-from kubeloop.apiserver.server import AccountTokens, RunningServer, ServerConfig, start_server
+from kubeloop.apiserver.server import AccountTokens, ServerConfig, start_server
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
 from kubeloop.cli.up_flags import default_data_dir
+from kubeloop.cli.up_loops import start_loops
 from kubeloop.clock import SystemClock
 from kubeloop.store.filelock import FileLock
 
@@ -31,6 +32,16 @@ class Plan:
     kubeconfig: Path
 
 
+class RunningPlane:
+    """Everything that was started; stopped in reverse order."""
+
+    def __init__(self, parts: AsyncExitStack) -> None:
+        self._parts = parts
+
+    async def close(self) -> None:
+        await self._parts.aclose()
+
+
 def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
     """The plan for a data folder."""
     backend = options.store or ("memory" if options.ephemeral else "sqlite")
@@ -43,7 +54,7 @@ def run_up(options: argparse.Namespace) -> int:
         print(f"kubeloop: --nodes {options.nodes} has no effect: this version runs no nodes yet", file=sys.stderr)
     with ExitStack() as cleanup:
 
-        async def start() -> RunningServer:
+        async def start() -> RunningPlane:
             folder = _data_folder(options, cleanup)
             return await _start(plan_of(options, folder))
 
@@ -62,23 +73,21 @@ def _data_folder(options: argparse.Namespace, cleanup: ExitStack) -> Path:
     return folder
 
 
-async def _start(plan: Plan) -> RunningServer:
+async def _start(plan: Plan) -> RunningPlane:
     clock = SystemClock()
-    config = ServerConfig(
-        store=plan.store, host=plan.host, port=plan.port, default_accounts=True, bootstrap_tokens=True
-    )
+    config = ServerConfig(store=plan.store, host=plan.host, port=plan.port, bootstrap_tokens=True)
     names = serving_names([plan.host], config.services.networks[0], socket.gethostname())
     pki = ensure_pki(plan.folder / "pki", names, clock.now())
-    server = await start_server(_with_keys(config, pki), clock)
-    url = server_url(plan.host, server.port)
-    try:
+    async with AsyncExitStack() as parts:
+        server = await start_server(_with_keys(config, pki), clock)
+        parts.push_async_callback(server.close)
+        loops = await start_loops(server.app, pki.ca.read_text(), clock)
+        parts.push_async_callback(loops.close)
+        url = server_url(plan.host, server.port)
         write_kubeconfig(plan.kubeconfig, admin_kubeconfig(pki, pki.ca, url))
-    except BaseException:
-        await server.close()
-        raise
-    kubeconfig = plan.kubeconfig.absolute()
-    print(f"kubeloop {__version__} is ready at {url}: export KUBECONFIG={kubeconfig}", flush=True)
-    return server
+        kubeconfig = plan.kubeconfig.absolute()
+        print(f"kubeloop {__version__} is ready at {url}: export KUBECONFIG={kubeconfig}", flush=True)
+        return RunningPlane(parts.pop_all())
 
 
 def _with_keys(config: ServerConfig, pki: Pki) -> ServerConfig:
