@@ -154,7 +154,7 @@ def test_others_find_the_keys_to_check_tokens_with(plane: Plane) -> None:
 
 
 def test_the_audit_log_has_who_came_and_who_was_turned_away(make_plane: MakePlane, tmp_path: Path) -> None:
-    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"]}
+    policy: dict[str, Any] = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"]}
     policy["rules"] = [{"level": "RequestResponse"}]
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
     log = tmp_path / "logs" / "audit.log"
@@ -165,8 +165,8 @@ def test_the_audit_log_has_who_came_and_who_was_turned_away(make_plane: MakePlan
     plane.start()
     plane.create("/api/v1/namespaces/default/secrets", {"metadata": {"name": "s"}, "stringData": {"k": "hunter2"}})
     assert plane.call("GET", "/api/v1/secrets", Authorization="Bearer x", Impersonate_User="eve").status == 403
-    with plane.watch("/api/v1/podtemplates?watch=1&timeoutSeconds=1") as events:
-        assert list(events) == []
+    with plane.watch("/api/v1/podtemplates?watch=1&timeoutSeconds=1") as seen:
+        assert list(seen) == []
 
     def stages_of_the_watch() -> bool:
         events = [json.loads(line) for line in log.read_text().splitlines()]

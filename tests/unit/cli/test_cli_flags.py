@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kubeloop.apiserver.server import AccountTokens, AuditConfig, CannotStart
 from kubeloop.cli.apiserver import advertised_address, config_of
 from kubeloop.cli.main import _parser, main
 from kubeloop.cli.pki import Pki
@@ -56,6 +57,9 @@ def test_flag_that_can_only_have_one_value_is_accepted_with_it_and_refused_with_
         ["apiserver", "--service-cluster-ip-range", "10.0.0.0/24,10.1.0.0/24"],
         ["apiserver", "--service-node-port-range", "30000"],
         ["apiserver", "--service-node-port-range", "30000-70000"],
+        ["apiserver", "--authorization-mode", "RBAC,Webhook"],
+        ["apiserver", "--authorization-mode", "RBAC,RBAC"],
+        ["apiserver", "--authorization-mode", ""],
         [],
     ],
 )
@@ -73,6 +77,33 @@ def test_flags_of_the_api_server_reach_its_configuration(tmp_path: Path) -> None
     assert (config.writes_in_flight, config.limits.body_timeout) == (7, 5.0)
     assert config.certificate == tmp_path / "apiserver.crt"
     assert config.client_authorities == (tmp_path / "ca.crt",)
+
+
+def test_who_may_come_in_and_do_what_is_decided_as_told(tmp_path: Path) -> None:
+    plain = config_of(_parser().parse_args(["apiserver"]), Pki(tmp_path))
+    assert plain.authorization_modes == ("Node", "RBAC")
+    assert plain.accounts == AccountTokens(tmp_path / "sa.key")
+    assert (plain.bootstrap_tokens, plain.audit) == (False, None)
+    flags = "--authorization-mode RBAC,AlwaysDeny --enable-bootstrap-token-auth --service-account-issuer https://me"
+    more = "--api-audiences a,b --service-account-jwks-uri https://keys --audit-policy-file p --audit-log-path -"
+    config = config_of(_parser().parse_args(["apiserver", *flags.split(), *more.split()]), Pki(tmp_path))
+    assert config.authorization_modes == ("RBAC", "AlwaysDeny")
+    assert config.accounts == AccountTokens(tmp_path / "sa.key", "https://me", ("a", "b"), "https://keys")
+    assert config.bootstrap_tokens
+    assert config.audit == AuditConfig(Path("p"), "-")
+
+
+@pytest.mark.parametrize("flag", ["--audit-policy-file", "--audit-log-path"])
+def test_an_audit_policy_and_its_log_need_each_other(flag: str, tmp_path: Path) -> None:
+    with pytest.raises(CannotStart, match="need each other"):
+        config_of(_parser().parse_args(["apiserver", flag, "x"]), Pki(tmp_path))
+
+
+def test_tokens_are_signed_with_a_key_on_p_256(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("not a key")
+    options = _parser().parse_args(["apiserver", "--service-account-signing-key-file", str(tmp_path / "key")])
+    with pytest.raises(CannotStart, match="--service-account-signing-key-file"):
+        config_of(options, Pki(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["30000-30099", "30000+99"])
