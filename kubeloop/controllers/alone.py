@@ -1,7 +1,7 @@
 """Loops of one's own as a program of their own: against the cluster that the kubeconfig, or the pod, says.
 
-    if __name__ == "__main__":
-        run(wire, lease="default/my-controller")
+if __name__ == "__main__":
+    run(wire, lease="default/my-controller")
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kubeloop.api import codec
 from kubeloop.api.dynamic import Custom
 from kubeloop.apiserver.context import AUTHENTICATED, User
-from kubeloop.apiserver.entry import LocalEntry
 from kubeloop.client.client import Client
 from kubeloop.client.sync import SyncClient
 from kubeloop.clock import SystemClock
@@ -24,6 +23,7 @@ from kubeloop.runtime.informer import Informers
 from kubeloop.runtime.manager import Loop
 from kubeloop.runtime.recorder import EventRecorder
 from kubeloop.sim.loop import START, VirtualClock
+from kubeloop.testing.entry import Entry
 from kubeloop.testing.faults import Faults, FaultyTransport
 from kubeloop.testing.loop import ClusterLoop
 from kubeloop.testing.plane import own_objects, start_plane
@@ -64,8 +64,8 @@ class Cluster:
         except BaseException:
             self._loop.close()
             raise
-        self.client = self._blocking(Client(LocalEntry(self.server, ADMIN), user_agent="test"))
-        faulty = FaultyTransport(LocalEntry(self.server, ADMIN), self.faults)
+        self.client = self._blocking(Client(Entry(self.server, ADMIN), user_agent="test"))
+        faulty = FaultyTransport(Entry(self.server, ADMIN), self.faults)
         self.async_client = client = Client(CausedTransport(faulty))
         informers, recorder = Informers(client, self.clock), EventRecorder(client, COMPONENT, self.clock)
         self.context = Context(client, informers, self.clock, recorder)
@@ -81,7 +81,7 @@ class Cluster:
         return made
 
     def _with_status(self, wanted: Any, made: Any) -> Any:
-        status = wanted.get("status") if isinstance(wanted, dict) else codec.to_plain(wanted).get("status")
+        status = _status_of(wanted)
         if not status:
             return made
         meta, what = made.metadata, _what(made)
@@ -90,7 +90,7 @@ class Cluster:
     def as_user(self, name: str, *groups: str) -> SyncClient:
         """A client of somebody who may do only what roles allow."""
         user = User(name, (*groups, AUTHENTICATED))
-        return self._blocking(Client(LocalEntry(self.server, user), user_agent="test"))
+        return self._blocking(Client(Entry(self.server, user), user_agent="test"))
 
     def events(self, namespace: str = "", *, reason: str = "") -> list[Any]:
         """The events that were recorded, oldest first."""
@@ -204,6 +204,14 @@ class Cluster:
 
     def _blocking(self, client: Client) -> SyncClient:
         return SyncClient._view(client, self._loop)  # type: ignore[arg-type]  # all it needs is `run`
+
+
+def _status_of(obj: Any) -> Any:
+    """What an object says of its state; nothing where that is what any new object says."""
+    if isinstance(obj, Mapping):
+        return obj.get("status")
+    status = getattr(obj, "status", None)
+    return None if status is None or status == type(status)() else codec.to_plain(status)
 
 
 def _what(obj: Any) -> Any:

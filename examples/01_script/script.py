@@ -1,0 +1,40 @@
+"""A script: plain calls against the cluster of the kubeconfig, typed objects in and out.
+
+Run it: python script.py
+"""
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.client import SyncClient
+
+NAMESPACE, NAME = "default", "greeting"
+
+
+def main() -> None:
+    with SyncClient() as client:
+        made = client.create(ConfigMap(metadata=ObjectMeta(name=NAME, namespace=NAMESPACE), data={"hello": "world"}))
+        print(f"made {made.metadata.name}, version {made.metadata.resource_version}")
+
+        client.patch(ConfigMap, NAME, {"data": {"goodbye": "world"}}, NAMESPACE)
+        found = client.get(ConfigMap, NAME, NAMESPACE)
+        print("it says " + ", ".join(f"{key} {value}" for key, value in sorted(found.data.items())))
+
+        # Kinds can be named as for kubectl, too; objects come in pages, and changes as they happen.
+        for page in client.pages("cm", NAMESPACE, limit=50):
+            print("all: " + ", ".join(one.metadata.name for one in page.items))
+        changes = client.watch(ConfigMap, NAMESPACE, resource_version=found.metadata.resource_version)
+        client.delete(ConfigMap, NAME, NAMESPACE)
+        for batch in changes:
+            print("seen: " + ", ".join(event.type for event in batch))
+            break
+        changes.close()
+
+        try:
+            client.get(ConfigMap, NAME, NAMESPACE)
+        except NotFound as error:
+            print(error)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""A controller for a built-in kind: the data of one ConfigMap is the same in every namespace labelled `mirror`.
+
+Run it alone: python mirror.py
+Beside the built-in loops: kubeloop controller-manager --load mirror:wire
+"""
+
+from kubeloop.api.generated.core_v1 import ConfigMap, Namespace
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.alone import run
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.controller import Controller
+
+SOURCE, NAME, MANAGER = "default", "shared-settings", "mirror"
+
+
+def wire(context: Context) -> Controller[str]:
+    """Its keys are the names of namespaces."""
+    namespaces = context.informers.of(resource_of_class(Namespace), labels="mirror")
+    config_maps = context.informers.of(resource_of_class(ConfigMap), fields=f"metadata.name={NAME}")
+
+    async def reconcile(namespace: str) -> None:
+        source, wanted_here = config_maps.get(SOURCE, NAME), namespaces.get("", namespace)
+        if source is None or wanted_here is None:
+            return
+        copy = config_maps.get(namespace, NAME)
+        if copy is None or copy.data != source.data:
+            wanted = ConfigMap(metadata=ObjectMeta(name=NAME, namespace=namespace), data=source.data)
+            made = await context.client.apply(wanted, manager=MANAGER, force=True)
+            await config_maps.seen(made.metadata.resource_version)  # read your own write the next time
+            context.recorder.event(wanted_here, "Normal", "Mirrored", f"{NAME} is as in {SOURCE}")
+
+    def concerned(config_map: ConfigMap) -> list[str]:
+        """Who has to look again: a copy's own namespace; for the source, all of them."""
+        if config_map.metadata.namespace == SOURCE:
+            return [one.metadata.name for one in namespaces.list()]
+        return [config_map.metadata.namespace]
+
+    controller = Controller(MANAGER, reconcile, context.clock, telemetry=context.telemetry)
+    controller.watches(namespaces, lambda namespace: [namespace.metadata.name])
+    controller.watches(config_maps, concerned)
+    return controller
+
+
+if __name__ == "__main__":
+    run(wire, lease="default/mirror")

@@ -1,0 +1,49 @@
+"""Websites, tested: the definition goes to a server that checks and completes objects by it."""
+
+import pytest
+from website import WEBSITES, Spec, Website, wire
+
+from kubeloop.api.errors import Invalid
+from kubeloop.api.generated.apps_v1 import Deployment
+from kubeloop.testing import Cluster, metadata
+
+
+@pytest.fixture
+def sites(cluster: Cluster) -> Cluster:
+    cluster.add(WEBSITES.definition)
+    cluster.start(wire)
+    return cluster
+
+
+def site(name: str, **spec: object) -> object:
+    return WEBSITES.write(Website(metadata=metadata(name, "default"), spec=Spec(**spec)))
+
+
+def test_a_website_becomes_a_deployment_that_it_owns(sites: Cluster) -> None:
+    made = sites.add(site("shop", image="shop:1", replicas=3))
+    sites.settle()
+    deployment = sites.client.get(Deployment, "shop", "default")
+    assert deployment.spec.replicas == 3
+    assert deployment.metadata.owner_references[0].uid == made.metadata.uid
+
+
+def test_a_website_says_how_many_replicas_are_ready(sites: Cluster) -> None:
+    sites.add(site("shop", image="shop:1"))
+    sites.settle()
+    status = {"status": {"replicas": 1, "readyReplicas": 1}}
+    sites.client.patch(Deployment, "shop", status, "default", subresource="status")
+    sites.settle()
+    assert WEBSITES.read(sites.client.get(WEBSITES.resource, "shop", "default")).status.ready == 1
+
+
+def test_a_changed_deployment_is_put_right(sites: Cluster) -> None:
+    sites.add(site("shop", image="shop:1", replicas=3))
+    sites.settle()
+    sites.client.patch(Deployment, "shop", {"spec": {"replicas": 9}}, "default")
+    sites.settle()
+    assert sites.client.get(Deployment, "shop", "default").spec.replicas == 3
+
+
+def test_the_server_refuses_what_the_types_do(sites: Cluster) -> None:
+    with pytest.raises(Invalid, match=r"spec.replicas"):
+        sites.add(site("shop", image="shop:1", replicas=11))

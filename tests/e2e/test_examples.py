@@ -1,0 +1,145 @@
+"""The examples do what they say: run as their reader would, against a cluster of each test's own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kubeloop.api.generated.apps_v1 import Deployment
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.testing import Cluster, config_map, namespace
+from kubeloop.testing.plugin import cluster, cluster_keys, live_cluster, make_cluster
+
+__all__ = ["cluster", "cluster_keys", "live_cluster", "make_cluster"]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PROGRAMS = sorted(EXAMPLES.glob("*/*.py"))
+WEBSITE = {"apiVersion": "example.com/v1", "kind": "Website", "metadata": {"name": "shop", "namespace": "default"}}
+DEADLINE = 60.0
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """This checkout's code, and no home with somebody's settings."""
+    return {**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "HOME": str(folder), "PYTHONUNBUFFERED": "1"}
+
+
+def said(folder: Path, *command: str) -> str:
+    """What a program that ends prints."""
+    where = EXAMPLES / command[0]
+    done = subprocess.run(
+        [sys.executable, *command[1:]],
+        cwd=where,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@contextmanager
+def running(folder: Path, *command: str) -> Iterator[Path]:
+    """A program that goes on until it is told to end, which it then does well; its log."""
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, *command[1:]],
+            cwd=EXAMPLES / command[0],
+            env=environment(folder),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield log
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(DEADLINE) == 0, log.read_text()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert "Traceback" not in log.read_text(), log.read_text()
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
+def test_an_example_is_short(program: Path) -> None:
+    assert len(program.read_text().splitlines()) <= 60
+
+
+def test_a_script(live_cluster: Cluster, tmp_path: Path) -> None:
+    lines = said(tmp_path, "01_script", "script.py").splitlines()
+    assert lines[0].startswith("made greeting, version ")
+    assert lines[1:] == [
+        "it says goodbye world, hello world",
+        "all: greeting",
+        "seen: DELETED",
+        'configmaps "greeting" not found',
+    ]
+
+
+@pytest.mark.parametrize("example", ["02_mirror", "03_website"])
+def test_a_controllers_own_tests(example: str, tmp_path: Path) -> None:
+    is_installed = bool(entry_points(group="pytest11", name="kubeloop"))
+    plugin = () if is_installed else ("-p", "kubeloop.testing.plugin")
+    said(tmp_path, example, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider", *plugin)
+
+
+def test_a_controller_alone(live_cluster: Cluster, tmp_path: Path) -> None:
+    live_cluster.add(config_map("shared-settings", {"colour": "blue"}), namespace("shop", labels={"mirror": "yes"}))
+
+    def copies() -> list[ConfigMap]:
+        found = live_cluster.client.list(ConfigMap, "shop").items
+        return [one for one in found if one.metadata.name == "shared-settings"]
+
+    with running(tmp_path, "02_mirror", "mirror.py"):
+        live_cluster.eventually(copies)
+        assert live_cluster.client.get(Lease, "mirror", "default").spec.holder_identity
+    assert live_cluster.client.get(Lease, "mirror", "default").spec.holder_identity == "", "given back at the end"
+
+
+def test_a_controller_with_its_kind_alone(live_cluster: Cluster, tmp_path: Path) -> None:
+    with running(tmp_path, "03_website", "website.py"):
+        live_cluster.eventually(lambda: live_cluster.client.list("crd").items)
+        live_cluster.add({**WEBSITE, "spec": {"image": "shop:1", "replicas": 2}})
+        live_cluster.eventually(lambda: deployments(live_cluster) == [("shop", 2)])
+
+
+def test_a_controller_under_kopf(live_cluster: Cluster, tmp_path: Path) -> None:
+    live_cluster.add(yaml.safe_load((EXAMPLES / "04_kopf" / "website_crd.yaml").read_text()))
+    operator = ("-m", "kopf", "run", "--standalone", "--namespace", "default", "website_kopf.py")
+    with running(tmp_path, "04_kopf", *operator):
+        live_cluster.add({**WEBSITE, "spec": {"image": "shop:1"}})
+        live_cluster.eventually(lambda: deployments(live_cluster) == [("shop", 1)])
+        status = {"status": {"replicas": 1, "readyReplicas": 1}}
+        live_cluster.client.patch(Deployment, "shop", status, "default", subresource="status")
+        live_cluster.eventually(lambda: ready_of_the_website(live_cluster) == 1)
+
+
+def test_the_official_client(live_cluster: Cluster, tmp_path: Path) -> None:
+    lines = said(tmp_path, "05_official_client", "official.py").splitlines()
+    assert lines == [
+        "made official with 1 replica, strategy RollingUpdate",
+        "scaled to 3",
+        "seen: MODIFIED official, 3 replicas",
+        "gone: 404 Not Found",
+    ]
+
+
+def deployments(cluster: Cluster) -> list[tuple[str, int]]:
+    found = cluster.client.list(Deployment, "default").items
+    return [(one.metadata.name, one.spec.replicas) for one in found]
+
+
+def ready_of_the_website(cluster: Cluster) -> int:
+    site = cluster.client.get("websites.example.com/v1", "shop", "default")
+    return int((site.get("status") or {}).get("ready", 0))
