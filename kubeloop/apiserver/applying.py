@@ -12,12 +12,14 @@ from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current
 from kubeloop.apiserver.decoding import decode_document, parse_yaml
 from kubeloop.apiserver.managers import set_entries, settable_in
+from kubeloop.apiserver.options import field_validation
 from kubeloop.apiserver.storage import Storage
+from kubeloop.apiserver.versions import conversion_of
 
 
 def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], Any]:
     """What turns the newest record into the applied object, its managedFields included."""
-    config = read_config(ctx)
+    config, repeated = read_config(ctx)
     resource = ctx.resource
     settable = settable_in(storage.strategy, ctx.target.subresource)
 
@@ -34,7 +36,9 @@ def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], A
             format_time(ctx.now),
             [] if current is None else current.entries,
             settable,
+            conversion_of(resource),
         )
+        tell_of_repeats(ctx, repeated)
         _check(ctx, applied.obj, creating=current is None)
         obj = decode_document(applied.obj, resource, "Ignore").obj
         set_entries(obj, applied.entries)
@@ -43,17 +47,37 @@ def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], A
     return produce
 
 
-def read_config(ctx: Context) -> dict[str, Any]:
-    """The applied configuration, from YAML or JSON."""
+def read_config(ctx: Context) -> tuple[dict[str, Any], list[str]]:
+    """The applied configuration, from YAML or JSON, and what a strict parser says of repeated keys."""
     try:
-        document, warnings = parse_yaml(ctx.request.body)
+        document, repeated = parse_yaml(ctx.request.body)
     except ValueError as error:
         raise errors.bad_request(f"error encoding patch: {error}") from None
-    if not isinstance(document, dict):
-        raise errors.bad_request("error decoding YAML: the patch must be an object")
-    for warning in warnings:
-        ctx.warn(warning)
-    return document
+    if document is not None and not isinstance(document, dict):
+        raise errors.bad_request(
+            "error decoding patch: error unmarshaling JSON: while decoding JSON: "
+            f"json: cannot unmarshal {_json_kind(document)} into Go value of type map[string]interface {{}}"
+        )
+    return document or {}, repeated
+
+
+def _json_kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    return "array" if isinstance(value, list) else "string" if isinstance(value, str) else "number"
+
+
+def tell_of_repeats(ctx: Context, repeated: list[str]) -> None:
+    """Upstream looks for them only when everything else about the configuration is right."""
+    mode = field_validation(ctx.query)
+    if repeated and mode == "Strict":
+        told = "".join(f"\n  {line}" for line in repeated)
+        raise errors.bad_request(
+            f"error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:{told}"
+        )
+    if mode != "Ignore":
+        for warning in repeated:
+            ctx.warn(warning)
 
 
 def _check(ctx: Context, document: dict[str, Any], creating: bool) -> None:

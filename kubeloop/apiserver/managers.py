@@ -19,6 +19,7 @@ from kubeloop.api.times import format_time
 from kubeloop.api.wire import Time
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current, plain_entry
+from kubeloop.apiserver.versions import conversion_of
 
 _MAX_NAME = 128
 
@@ -145,5 +146,6 @@ def track(
         format_time(ctx.now),
         [] if current is None else current.entries,
         settable,
+        conversion_of(resource),
     )
     set_entries(obj, entries)

@@ -64,7 +64,8 @@ def one_object(ctx: Context, storage: Storage, value: bytes, revision: int, stat
         return respond(ctx, view.partial(value, revision, form.meta_version), status)
     if form.convert == "Table":
         record = Record("", value, revision, revision)
-        return respond(ctx, table(ctx, storage, [record], {"resourceVersion": str(revision)}), status)
+        metadata = {"resourceVersion": str(revision)} if revision else {}
+        return respond(ctx, table(ctx, storage, [record], metadata), status)
     raise _wrong_form(ctx, "not a list", storage.resource.kind)
 
 

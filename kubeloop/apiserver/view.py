@@ -72,6 +72,8 @@ class View:
 
     def metadata(self, value: bytes, revision: int) -> bytes:
         raw = memoryview(_METADATA.decode(value).metadata)
+        if not revision:
+            return bytes(raw)
         return b"".join((b'{"resourceVersion":"%d",' % revision, raw[1:]))
 
     def decode(self, value: bytes, revision: int) -> Any:

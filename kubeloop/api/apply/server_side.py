@@ -10,9 +10,10 @@ from kubeloop.api.apply.change import Change, Convert
 from kubeloop.api.apply.compare import same
 from kubeloop.api.apply.conflicts import conflicts_with, refusal
 from kubeloop.api.apply.entries import Entry, Manager, find, in_order, manager_named, new_entry
-from kubeloop.api.apply.fieldset import FieldTree, difference, intersection, union
-from kubeloop.api.apply.merge import applied_fields, merged, with_structs, without
+from kubeloop.api.apply.fieldset import difference
+from kubeloop.api.apply.merge import applied_fields, merged
 from kubeloop.api.apply.ownership import NEVER_OWNED, moved, take_away
+from kubeloop.api.apply.prune import Versioned, without_given_up
 from kubeloop.api.apply.settable import Settable
 from kubeloop.api.apply.shape import Shape, shape_of
 from kubeloop.api.apply.validate import problems, told
@@ -105,15 +106,17 @@ class _Application(NamedTuple):
             claimed = self.settable(claimed)
         obj = merged(live, self.config, self.shape)
         if previous is not None:
-            owned = [claimed, *(entry["fieldsV1"] for entry in others)]
-            obj = _without_given_up(obj, self.shape, previous["fieldsV1"], owned)
+            mine = (self.manager.api_version, claimed)
+            owned = [mine, *((entry["apiVersion"], entry["fieldsV1"]) for entry in others)]
+            whole = Versioned(obj, self.manager.api_version, self.shape)
+            obj = without_given_up(whole, previous, owned, self.convert)
         change = Change(live, obj, self.shape, self.manager.api_version, self.settable, self.convert)
         self._refuse_conflicts(live, change, others)
         unchanged = same(live, obj)
         kept = take_away(others, change)
-        mine = difference(claimed, NEVER_OWNED)
-        if mine:
-            kept.append(new_entry(self.manager, mine, (previous or {}).get("time") if unchanged else self.now))
+        fields = difference(claimed, NEVER_OWNED)
+        if fields:
+            kept.append(new_entry(self.manager, fields, (previous or {}).get("time") if unchanged else self.now))
         return Applied(live if unchanged else obj, in_order(kept))
 
     def _refuse_conflicts(self, live: dict[str, Any], change: Change, others: list[Entry]) -> None:
@@ -122,24 +125,3 @@ class _Application(NamedTuple):
             conflicts = last_applied.not_allowed(conflicts, live, self.shape, self.manager.api_version)
         if conflicts:
             raise refusal(conflicts)
-
-
-def _without_given_up(obj: dict[str, Any], shape: Shape, before: FieldTree, owned: list[FieldTree]) -> dict[str, Any]:
-    """Removes what the applier owned before and nobody owns now.
-
-    In steps, so that what others own survives, and so does what nobody owned inside of what was given up.
-    """
-    before = with_structs(before, shape)
-    whole = with_structs(applied_fields(obj, shape), shape)
-    wanted: FieldTree = {}
-    for fields in owned:
-        wanted = union(wanted, with_structs(fields, shape))
-    remaining = _fields_left(without(obj, before, shape), shape)
-    pruned = without(obj, difference(whole, union(remaining, wanted)), shape)
-    gone = intersection(difference(whole, _fields_left(pruned, shape)), before)
-    left: dict[str, Any] = without(obj, gone, shape) or {} if gone else obj
-    return left
-
-
-def _fields_left(obj: dict[str, Any] | None, shape: Shape) -> FieldTree:
-    return with_structs(applied_fields(obj or {}, shape), shape)

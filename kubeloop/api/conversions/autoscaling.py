@@ -72,7 +72,7 @@ def to_v2(autoscaler: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAutoscaler:
     measured = _read(annotations, CURRENT_METRICS, list[old.MetricStatus])
     conditions = _read(annotations, CONDITIONS, list[old.Condition])
     made = v2.HorizontalPodAutoscaler(
-        metadata=_with_annotations(autoscaler.metadata, {}),
+        metadata=without_carriers(autoscaler.metadata),
         spec=v2.HorizontalPodAutoscalerSpec(
             scale_target_ref=_reference(spec.scale_target_ref, v2.CrossVersionObjectReference),
             min_replicas=spec.min_replicas,
@@ -134,6 +134,11 @@ def _cpu_measured(percentage: int | None) -> tuple[v2.MetricStatus, ...]:
 
 def _reference(reference: Any, kind: Callable[..., T]) -> T:
     return kind(kind=reference.kind, name=reference.name, api_version=reference.api_version)
+
+
+def without_carriers(metadata: ObjectMeta) -> ObjectMeta:
+    """Metadata without the annotations that carry fields, which mean nothing in v2."""
+    return _with_annotations(metadata, {})
 
 
 def _with_annotations(metadata: ObjectMeta, carried: Mapping[str, str]) -> ObjectMeta:

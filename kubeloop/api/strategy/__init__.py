@@ -53,7 +53,7 @@ STRATEGIES: dict[str, Strategy | str] = {
         allow_create_on_update=True, garbage_collection="Unsupported", validated_as_served=True
     ),
     "flowschemas.flowcontrol.apiserver.k8s.io": "flowcontrol:FLOW_CONTROL",
-    "horizontalpodautoscalers.autoscaling": _GENERATION_AND_STATUS,
+    "horizontalpodautoscalers.autoscaling": "autoscaling:AUTOSCALER",
     "ingressclasses.networking.k8s.io": _GENERATION,
     "ingresses.networking.k8s.io": _GENERATION_AND_STATUS,
     "jobs.batch": "batch:JOB",

@@ -113,7 +113,7 @@ def _validate_revision_update(new: ControllerRevision, old: ControllerRevision) 
     errors = not_negative(new.revision, Path("revision"))
     # Compared as text: a revision is what was written, not what it means.
     if bytes(new.data) != bytes(old.data):
-        errors.append(invalid(_DATA, new.data, IMMUTABLE))
+        errors.append(invalid(_DATA, msgspec.Raw(msgspec.json.format(bytes(new.data), indent=-1)), IMMUTABLE))
     return errors
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from operator import itemgetter
 from typing import Any, Final
 
 from kubeloop.api.fields import (
+    FieldError,
     FieldErrors,
     Path,
     duplicate,
@@ -49,6 +51,16 @@ _NO_CONTEXT: Final = PodSecurityContext()
 _NO_VOLUMES: Volumes = {}
 _NO_CLAIMS: Set[str] = frozenset()
 
+# Upstream's order of looking at a pod's fields, after its volumes and containers.
+_LOOKED_AT: Final = (
+    "restartPolicy", "dnsPolicy", "nodeSelector", "securityContext", "shareProcessNamespace", "imagePullSecrets",
+    "affinity", "dnsConfig", "readinessGates", "schedulingGates", "topologySpreadConstraints", "hostUsers",
+    "hostnameOverride", "serviceAccountName", "nodeName", "activeDeadlineSeconds", "hostname", "subdomain",
+    "tolerations", "hostAliases", "priorityClassName", "runtimeClassName", "preemptionPolicy", "overhead",
+    "schedulingGroup",
+)  # fmt: skip
+_ORDER: Final[dict[str | int, int]] = {name: rank for rank, name in enumerate(_LOOKED_AT)}
+
 
 def validate_pod_spec(spec: PodSpec, path: Path, meta: ObjectMeta | None = None) -> FieldErrors:
     """A spec; `meta` is the pod's own, and absent for templates."""
@@ -70,10 +82,26 @@ def validate_pod_spec(spec: PodSpec, path: Path, meta: ObjectMeta | None = None)
         errors += validate_ephemeral_containers(around, path.child("ephemeralContainers"))
     if spec.resources is not None:
         errors += validate_pod_resources(spec, around.claims, path)
-    errors += _validate_behaviour(spec, path, in_pod=meta is not None)
-    errors += _validate_placement(spec, path)
-    errors += _validate_names(spec, path)
-    return errors
+    found = _validate_behaviour(spec, path, in_pod=meta is not None)
+    found += _validate_placement(spec, path)
+    found += _validate_names(spec, path)
+    errors += _in_order(found, path) if len(found) > 1 else found
+    if spec.os is not None:
+        errors += validate_os(spec, path)
+    return errors + _validate_file_keys(spec, path) if _reads_files(spec) else errors
+
+
+def _in_order(errors: FieldErrors, path: Path) -> FieldErrors:
+    """Errors in the order in which upstream looks at fields; what has no place in it stays behind what it follows."""
+    rank = 0
+    ranked: list[tuple[int, FieldError]] = []
+    for error in errors:
+        at = error.path
+        while at is not None and at.parent is not None and at.parent != path:
+            at = at.parent
+        rank = rank if at is None else _ORDER.get(at.step, rank)
+        ranked.append((rank, error))
+    return [error for _, error in sorted(ranked, key=itemgetter(0))]
 
 
 def _validate_behaviour(spec: PodSpec, path: Path, in_pod: bool) -> FieldErrors:
@@ -105,9 +133,7 @@ def _validate_behaviour(spec: PodSpec, path: Path, in_pod: bool) -> FieldErrors:
         errors.append(invalid(path.child("activeDeadlineSeconds"), seconds, range_message(1, _MAX_INT32)))
     if spec.overhead:
         errors += validate_amounts(spec.overhead, path.child("overhead", "limits"), validate_container_resource_name)
-    if spec.os is not None:
-        errors += validate_os(spec, path)
-    return errors + _validate_file_keys(spec, path) if _reads_files(spec) else errors
+    return errors
 
 
 def _validate_placement(spec: PodSpec, path: Path) -> FieldErrors:

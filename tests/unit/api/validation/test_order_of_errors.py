@@ -55,3 +55,28 @@ def test_reports_of_a_job_are_checked_from_its_end_to_what_lasts() -> None:
         "status.startTime",
         "status.succeeded",
     ]
+
+
+def test_what_is_wrong_with_a_pod_is_told_in_the_order_in_which_upstream_looks() -> None:
+    spec = {
+        "containers": [{"name": "c", "image": "i"}],
+        "hostname": "H_",
+        "nodeSelector": {"x y": "z"},
+        "restartPolicy": "X",
+        "dnsPolicy": "Y",
+        "tolerations": [{"key": "a b"}],
+        "priorityClassName": "P_",
+        "activeDeadlineSeconds": 0,
+        "preemptionPolicy": "Q",
+    }
+    found = [error.field for error in validate_create(decoded("pods", {"spec": spec}))]
+    assert [field for field in found if field.startswith("spec.")] == [
+        "spec.restartPolicy",
+        "spec.dnsPolicy",
+        "spec.nodeSelector",
+        "spec.activeDeadlineSeconds",
+        "spec.hostname",
+        "spec.tolerations[0].key",
+        "spec.priorityClassName",
+        "spec.preemptionPolicy",
+    ]

@@ -1,0 +1,70 @@
+"""Taking away what an applier gave up and nobody else owns, in whatever versions the managers of an object speak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kubeloop.api.apply.change import Convert
+from kubeloop.api.apply.entries import Entry
+from kubeloop.api.apply.fieldset import FieldTree, difference, intersection, union
+from kubeloop.api.apply.merge import applied_fields, with_structs, without
+from kubeloop.api.apply.shape import Shape, shape_of
+
+Owned = Iterable[tuple[str, FieldTree]]
+"""Versions, and what somebody owns in them."""
+
+
+class Versioned(NamedTuple):
+    """An object in one version, and what that version's objects look like."""
+
+    obj: dict[str, Any]
+    version: str
+    shape: Shape
+
+    def at(self, version: str, convert: Convert | None) -> Versioned | None:
+        """The same in another version; None when there is no such version. Without a converter all are alike."""
+        if convert is None or version == self.version:
+            return self
+        found = convert(self.obj, version)
+        return None if found is None else Versioned(found[0], version, shape_of(found[1]))
+
+    def fields(self) -> FieldTree:
+        return with_structs(applied_fields(self.obj, self.shape), self.shape)
+
+    def less(self, fields: FieldTree) -> Versioned:
+        return self._replace(obj=without(self.obj, fields, self.shape) or {}) if fields else self
+
+
+def without_given_up(merged: Versioned, before: Entry, owned: Owned, convert: Convert | None) -> dict[str, Any]:
+    """Removes what the applier owned before and nobody owns now.
+
+    In steps, so that what others own survives, and so does what nobody owned inside of what was given up.
+    """
+    start = merged.at(before["apiVersion"], convert)
+    if start is None:
+        return merged.obj
+    given_up = with_structs(before["fieldsV1"], start.shape)
+    pruned = _with_owned(start, start.less(given_up), owned, convert)
+    back = pruned.at(start.version, convert)
+    left = pruned.fields() if back is None else back.fields()
+    gone = intersection(difference(start.fields(), left), given_up)
+    if not gone:
+        return merged.obj
+    result = start.less(gone).at(merged.version, convert)
+    return merged.obj if result is None else result.obj
+
+
+def _with_owned(whole: Versioned, pruned: Versioned, owned: Owned, convert: Convert | None) -> Versioned:
+    """What was pruned with everything back that somebody owns; the version at hand goes first."""
+    by_version: dict[str, FieldTree] = {whole.version: {}}
+    for version, fields in owned:
+        key = version if convert is not None else whole.version
+        by_version[key] = union(by_version.get(key, {}), fields)
+    for version, fields in by_version.items():
+        there, left = whole.at(version, convert), pruned.at(version, convert)
+        if there is None or left is None:
+            continue
+        kept = union(left.fields(), with_structs(fields, there.shape))
+        whole, pruned = there, there.less(difference(there.fields(), kept))
+    return pruned
