@@ -157,7 +157,7 @@ class ApiServer:
             verb = _verb_of(target, query)
             self.authorize(user, request.method, target, verb, query)
             if not verb:
-                raise errors.generic(405)
+                raise _not_allowed(request.method, target)
             accept = request.headers.get("accept", "")
             plain = accept in ("", "*/*", "application/json")
             form = PLAIN if plain else negotiate(accept, "get" in target.resource.verbs)
@@ -287,3 +287,11 @@ def _verb_of(target: Target, query: Query) -> str:
     if target.verb == "list" and query and query.flag("watch"):
         return "watch"
     return target.verb
+
+
+def _not_allowed(method: str, target: Target) -> errors.ApiError:
+    """Custom resources are told about by what serves them, all others by the paths."""
+    resource = target.resource
+    if resource.is_custom and target.subresource and method in ("POST", "DELETE"):
+        return errors.method_not_supported(resource.group, resource.plural, "create" if method == "POST" else "delete")
+    return errors.generic(405)

@@ -48,8 +48,10 @@ class Discovery:
         self._documents: dict[tuple[str, ...], bytes] = {}
         self._etags: dict[str, str] = {}
 
-    def has_group(self, group: str) -> bool:
-        return group in self._groups
+    def has_built_in(self, group: str) -> bool:
+        """Whether anything of a group is there whatever definitions say."""
+        versions = self._groups.get(group, {})
+        return any(not resource.is_custom for resources in versions.values() for resource in resources)
 
     def versions_of(self, group: str) -> tuple[str, ...]:
         """The versions a group is served in, preferred first; empty for a group that isn't served."""

@@ -105,7 +105,7 @@ class Paths:
         form = negotiate(accept, convertible=False)
         body = self._document(parts)
         if body is None:
-            if parts[0] == "apis" and not (parts[1] and self._discovery.has_group(parts[1])):
+            if parts[0] == "apis" and not (parts[1] and self._discovery.has_built_in(parts[1])):
                 raise PageNotFound
             raise errors.generic(404)
         if form.yaml:

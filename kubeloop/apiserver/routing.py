@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -30,14 +30,20 @@ class PageNotFound(Exception):
     """No API lives under this path: answered in plain text, as upstream does."""
 
 
+class NotServed(Exception):
+    """No such resource in a version that is served."""
+
+
 class Router:
     """Finds targets among the served resources."""
 
-    def __init__(self, resources: Iterable[Resource]) -> None:
+    def __init__(self, resources: Sequence[Resource]) -> None:
         self._tables: dict[tuple[str, str], dict[str, Resource]] = {}
         for resource in resources:
             self._tables.setdefault((resource.group, resource.version), {})[resource.plural] = resource
         self._groups = {group for group, _ in self._tables}
+        # Groups of which nothing is built in: what isn't served there is no page at all, as upstream has it.
+        self._made_up = self._groups - {one.group for one in resources if not one.is_custom}
 
     def find(self, method: str, path: str) -> Target:
         """The target of `/api/…` or `/apis/…`; raises an API error, or `PageNotFound` for an unknown group."""
@@ -52,11 +58,18 @@ class Router:
         if rest and not rest[-1]:
             rest.pop()
         if table is None or not rest:
-            raise errors.generic(404)
+            raise PageNotFound if self.is_made_up(parts) else errors.generic(404)
         watch_path = rest[0] == "watch" and len(rest) > 1
         if watch_path:
             rest = rest[1:]
-        return _target(table, method, [unquote(part) for part in rest], watch_path)
+        try:
+            return _target(table, method, [unquote(part) for part in rest], watch_path)
+        except NotServed:
+            raise PageNotFound if self.is_made_up(parts) else errors.generic(404) from None
+
+    def is_made_up(self, parts: list[str]) -> bool:
+        """Whether a path, split at its slashes, is of a group that only custom resources have."""
+        return parts[1] == "apis" and parts[2] in self._made_up
 
 
 def _target(table: dict[str, Resource], method: str, parts: list[str], watch_path: bool) -> Target:
@@ -65,11 +78,11 @@ def _target(table: dict[str, Resource], method: str, parts: list[str], watch_pat
         namespace, parts = parts[1], parts[2:]
     resource = table.get(parts[0])
     if resource is None or (namespace and not resource.namespaced):
-        raise errors.generic(404)
+        raise NotServed
     if len(parts) == 1:
         return Target(resource, _collection_verb(resource, method, namespace), namespace, watch_path=watch_path)
     if resource.namespaced and not namespace:
-        raise errors.generic(404)
+        raise NotServed
     name = parts[1]
     if name in (".", "..") or "/" in name or "%" in name:
         raise errors.bad_request(f'Name parameter invalid: "{name}": {_why_bad(name)}')
@@ -80,7 +93,7 @@ def _target(table: dict[str, Resource], method: str, parts: list[str], watch_pat
         return Target(resource, _allowed(verb, resource.verbs), namespace, name, watch_path=watch_path)
     subresource = resource.by_name.get(parts[2])
     if subresource is None or (len(parts) > 3 and subresource.name != "proxy"):
-        raise errors.generic(404)
+        raise errors.not_found(resource.group, resource.plural, name) if resource.is_custom else errors.generic(404)
     verb = _allowed(_SUBRESOURCE_VERBS.get(method, ""), subresource.verbs)
     return Target(resource, verb, namespace, name, subresource.name, "/".join(parts[3:]))
 

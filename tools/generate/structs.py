@@ -9,8 +9,15 @@ from typing import Any
 
 Facts = Mapping[str, Mapping[str, Any]]
 
-_SCALARS = {"string": "str", "boolean": "bool", "number": "float", "integer": "wire.Int64"}
-_ZERO = {"str": "str", "bool": "bool", "float": "float", "wire.Int32": "int", "wire.Int64": "int", "bytes": "bytes"}
+_SCALARS = {"string": "str", "boolean": "bool", "number": "int | float", "integer": "wire.Int64"}
+_ZERO = {
+    "str": "str",
+    "bool": "bool",
+    "int | float": "float",
+    "wire.Int32": "int",
+    "wire.Int64": "int",
+    "bytes": "bytes",
+}
 _ZERO_TEXT = {"str": '""', "bool": "False", "float": "0.0", "int": "0", "bytes": 'b""'}
 _NAMED = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": "wire.Quantity",

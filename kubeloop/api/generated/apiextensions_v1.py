@@ -121,12 +121,12 @@ class JSONSchemaProps(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     max_items: wire.Int64 | None = msgspec.field(default=None, name="maxItems")
     max_length: wire.Int64 | None = msgspec.field(default=None, name="maxLength")
     max_properties: wire.Int64 | None = msgspec.field(default=None, name="maxProperties")
-    maximum: float | None = None
+    maximum: int | float | None = None
     min_items: wire.Int64 | None = msgspec.field(default=None, name="minItems")
     min_length: wire.Int64 | None = msgspec.field(default=None, name="minLength")
     min_properties: wire.Int64 | None = msgspec.field(default=None, name="minProperties")
-    minimum: float | None = None
-    multiple_of: float | None = msgspec.field(default=None, name="multipleOf")
+    minimum: int | float | None = None
+    multiple_of: int | float | None = msgspec.field(default=None, name="multipleOf")
     not_: JSONSchemaProps | None = msgspec.field(default=None, name="not")
     nullable: bool = False
     one_of: tuple[JSONSchemaProps, ...] = msgspec.field(default=(), name="oneOf")

@@ -13,6 +13,7 @@ from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid, required
 from kubeloop.api.generated import apiextensions_v1
 from kubeloop.api.names import check_dns1035_label, check_dns1123_subdomain
 from kubeloop.api.validation.custom_resource_names import validate_names
+from kubeloop.api.validation.custom_resource_schemas import validate_schemas
 from kubeloop.api.validation.go_values import ordered
 from kubeloop.api.validation.objectmeta import METADATA, byte_length
 from kubeloop.api.validation.rules import Rules
@@ -83,6 +84,7 @@ def _validate_spec(spec: Spec, any_review_version: bool) -> FieldErrors:
         if not value:
             errors.append(required(_SPEC.child("names", name)))
     errors += validate_names(spec.names, _SPEC.child("names"))
+    errors += validate_schemas(spec.versions or ())
     return errors + _validate_conversion(spec, any_review_version, _SPEC.child("conversion"))
 
 

@@ -14,6 +14,7 @@ from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition, Cu
 from kubeloop.api.times import format_time
 from kubeloop.api.wire import Time
 from kubeloop.apiserver.current import Current
+from kubeloop.apiserver.custom.naming import CLEANUP_FINALIZER
 from kubeloop.apiserver.managers import set_entries
 from kubeloop.apiserver.storage import Registry, Storage
 from kubeloop.apiserver.view import stored_bytes
@@ -21,7 +22,6 @@ from kubeloop.clock import Clock
 from kubeloop.store import Conflict, Event, Record
 
 GROUP, VERSION, PLURAL = "apiextensions.k8s.io", "v1", "customresourcedefinitions"
-CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _MANAGER = "kube-apiserver"
 
 

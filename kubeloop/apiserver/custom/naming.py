@@ -20,6 +20,11 @@ from kubeloop.api.wire import Time
 Condition = CustomResourceDefinitionCondition
 Names = CustomResourceDefinitionNames
 
+CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
+_PENDING: Final = (
+    "InstanceDeletionPending",
+    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+)
 _ACCEPTED: Final = ("NoConflicts", "no conflicts found")
 _ESTABLISHED: Final = ("InitialNamesAccepted", "the initial names have been accepted")
 _NOT_ACCEPTED: Final = ("NotAccepted", "not all names are accepted")
@@ -81,6 +86,18 @@ def _conflicts(asked: str | tuple[str, ...], has: str | tuple[str, ...], used: s
 
 def is_established(status: CustomResourceDefinitionStatus) -> bool:
     return any(one.type == "Established" and one.status == "True" for one in status.conditions or ())
+
+
+def mark_terminating(definition: CustomResourceDefinition, now: Time) -> CustomResourceDefinition:
+    """A definition as its deletion leaves it: its objects go first."""
+    meta = definition.metadata
+    finalizers = meta.finalizers if CLEANUP_FINALIZER in meta.finalizers else (*meta.finalizers, CLEANUP_FINALIZER)
+    conditions = with_condition(definition.status.conditions or (), "Terminating", True, *_PENDING, now)
+    return replace(
+        definition,
+        metadata=replace(meta, deletion_timestamp=now, finalizers=finalizers),
+        status=replace(definition.status, conditions=conditions),
+    )
 
 
 def with_condition(

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionVersion
 from kubeloop.apiserver.custom.cleanup import CleanUp
-from kubeloop.apiserver.custom.definitions import CLEANUP_FINALIZER, Definitions
+from kubeloop.apiserver.custom.definitions import Definitions
 from kubeloop.apiserver.custom.following import Publish
-from kubeloop.apiserver.custom.naming import Names, Taken, is_established, named
+from kubeloop.apiserver.custom.naming import CLEANUP_FINALIZER, Names, Taken, is_established, named
 from kubeloop.apiserver.custom.published import definitions_with
 from kubeloop.apiserver.custom.resource import CustomResource, resources_of, version_rank
 from kubeloop.apiserver.custom.storage import CustomStorage

@@ -109,6 +109,8 @@ async def _delete_once(
 ) -> tuple[bool, Written]:
     obj = storage.view.decode_stored(record.value, record.mod_revision)
     check_preconditions(storage, obj.metadata, options)
+    if _is_definition(storage) and obj.metadata.deletion_timestamp is None:
+        return False, await _mark_definition(ctx, storage, mutations, record, obj)
     changed = _set_grace(ctx, storage, obj, options.grace_period_seconds)
     if changed is None:
         return False, Written(record.value, record.mod_revision)
@@ -129,6 +131,15 @@ async def _delete_once(
         return not waits, written
     marked = Record(record.key, written.value, record.create_revision, written.revision)
     return True, await mutations.remove_record(ctx, storage, marked)
+
+
+async def _mark_definition(
+    ctx: Context, storage: Storage, mutations: Mutations, record: Record, obj: Any
+) -> Written:
+    """A definition goes when its objects are gone, which its finalizer waits for."""
+    from kubeloop.apiserver.custom.naming import mark_terminating  # only where there are custom resources
+
+    return await mutations.put_record(ctx, storage, record, mark_terminating(obj, metadata.time_of(ctx.now)))
 
 
 def _set_grace(ctx: Context, storage: Storage, obj: Any, asked: int | None) -> bool | None:
@@ -201,6 +212,10 @@ def check_preconditions(storage: Storage, meta: Any, options: DeleteOptions) -> 
             f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the ResourceVersion "
             f"in record ({meta.resource_version}). The object might have been modified",
         )
+
+
+def _is_definition(storage: Storage) -> bool:
+    return storage.resource.qualified == "customresourcedefinitions.apiextensions.k8s.io"
 
 
 def _is_namespace(storage: Storage) -> bool:

@@ -18,13 +18,15 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
 from kubeloop.api.schema import node_of
 from kubeloop.api.selectors import from_label_selector, from_labels
+from kubeloop.api.structural.instance import Instance
 from kubeloop.api.times import format_time
 from kubeloop.apiserver.applying import read_config, tell_of_repeats
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current
+from kubeloop.apiserver.custom.scaling import demand_replicas, replicas_path, scale_of_instance, set_replicas
 from kubeloop.apiserver.decoding import decode_document
 from kubeloop.apiserver.endpoints.subresources.answers import made_up_object
-from kubeloop.apiserver.endpoints.subresources.scale_ownership import entries_for_parent, entries_for_scale
+from kubeloop.apiserver.endpoints.subresources.scale_ownership import REPLICAS, entries_for_parent, entries_for_scale
 from kubeloop.apiserver.endpoints.write import APPLY, PATCH_TYPES, check_name, read_body
 from kubeloop.apiserver.http import Response
 from kubeloop.apiserver.managers import manager_of, set_entries
@@ -49,7 +51,10 @@ async def scale(ctx: Context, server: ApiServer) -> Response:
         record = storage.get(ctx.target.namespace, ctx.target.name)
         if record is None:
             raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
-        return made_up_object(ctx, SCALE, scale_of(storage.view.decode_record(record)))
+        parent = storage.view.decode_record(record)
+        if isinstance(parent, Instance):
+            demand_replicas(parent)
+        return made_up_object(ctx, SCALE, scale_of(parent))
     patching = ctx.target.verb == "patch"
     change = _patched(ctx) if patching else _replaced(ctx)
     written = await server.mutations.update(
@@ -60,6 +65,8 @@ async def scale(ctx: Context, server: ApiServer) -> Response:
 
 def scale_of(parent: Any) -> Scale:
     """What a scale shows of a workload."""
+    if isinstance(parent, Instance):
+        return scale_of_instance(parent)
     selector = parent.spec.selector
     # A replication controller selects by plain labels, everything else by a selector object.
     chosen = from_labels(selector) if parent.kind == "ReplicationController" else from_label_selector(selector)
@@ -81,13 +88,18 @@ def _produce(ctx: Context, storage: Storage, change: _Change) -> Callable[[Curre
         assert current is not None  # a scale creates nothing
         parent = storage.view.decode_record(current.record)
         entries = current.entries
-        wanted, owners = change(codec.to_plain(scale_of(parent)), entries_for_scale(entries))
+        replicas = replicas_path(parent) if isinstance(parent, Instance) else REPLICAS
+        wanted, owners = change(codec.to_plain(scale_of(parent)), entries_for_scale(entries, replicas))
         if ctx.target.verb == "update":
             demand(storage, current.record, parent.metadata, uid=wanted.metadata.uid)
-        _check(wanted, parent.metadata.name)
-        codec.force_setattr(parent.spec, "replicas", wanted.spec.replicas)
-        codec.force_setattr(parent.metadata, "resource_version", wanted.metadata.resource_version)
-        set_entries(parent, entries_for_parent(entries, owners, ctx.resource.group_version))
+        if isinstance(parent, Instance):
+            set_replicas(parent, wanted.spec.replicas)
+        else:
+            _check(wanted, parent.metadata.name)
+            codec.force_setattr(parent.spec, "replicas", wanted.spec.replicas)
+        if wanted.metadata.resource_version or not isinstance(parent, Instance):
+            codec.force_setattr(parent.metadata, "resource_version", wanted.metadata.resource_version)
+        set_entries(parent, entries_for_parent(entries, owners, ctx.resource.group_version, replicas))
         return parent
 
     return produce

@@ -1,0 +1,87 @@
+"""Why a definition's schema is refused: the order of the checks, and what each keeps the next from saying."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid
+from kubeloop.api.structural.default_checks import default_problems
+from kubeloop.api.structural.keyword_checks import UNSUPPORTED, keyword_problems
+from kubeloop.api.structural.model import Schema, Structural
+from kubeloop.api.structural.shape_checks import shape_problems
+
+# What the root may have besides where a status subresource takes a part of the object away.
+_AT_ROOT: Final = (
+    "description",
+    "type",
+    "format",
+    "title",
+    "maximum",
+    "exclusiveMaximum",
+    "minimum",
+    "exclusiveMinimum",
+    "maxLength",
+    "minLength",
+    "pattern",
+    "maxItems",
+    "minItems",
+    "uniqueItems",
+    "multipleOf",
+    "required",
+    "enum",
+    "items",
+    "properties",
+    "externalDocs",
+    "example",
+)
+_ALLOWED: Final = (
+    "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "
+    "MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example "
+    "XPreserveUnknownFields XValidations]"
+)
+
+
+def schema_problems(schema: Schema, path: Path, has_status: bool) -> FieldErrors:
+    """What is wrong with the schema of one version."""
+    errors: FieldErrors = []
+    if has_status:
+        errors += _root_problems(schema, path)
+    if schema.get("nullable"):
+        errors.append(forbidden(Path(f"{path}.nullable"), "nullable cannot be true at the root"))
+    if not any(_has_unsupported(node) for node in _nodes(schema)):
+        errors += _structural_problems(schema, path)
+    return errors + keyword_problems(schema, path)
+
+
+def _structural_problems(schema: Schema, path: Path) -> FieldErrors:
+    found = shape_problems(schema, path)
+    return found or default_problems(Structural(schema, root=True), path)
+
+
+def _root_problems(schema: Schema, path: Path) -> FieldErrors:
+    allowed = {*_AT_ROOT, "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations"} - {"enum"}
+    if schema.get("type", "object") != "object":
+        detail = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+        return [invalid(Path(f"{path}.type"), schema["type"], detail)]
+    if schema.keys() - allowed:
+        detail = f"only {_ALLOWED} fields are allowed at the root of the schema if the status subresource is enabled"
+        return [invalid(path, schema, detail)]
+    return []
+
+
+def _has_unsupported(node: Schema) -> bool:
+    return any(node.get(keyword) for keyword in UNSUPPORTED) or isinstance(node.get("items"), list)
+
+
+def _nodes(schema: Schema) -> Iterator[Schema]:
+    """A schema and those below it that give it its structure."""
+    yield schema
+    below: list[Any] = [
+        *(schema.get("properties") or {}).values(),
+        schema.get("items"),
+        schema.get("additionalProperties"),
+    ]
+    for node in below:
+        if isinstance(node, dict):
+            yield from _nodes(node)

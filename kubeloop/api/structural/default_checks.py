@@ -1,0 +1,33 @@
+"""Whether the defaults of a schema are values that the schema itself would take."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from kubeloop.api.fields import FieldErrors, Path, invalid
+from kubeloop.api.structural.embedded import embedded_problems
+from kubeloop.api.structural.model import META_FIELDS, Structural
+from kubeloop.api.structural.pruning import prune_value
+from kubeloop.api.structural.validation import Checker
+
+
+def default_problems(schema: Structural, path: Path, inside_metadata: bool = False) -> FieldErrors:
+    errors: FieldErrors = []
+    if schema.default is not None:
+        errors += _problems(schema, path.child("default"), inside_metadata)
+    if schema.items is not None:
+        errors += default_problems(schema.items, path.child("items"), inside_metadata)
+    for name, inner in schema.properties.items():
+        is_metadata = inside_metadata or (schema.embedded and name in META_FIELDS)
+        errors += default_problems(inner, path.child("properties").key(name), is_metadata)
+    return errors
+
+
+def _problems(schema: Structural, path: Path, inside_metadata: bool) -> FieldErrors:
+    errors: FieldErrors = []
+    if not inside_metadata:
+        pruned = deepcopy(schema.default)
+        if prune_value(pruned, schema):
+            errors.append(invalid(path, schema.default, "must not have unknown fields"))
+    found = embedded_problems(schema.default, schema, path) if not inside_metadata else []
+    return errors + (found or Checker(schema.source).problems(schema.default, path))

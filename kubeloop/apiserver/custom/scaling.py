@@ -1,0 +1,64 @@
+"""The scale of a custom object: where its definition says that replicas and selector are kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.api import errors
+from kubeloop.api.generated.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.structural.instance import Instance
+from kubeloop.api.structural.rules import ScalePaths, VersionRules, found_at
+
+
+def _paths(parent: Instance) -> ScalePaths:
+    rules = parent.rules
+    assert isinstance(rules, VersionRules)
+    assert rules.scale is not None  # without it there is no such subresource
+    return rules.scale
+
+
+def replicas_path(parent: Instance) -> tuple[str, ...]:
+    return _paths(parent).spec_replicas
+
+
+def demand_replicas(parent: Instance) -> None:
+    """There is no scale to show of an object that says nothing of replicas."""
+    path = replicas_path(parent)
+    if found_at(parent, path) is None:
+        raise errors.internal_error(f'the spec replicas field ".{".".join(path)}" does not exist')
+
+
+def scale_of_instance(parent: Instance) -> Scale:
+    paths, meta = _paths(parent), parent.metadata
+    selector = found_at(parent, paths.selector) if paths.selector else ""
+    return Scale(
+        metadata=ObjectMeta(
+            name=meta.name,
+            namespace=meta.namespace,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            creation_timestamp=meta.creation_timestamp,
+        ),
+        spec=ScaleSpec(replicas=_number(found_at(parent, paths.spec_replicas))),
+        status=ScaleStatus(
+            replicas=_number(found_at(parent, paths.status_replicas)),
+            selector=selector if isinstance(selector, str) else "",
+        ),
+    )
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def set_replicas(parent: Instance, replicas: int) -> None:
+    """Write the number where the definition keeps it; what lies on the way is made where it is missing."""
+    *above, last = replicas_path(parent)
+    at: dict[str, Any] = parent
+    for name in above:
+        inner = at.get(name)
+        below = dict(inner) if isinstance(inner, dict) else {}
+        at[name] = below
+        at = below
+    at[last] = replicas
