@@ -132,7 +132,7 @@ class RunningServer:
             store = open_store(self._config.store)
             await store.start()
             parts.push_async_callback(store.close)
-            app = self._app = self._application(store, parts)
+            app = self._app = self._application(store, self._auditor(parts))
             listener = await self._listen(app)
             self.port = listener.port
             parts.push_async_callback(self._stop_listening, app, listener)
@@ -173,7 +173,7 @@ class RunningServer:
             revision = await accounts.ensure_all()
             _in_background(accounts.follow(revision), "making default service accounts", parts)
 
-    def _application(self, store: Store, parts: AsyncExitStack) -> ApiServer:
+    def _application(self, store: Store, auditor: Auditor | None = None) -> ApiServer:
         config = self._config
         writes = InFlight(config.writes_in_flight, config.writes_in_flight * _WAITING_PER_SEAT)
         registry = Registry(store, RESOURCES, config.services)
@@ -198,7 +198,7 @@ class RunningServer:
             accounts,
             authorizer,
             config.accounts.keys_uri if config.accounts else "",
-            self._auditor(parts),
+            auditor,
         )
 
     def _auditor(self, parts: AsyncExitStack) -> Auditor | None:
