@@ -9,6 +9,7 @@ import logging
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -66,13 +67,13 @@ def run_controller_manager(options: argparse.Namespace) -> int:
 class Program:
     """What is made of a configuration: loops, who leads, and what the port tells of both."""
 
-    def __init__(self, config: ManagerConfig, clock: Clock) -> None:
+    def __init__(self, config: ManagerConfig, clock: Clock, folder: Path) -> None:
         self.config = config
         self._clock = clock
         self._telemetry = Telemetry()
         server = server_of(config)
         self._choice: Choice = select(config.controllers, config.feature_gates)
-        self.clients = Clients(server, config, clock, self._telemetry.registry)
+        self.clients = Clients(server, config, clock, self._telemetry.registry, folder)
         self.identity = new_identity(socket.gethostname(), clock)
         self._elector = self._candidate() if config.leader_elect else None
         self._hosted: Hosted = host(
@@ -161,7 +162,8 @@ async def _until_end(config: ManagerConfig, clock: Clock) -> int:
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop.set)
     async with AsyncExitStack() as parts:
-        program = Program(config, clock)
+        folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="kubeloop-")))
+        program = Program(config, clock, folder)
         parts.push_async_callback(program.clients.close)
         await _tell(program, clock, parts)
         running = asyncio.create_task(program.run(), name="controller manager")

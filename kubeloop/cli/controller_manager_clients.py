@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,7 +50,9 @@ def server_of(config: ManagerConfig) -> ServerConfig:
 class Clients:
     """All clients of one process."""
 
-    def __init__(self, server: ServerConfig, config: ManagerConfig, clock: Clock, registry: Registry) -> None:
+    def __init__(
+        self, server: ServerConfig, config: ManagerConfig, clock: Clock, registry: Registry, folder: Path
+    ) -> None:
         self._server = server
         self._config = config
         self._clock = clock
@@ -59,7 +60,7 @@ class Clients:
         self._transports: list[HttpTransport] = []
         self._shared = self._transport(server)
         self._accounts: dict[str, Path] = {}
-        self._folder = tempfile.TemporaryDirectory(prefix="kubeloop-tokens-")
+        self._folder = folder  # private: for tokens
         self.fence: Fence | None = None  # set before loops are made, where leaders are elected
 
     def own(self) -> Client:
@@ -88,7 +89,6 @@ class Clients:
     async def close(self) -> None:
         for one in self._transports:
             await one.close()
-        self._folder.cleanup()
 
     # -- accounts
 
@@ -129,7 +129,7 @@ class Clients:
             return
 
     def _as_account(self, account: str) -> ServerConfig:
-        path = self._accounts[account] = Path(self._folder.name) / account
+        path = self._accounts[account] = self._folder / account
         nobody = Impersonation()
         return replace(
             self._server, certificate=Pem(), key=Pem(), token="", token_file=str(path), exec_plugin=None,

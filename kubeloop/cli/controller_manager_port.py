@@ -35,6 +35,8 @@ _TEXT = "text/plain; charset=utf-8"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _CLOSE_SECONDS = 2.0
 _LOOKUP_SECONDS = 60.0  # between two looks at whom the cluster trusts to sign client certificates
+_LOOKUP_RETRY = 2.0
+_LOOKUP_TIMEOUT = 5.0
 _AUTHENTICATION = "extension-apiserver-authentication"
 _HEALTH = ("/healthz", "/livez", "/readyz")
 
@@ -127,7 +129,9 @@ async def open_port(told: Told, access: Access, client: Client, config: ManagerC
         raise CannotStart(
             f"cannot listen on {config.bind_address}:{config.secure_port}: {error.strerror or error}"
         ) from None
-    following = asyncio.create_task(_follow_authorities(tls, client, config), name="trust in client certificates")
+    authorities = Authorities(tls, client.with_timeout(_LOOKUP_TIMEOUT), config)
+    await authorities.look()
+    following = asyncio.create_task(authorities.follow(), name="trust in client certificates")
     return Port(server, following)
 
 
@@ -166,17 +170,33 @@ def _pair(config: ManagerConfig, clock: Clock) -> tuple[Path, Path]:
     return ensure_self_signed(folder, PAIR, ("localhost", "127.0.0.1", "::1"), clock.now())
 
 
-async def _follow_authorities(tls: ssl.SSLContext, client: Client, config: ManagerConfig) -> None:
-    """Trust whom the API server trusts to sign client certificates, from when it can be asked."""
-    known = ""
-    while not config.client_ca_file and not config.authentication_skip_lookup:
+class Authorities:
+    """Whom the API server trusts to sign client certificates; the port trusts them from when it can be asked."""
+
+    def __init__(self, tls: ssl.SSLContext, client: Client, config: ManagerConfig) -> None:
+        self._tls = tls
+        self._client = client
+        self._is_given = bool(config.client_ca_file) or config.authentication_skip_lookup
+        self._known = ""
+
+    async def look(self) -> None:
+        """Ask once; failures are only told."""
+        if self._is_given:
+            return
         try:
-            found = await client.get(ConfigMap, _AUTHENTICATION, "kube-system")
-            authorities = found.data.get("client-ca-file", "")
-            if authorities and authorities != known:
-                tls.load_verify_locations(cadata=authorities)
-                tls.verify_mode = ssl.CERT_OPTIONAL
-                known = authorities
+            found = await self._client.get(ConfigMap, _AUTHENTICATION, "kube-system")
+            self._trust(found.data.get("client-ca-file", ""))
         except (errors.ApiError, ClientError, ssl.SSLError, ValueError) as error:
             log.warning("client certificates are not accepted yet: %s", error)
-        await asyncio.sleep(_LOOKUP_SECONDS if known else 1.0)
+
+    async def follow(self) -> None:
+        """Ask again and again, more often as long as there was no answer."""
+        while not self._is_given:
+            await asyncio.sleep(_LOOKUP_SECONDS if self._known else _LOOKUP_RETRY)
+            await self.look()
+
+    def _trust(self, authorities: str) -> None:
+        if authorities and authorities != self._known:
+            self._tls.load_verify_locations(cadata=authorities)
+            self._tls.verify_mode = ssl.CERT_OPTIONAL
+            self._known = authorities

@@ -126,6 +126,7 @@ class Supervisor:
     async def keep(self) -> None:
         """Run the loop, again and again, until it is drained or this is cancelled."""
         try:
+            self._note_progress(self._clock.monotonic(), self._loop.status())
             while not self._draining.is_set():
                 self._hung = ""
                 self._enter("running")

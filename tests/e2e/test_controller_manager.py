@@ -1,0 +1,193 @@
+"""The controller manager beside an API server: two programs that know each other by a kubeconfig alone."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import MakePlane
+from tests.e2e.manager import ManagerProcess
+from tests.e2e.plane import Plane, eventually
+
+MakeManager = Callable[..., ManagerProcess]
+# Short terms, so that a test needs not wait for long ones.
+QUICK = (
+    "--leader-elect-lease-duration=3s",
+    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-retry-period=500ms",
+)
+OWN_LOOP = """
+from kubeloop.runtime.controller import Controller
+
+def crashing(context):
+    controller = Controller("my-controller", None, context.clock)
+    async def run():
+        raise ValueError("not today")
+    controller.run = run
+    return controller
+"""
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def server(make_plane: MakePlane, tmp_path: Path) -> Plane:
+    """The API server alone, without any loops."""
+    flags = ("--store", "memory", "--bind-address", "127.0.0.1", "--cert-dir", str(tmp_path / "pki"))
+    one = make_plane(*flags, command="apiserver")
+    one.start()
+    return one
+
+
+@pytest.fixture
+def make_manager(server: Plane, tmp_path: Path) -> Iterator[MakeManager]:
+    with ExitStack() as cleanup:
+
+        def make(*flags: str) -> ManagerProcess:
+            one = ManagerProcess(server, tmp_path / f"manager-{next(_numbers)}", *flags)
+            cleanup.callback(one.close)
+            return one
+
+        yield make
+
+
+def add_namespace(server: Plane, name: str) -> None:
+    server.create("/api/v1/namespaces", {"metadata": {"name": name}})
+
+
+def is_furnished(server: Plane, name: str) -> bool:
+    """Whether a namespace has what loops put into it."""
+    paths = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
+    return all(server.call("GET", f"/api/v1/namespaces/{name}/{path}").status == 200 for path in paths)
+
+
+def test_namespace_gets_its_account_and_the_root_certificate(server: Plane, make_manager: MakeManager) -> None:
+    manager = make_manager()
+    manager.start()
+    add_namespace(server, "a")
+    eventually(lambda: is_furnished(server, "a"))
+    published = server.get("/api/v1/namespaces/a/configmaps/kube-root-ca.crt")["data"]["ca.crt"]
+    assert "BEGIN CERTIFICATE" in published
+    server.call("DELETE", "/api/v1/namespaces/a/serviceaccounts/default")
+    eventually(lambda: is_furnished(server, "a"))
+    assert manager.stop() == 0
+    lease = server.get("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager")
+    assert lease["spec"]["holderIdentity"] == ""  # given back at the end
+
+
+def test_every_loop_can_work_as_its_own_service_account(server: Plane, make_manager: MakeManager) -> None:
+    manager = make_manager("--use-service-account-credentials")
+    manager.start()
+    add_namespace(server, "a")
+    eventually(lambda: is_furnished(server, "a"))
+    accounts = server.get("/api/v1/namespaces/kube-system/serviceaccounts")["items"]
+    names = {account["metadata"]["name"] for account in accounts}
+    assert {"service-account-controller", "root-ca-cert-publisher"} <= names
+    assert manager.stop() == 0
+
+
+def test_manager_that_was_killed_goes_on_where_it_was(server: Plane, make_manager: MakeManager) -> None:
+    manager = make_manager(*QUICK)
+    manager.start()
+    eventually(manager.is_leading)
+    manager.stop(signal.SIGKILL)
+    add_namespace(server, "meanwhile")
+    manager.start()
+    eventually(lambda: is_furnished(server, "meanwhile"))
+
+
+def test_manager_waits_for_a_server_that_comes_later(server: Plane, make_manager: MakeManager) -> None:
+    manager = make_manager(*QUICK)
+    server.stop()
+    manager.start()
+    assert manager.get("/healthz", as_admin=False).status == 200
+    server.start()
+    add_namespace(server, "late")
+    eventually(lambda: is_furnished(server, "late"), 40)
+
+
+def test_of_two_managers_one_leads_and_the_other_takes_over(server: Plane, make_manager: MakeManager) -> None:
+    first, second = make_manager(*QUICK), make_manager(*QUICK)
+    first.start()
+    eventually(first.is_leading)
+    second.start()
+    add_namespace(server, "a")
+    eventually(lambda: is_furnished(server, "a"))
+    assert not second.is_leading()
+    assert {loop["state"] for loop in second.loops().values()} == {"not started"}
+    first.stop(signal.SIGKILL)
+    eventually(second.is_leading)
+    add_namespace(server, "b")
+    eventually(lambda: is_furnished(server, "b"))
+
+
+def test_manager_that_lost_its_lease_ends(server: Plane, make_manager: MakeManager) -> None:
+    first, second = make_manager(*QUICK), make_manager(*QUICK)
+    first.start()
+    eventually(first.is_leading)
+    second.start()
+    assert first.process is not None
+    first.process.send_signal(signal.SIGSTOP)
+    eventually(second.is_leading)
+    first.process.send_signal(signal.SIGCONT)
+    assert first.wait() == 1
+    assert "leaderelection lost" in first.errors()
+
+
+def test_port_tells_of_every_loop_and_only_those_who_may_know(server: Plane, make_manager: MakeManager) -> None:
+    manager = make_manager()
+    manager.start()
+    eventually(lambda: manager.get("/metrics").status == 200)  # since it knows whose certificates to trust
+    health = manager.get("/healthz?verbose", as_admin=False)
+    assert health.status == 200
+    for check in ("leaderElection", "serviceaccount-controller", "root-ca-certificate-publisher-controller"):
+        assert f"[+]{check} ok" in health.body.decode()
+    for path in ("/metrics", "/configz", "/loops", "/healthz/leaderElection", "/nowhere"):
+        assert manager.get(path, as_admin=False).status == 403
+    metrics = manager.get("/metrics").body.decode()
+    assert 'leader_election_master_status{name="kube-controller-manager"} 1' in metrics
+    for family in ("workqueue_depth", "rest_client_requests_total", "controller_runtime_reconcile_total"):
+        assert f"# TYPE {family} " in metrics
+    assert (
+        'running_managed_controllers{name="serviceaccount-controller",manager="kube-controller-manager"} 1' in metrics
+    )
+    assert manager.get("/configz").json["kubecontrollermanager.config.k8s.io"]["flags"]["secure-port"] == manager.port
+
+
+def test_crashing_loop_of_somebody_s_own_is_told_of_and_harms_nobody(server: Plane, make_manager: MakeManager) -> None:
+    manager = make_manager("--load", "own:crashing")
+    (manager.folder / "own.py").write_text(OWN_LOOP)
+    manager.start()
+    add_namespace(server, "a")
+    eventually(lambda: is_furnished(server, "a"))
+    eventually(lambda: manager.loops()["my-controller"]["restarts"] > 0)
+    ill = manager.loops()["my-controller"]
+    assert ill["lastFailure"] == "ValueError: not today"
+    assert manager.loops()["serviceaccount-controller"]["healthy"]
+    assert manager.get("/livez", as_admin=False).status == 200
+    eventually(lambda: manager.get("/healthz/my-controller").status == 500)
+    shown = manager.status().stdout
+    assert "my-controller" in shown
+    assert "ValueError: not today" in shown
+
+    def told() -> bool:
+        events = server.get("/api/v1/namespaces/kube-system/events")["items"]
+        return any(one["reason"] == "LoopCrashed" and "my-controller" in one["message"] for one in events)
+
+    eventually(told)
+    assert manager.stop() == 0
+
+
+def test_plane_in_one_process_runs_the_same_loops(make_plane: MakePlane) -> None:
+    whole = make_plane("--ephemeral")
+    whole.start()
+    assert is_furnished(whole, "default")  # from its first moment
+    add_namespace(whole, "a")
+    eventually(lambda: is_furnished(whole, "a"))
+    assert whole.stop() == 0
+    assert whole.errors() == ""

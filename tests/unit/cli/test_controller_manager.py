@@ -1,0 +1,325 @@
+"""The controller manager's flags, who may ask at its port, and how its status is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeloop.api import errors
+from kubeloop.api.generated.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
+from kubeloop.api.generated.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
+from kubeloop.apiserver.http import Request
+from kubeloop.cli.controller_manager import root_ca_of, run_controller_manager
+from kubeloop.cli.controller_manager_access import Access
+from kubeloop.cli.controller_manager_clients import server_of
+from kubeloop.cli.controller_manager_flags import UnusableConfig, config_of, flag_of
+from kubeloop.cli.controller_manager_port import CONFIGZ, Pages, configz_of
+from kubeloop.cli.controller_manager_status import table_of
+from kubeloop.cli.flags_in_use import IN_USE, refused_flags, unused_flags
+from kubeloop.cli.main import _parser, main
+from kubeloop.cli.self_signed import ensure_self_signed
+from kubeloop.client.config import Pem
+from kubeloop.client.config import ServerConfig as Server
+from kubeloop.client.errors import ConfigError, ConnectError
+from kubeloop.controllers.config import ManagerConfig
+from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
+
+SOURCES = Path(__file__).parents[3] / "kubeloop"
+
+
+def parsed(*arguments: str) -> ManagerConfig:
+    return config_of(_parser("controller-manager").parse_args(["controller-manager", *arguments]))
+
+
+# -- flags
+
+
+def test_without_flags_everything_is_upstream_s_default() -> None:
+    config = parsed()
+    assert config == ManagerConfig()
+    assert (config.secure_port, config.leader_elect, config.controllers) == (10257, True, ("*",))
+    assert (config.kube_api_qps, config.kube_api_burst, config.min_resync_period) == (20.0, 30, 12 * 3600)
+    assert (config.concurrent_gc_syncs, config.terminated_pod_gc_threshold) == (20, 12500)
+    assert (config.node_monitor_grace_period, config.node_monitor_period) == (50.0, 5.0)
+    assert config.leader_elect_resource_name == "kube-controller-manager"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "value"),
+    [
+        ("--controllers=*,-ttl", "controllers", ("*", "-ttl")),
+        ("--controllers=ttl --controllers=job", "controllers", ("ttl", "job")),
+        ("--leader-elect=false", "leader_elect", False),
+        ("--use-service-account-credentials", "use_service_account_credentials", True),
+        ("--node-monitor-grace-period 1m30s", "node_monitor_grace_period", 90.0),
+        ("--concurrent-gc-syncs=7", "concurrent_gc_syncs", 7),
+        ("--terminated-pod-gc-threshold=-1", "terminated_pod_gc_threshold", -1),
+        ("--kube-api-qps 0.5", "kube_api_qps", 0.5),
+        ("--feature-gates=A=true,B=false", "feature_gates", ("A=true", "B=false")),
+        ("-v 4", "v", 4),
+        ("--v=4", "v", 4),
+        ("--load a:b --load c:d", "load", ("a:b", "c:d")),
+    ],
+)
+def test_flag_is_read_as_upstream_reads_it(arguments: str, name: str, value: object) -> None:
+    assert getattr(parsed(*arguments.split()), name) == value
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--no-such-flag",
+        "--leader",
+        "--kube-api-burst=many",
+        "--leader-elect=perhaps",
+        "--node-monitor-period 5",
+        "start",
+    ],
+)
+def test_wrong_command_line_is_refused(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["controller-manager", *arguments.split()])
+    assert end.value.code == 2
+    assert "kubeloop" in capsys.readouterr().err
+
+
+def test_file_of_flags_counts_less_than_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "flags.yaml"
+    path.write_text(
+        "concurrent-gc-syncs: 7\ncontrollers: [serviceaccount]\nfeature-gates: {A: true}\n"
+        "leader-elect: false\nnode-monitor-period: 10s\nkube-api-burst: 9\n"
+    )
+    config = parsed("--config", str(path), "--kube-api-burst=1", "--controllers=*")
+    assert (config.concurrent_gc_syncs, config.leader_elect, config.node_monitor_period) == (7, False, 10.0)
+    assert (config.kube_api_burst, config.controllers, config.feature_gates) == (1, ("*",), ("A=true",))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("concurent-gc-syncs: 1", "there is no flag concurent-gc-syncs"),
+        ("leader-elect: perhaps", "leader-elect: 'perhaps' is neither true nor false"),
+        ("[a, b]", "no mapping of flags to values"),
+        ("a: [", "no YAML"),
+    ],
+)
+def test_file_of_flags_that_says_nothing_usable_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "flags.yaml"
+    path.write_text(text)
+    with pytest.raises(UnusableConfig, match=re.escape(complaint)):
+        parsed("--config", str(path))
+
+
+def test_flags_in_use_are_those_that_the_code_reads() -> None:
+    modules = [*(SOURCES / "cli").glob("*.py"), *(SOURCES / "controllers").glob("*.py")]
+    code = "\n".join(path.read_text() for path in modules if path.name not in ("config.py", "flags_in_use.py"))
+    read = {one.name for one in fields(ManagerConfig) if re.search(rf"config\.{one.name}\b", code)}
+    assert read == IN_USE
+
+
+def test_flag_without_effect_is_named_where_it_was_changed() -> None:
+    assert unused_flags(parsed("--concurrent-gc-syncs=7", "--v=2", "--cluster-cidr=")) == ["concurrent_gc_syncs"]
+
+
+def test_flag_that_must_not_be_ignored_is_refused() -> None:
+    assert refused_flags(parsed("--tls-cipher-suites=TLS_AES_128_GCM_SHA256")) == ["tls_cipher_suites"]
+
+
+def test_configz_shows_every_flag() -> None:
+    shown = configz_of(parsed("--concurrent-gc-syncs=7"), ["a"], ["b"], ["--concurrent-gc-syncs"])[CONFIGZ]
+    assert shown["flags"]["concurrent-gc-syncs"] == 7
+    assert set(shown["flags"]) == {flag_of(one.name)[2:] for one in fields(ManagerConfig)}
+    assert shown["kubeloop"] == {
+        "running": ["a"],
+        "notYetAvailable": ["b"],
+        "flagsWithoutEffect": ["--concurrent-gc-syncs"],
+    }
+
+
+# -- starting
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("--controllers=nonsense", '"nonsense" is not in the list of known controllers: '),
+        ("--controllers=deployment", "deployment-controller is not yet available in kubeloop"),
+        ("--leader-elect-lease-duration=5s", "leaseDuration must be greater than renewDeadline"),
+        ("--leader-elect-resource-lock=endpoints", 'resourceLock value must be "leases"'),
+        ("--load nowhere", "--load nowhere: write it as module:name"),
+        ("--load nowhere:x", "--load nowhere:x: ModuleNotFoundError"),
+        ("--tls-sni-cert-key=a,b", "--tls-sni-cert-key is not supported yet"),
+        ("--logging-format=xml", "--logging-format can be text or json, not xml"),
+    ],
+)
+def test_what_cannot_be_started_is_told_in_one_sentence(
+    arguments: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["controller-manager", "--master", "http://127.0.0.1:1", "--secure-port=0", *arguments.split()]
+    assert run_controller_manager(_parser("controller-manager").parse_args(command)) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"kubeloop: {complaint}")
+    assert said.count("\n") == 1
+
+
+def test_server_is_never_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/somebody's/production")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ConfigError, match="--kubeconfig or --master is needed outside of a cluster"):
+        server_of(ManagerConfig())
+
+
+def test_root_certificate_is_the_given_one_else_the_one_we_trust(tmp_path: Path) -> None:
+    given, trusted = tmp_path / "given", tmp_path / "trusted"
+    given.write_text("given")
+    trusted.write_text("trusted")
+    server = Server("https://x", Pem(file=str(trusted)))
+    assert root_ca_of(ManagerConfig(root_ca_file=str(given)), server) == "given"
+    assert root_ca_of(ManagerConfig(), server) == "trusted"
+    assert root_ca_of(ManagerConfig(), Server("https://x", Pem(data=b"inline"))) == "inline"
+    assert root_ca_of(ManagerConfig(), Server("https://x")) == ""
+
+
+def test_certificate_of_the_port_is_kept_until_it_ends_soon(tmp_path: Path) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    certificate, key = ensure_self_signed(tmp_path / "x", "manager", ("localhost", "127.0.0.1"), now)
+    first = certificate.read_bytes()
+    assert key.stat().st_mode & 0o077 == 0
+    ensure_self_signed(tmp_path / "x", "manager", ("localhost",), now + timedelta(days=200))
+    assert certificate.read_bytes() == first
+    ensure_self_signed(tmp_path / "x", "manager", ("localhost",), now + timedelta(days=300))
+    assert certificate.read_bytes() != first
+
+
+# -- who may ask
+
+
+class Reviewer:
+    """An API server that knows one token and one right."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    async def create(self, review: Any) -> Any:
+        self.asked.append(review)
+        if isinstance(review, TokenReview):
+            known = review.spec.token == "good"
+            user = UserInfo(username="somebody", groups=("people",))
+            return TokenReview(status=TokenReviewStatus(authenticated=known, user=user))
+        allowed = review.spec.user == "somebody" and review.spec.non_resource_attributes.path == "/metrics"
+        return SubjectAccessReview(status=SubjectAccessReviewStatus(allowed=allowed))
+
+
+def with_access(scenario: Callable[[Access, Reviewer, VirtualLoop], Awaitable[None]]) -> None:
+    loop = VirtualLoop()
+
+    async def main() -> None:
+        reviewer = Reviewer()
+        client: Any = reviewer
+        await scenario(Access(client, client, ManagerConfig(), VirtualClock(loop)), reviewer, loop)
+
+    run_virtual(main(), loop=loop)
+
+
+def request(path: str, token: str = "", method: str = "GET") -> Request:
+    return Request(method, path, headers={"authorization": f"Bearer {token}"} if token else {})
+
+
+def test_health_is_open_to_everybody_but_its_reasons_are_not() -> None:
+    async def scenario(access: Access, reviewer: Reviewer, _: VirtualLoop) -> None:
+        for path in ("/healthz", "/livez", "/readyz"):
+            await access.check(request(path))
+        assert reviewer.asked == []
+        with pytest.raises(errors.Forbidden):
+            await access.check(request("/healthz/serviceaccount-controller"))
+
+    with_access(scenario)
+
+
+def test_stranger_is_forbidden_and_a_wrong_token_unauthorized() -> None:
+    async def scenario(access: Access, reviewer: Reviewer, _: VirtualLoop) -> None:
+        with pytest.raises(errors.Forbidden, match='User "system:anonymous" cannot get path "/metrics"'):
+            await access.check(request("/metrics"))
+        with pytest.raises(errors.Unauthorized):
+            await access.check(request("/metrics", "bad"))
+        assert reviewer.asked[0].spec.groups == ("system:unauthenticated",)
+
+    with_access(scenario)
+
+
+def test_user_may_see_what_the_api_server_allows_and_nothing_else() -> None:
+    async def scenario(access: Access, reviewer: Reviewer, _: VirtualLoop) -> None:
+        await access.check(request("/metrics", "good"))
+        with pytest.raises(errors.Forbidden):
+            await access.check(request("/configz", "good"))
+        assert reviewer.asked[1].spec.groups == ("people", "system:authenticated")
+
+    with_access(scenario)
+
+
+def test_answers_of_the_api_server_are_remembered_for_ten_seconds() -> None:
+    async def scenario(access: Access, reviewer: Reviewer, loop: VirtualLoop) -> None:
+        for _ in range(3):
+            await access.check(request("/metrics", "good"))
+        assert len(reviewer.asked) == 2
+        await loop.advance(11)
+        await access.check(request("/metrics", "good"))
+        assert len(reviewer.asked) == 4
+
+    with_access(scenario)
+
+
+def test_nobody_gets_in_while_the_api_server_cannot_be_asked() -> None:
+    class Unreachable(Reviewer):
+        async def create(self, review: Any) -> Any:
+            raise ConnectError("nobody there")
+
+    async def main() -> None:
+        client: Any = Unreachable()
+        told: Any = None
+        pages = Pages.__new__(Pages)
+        pages._access = Access(client, client, ManagerConfig(), VirtualClock(loop))
+        pages._told = told
+        assert (await pages.answer(request("/metrics"))).status == 500
+
+    loop = VirtualLoop()
+    run_virtual(main(), loop=loop)
+
+
+# -- status
+
+
+def loop_status(**more: Any) -> dict[str, Any]:
+    return {
+        "name": "a", "state": "running", "healthy": True, "why": "", "workers": 5, "active": 1, "depth": 2,
+        "delayed": 1, "reconciles": 40, "rate": 2.0, "latency": 0.0125, "errors": 0, "lastError": "",
+        "lastErrorKey": "", "restarts": 0, "lastFailure": "", **more,
+    }  # fmt: skip
+
+
+def test_status_is_a_table_for_people() -> None:
+    ill = loop_status(name="b", state="restarting", healthy=False, why="ValueError: broken", restarts=3)
+    found = {"leader": "me", "leading": True, "loops": [loop_status(), ill], "notYetAvailable": []}
+    head, first, second, leader = table_of(found).splitlines()
+    assert head.split()[:3] == ["LOOP", "STATE", "QUEUE"]
+    assert first.split() == ["a", "running", "3", "1/5", "2.0/s", "12.5ms", "40", "0", "0", "-"]
+    assert "restarting, ill" in second
+    assert second.endswith("ValueError: broken")
+    assert leader == "leader: me (this manager leads)"
+
+
+def test_status_of_nobody_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "kubeconfig"
+    config.write_text(
+        "kind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n"
+        "users: [{name: a, user: {token: secret}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n"
+    )
+    command = ["controller-manager", "status", "--server=https://127.0.0.1:1", f"--kubeconfig={config}"]
+    assert main(command) == 1
+    assert capsys.readouterr().err.startswith("kubeloop: https://127.0.0.1:1: ")
