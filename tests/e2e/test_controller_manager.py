@@ -7,12 +7,14 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.e2e.conftest import MakePlane
 from tests.e2e.manager import ManagerProcess
-from tests.e2e.plane import Plane, eventually
+from tests.e2e.plane import SOURCE_ROOT, Plane, eventually
 
 MakeManager = Callable[..., ManagerProcess]
 # Short terms, so that a test needs not wait for long ones.
@@ -89,6 +91,43 @@ def test_every_loop_can_work_as_its_own_service_account(server: Plane, make_mana
     names = {account["metadata"]["name"] for account in accounts}
     assert {"service-account-controller", "root-ca-cert-publisher"} <= names
     assert manager.stop() == 0
+
+
+def test_rights_of_the_manifests_suffice(server: Plane, make_manager: MakeManager) -> None:
+    system = "/api/v1/namespaces/kube-system"
+    for manifest in yaml.safe_load_all((SOURCE_ROOT / "deploy/controller-manager/rbac.yaml").read_text()):
+        eventually(lambda manifest=manifest: server.call("POST", path_of(manifest), manifest).status in (201, 409))
+    asked = server.create(f"{system}/serviceaccounts/kubeloop-controller-manager/token", {"spec": {}})
+    kubeconfig = yaml.safe_load(server.kubeconfig.read_text())
+    kubeconfig["users"][0]["user"] = {"token": asked["status"]["token"]}
+    server.kubeconfig.write_text(yaml.safe_dump(kubeconfig))
+    manager = make_manager("--use-service-account-credentials")
+    manager.start()
+    add_namespace(server, "a")
+    eventually(lambda: is_furnished(server, "a"))
+    assert {loop["errors"] for loop in manager.get("/loops").json["loops"]} == {0}
+    assert "WARNING" not in manager.errors()
+
+
+def test_static_pod_is_a_pod(server: Plane) -> None:
+    server.create(
+        "/api/v1/namespaces/kube-system/serviceaccounts", {"metadata": {"name": "default"}}
+    )  # which a loop would make
+    manifest = yaml.safe_load((SOURCE_ROOT / "deploy/controller-manager/static-pod.yaml").read_text())
+    path = "/api/v1/namespaces/kube-system/pods?fieldValidation=Strict"
+    eventually(lambda: server.call("POST", path, manifest).status == 201)  # when its priority class is there
+
+
+def path_of(manifest: dict[str, Any]) -> str:
+    """Where an object of a manifest is created."""
+    group = manifest["apiVersion"]
+    prefix = f"/apis/{group}" if "/" in group else f"/api/{group}"
+    namespace = manifest["metadata"].get("namespace")
+    return f"{prefix}/namespaces/{namespace}/{plural(manifest)}" if namespace else f"{prefix}/{plural(manifest)}"
+
+
+def plural(manifest: dict[str, Any]) -> str:
+    return f"{manifest['kind'].lower()}s"
 
 
 def test_manager_that_was_killed_goes_on_where_it_was(server: Plane, make_manager: MakeManager) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from kubeloop.api import errors
 from kubeloop.api.generated.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
@@ -323,3 +324,20 @@ def test_status_of_nobody_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[
     command = ["controller-manager", "status", "--server=https://127.0.0.1:1", f"--kubeconfig={config}"]
     assert main(command) == 1
     assert capsys.readouterr().err.startswith("kubeloop: https://127.0.0.1:1: ")
+
+
+# -- manifests
+
+
+def test_static_pod_is_started_with_flags_that_exist() -> None:
+    manifest = yaml.safe_load((SOURCES.parent / "deploy/controller-manager/static-pod.yaml").read_text())
+    (container,) = manifest["spec"]["containers"]
+    command, *flags = container["args"]
+    assert command == "controller-manager"
+    config = parsed(*flags)
+    assert config.use_service_account_credentials
+    assert config.leader_elect
+    assert not refused_flags(config)
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert {config.cert_dir, config.kubeconfig} <= mounted
+    assert container["livenessProbe"]["httpGet"]["port"] == config.secure_port
