@@ -112,6 +112,15 @@ class ApiServer:
         self._router = Router(resources)
         self._paths.serve(resources, definitions)
 
+    def served(self, resource: Resource) -> Resource:
+        """The server's own notion of a resource that a caller in the process means; raises NotFound."""
+        if not resource.is_stored:
+            return resource
+        try:
+            return self.registry.of(resource).resource
+        except KeyError:
+            raise errors.generic(404) from None
+
     async def handle(self, request: Request) -> Response:
         """Answer one request; every failure is a Status."""
         audit_id = request.headers.get("audit-id", "")[:_LONGEST_AUDIT_ID] or self._new_audit_id()

@@ -81,7 +81,7 @@ class LocalEntry:
 
     def _admit(self, call: Call) -> Context:
         """What is known of a call that its user may make; refusals are the router's and the authorizer's."""
-        resource, verb = call.resource, call.verb
+        resource, verb = self._server.served(call.resource), call.verb
         target = Target(resource, verb, call.namespace, call.name, call.subresource)
         query = Query.of(call.options)
         self._server.authorize(self._user, _METHODS[verb], target, verb, query)

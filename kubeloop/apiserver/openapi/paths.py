@@ -167,7 +167,8 @@ def _operation(resource: Resource, verb: str, noun: str, subresource: Subresourc
     if verb in ("create", "update"):
         return operation._replace(takes=definition)
     if verb == "patch":
-        return operation._replace(takes=PATCH, takes_types=_PATCH_TYPES)
+        # By this kubectl knows how to patch; strategic merges need types that custom resources don't have.
+        return operation._replace(takes=PATCH, takes_types=_PATCH_TYPES[:3] if resource.is_custom else _PATCH_TYPES)
     if verb in ("delete", "deletecollection"):
         return operation._replace(takes=_META + "DeleteOptions", must_take=False)
     return operation
