@@ -27,7 +27,6 @@ from kubeloop.apiserver.authorization import DEFAULT_MODES, authorizer_of
 from kubeloop.apiserver.bootstrap import BootstrapOptions, access_objects, essential_objects, remaining_objects
 from kubeloop.apiserver.compaction import Compactor
 from kubeloop.apiserver.context import User
-from kubeloop.apiserver.default_accounts import DefaultAccounts
 from kubeloop.apiserver.event_expiry import SWEEP_SECONDS, EventExpiry
 from kubeloop.apiserver.health import Health
 from kubeloop.apiserver.http import Hooks, Limits, Server, serve
@@ -98,7 +97,6 @@ class ServerConfig:
     event_ttl: float = 3600.0
     shutdown_delay: float = 0.0
     services: ServiceRanges = DEFAULT_RANGES
-    default_accounts: bool = False  # whether to give each namespace its `default` service account
     limits: Limits = field(default_factory=Limits)
 
 
@@ -168,10 +166,6 @@ class RunningServer:
         await _ensure_rights_of_everybody(registry, own)
         remaining = chain(access_objects(), remaining_objects(options))
         _in_background(own.ensure_by_and_by(remaining), "making the server's own objects", parts)
-        if config.default_accounts:
-            accounts = DefaultAccounts(registry, own)
-            revision = await accounts.ensure_all()
-            _in_background(accounts.follow(revision), "making default service accounts", parts)
 
     def _application(self, store: Store, auditor: Auditor | None = None) -> ApiServer:
         config = self._config

@@ -13,16 +13,21 @@ from typing import NamedTuple
 
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.compaction import Compactor
-from kubeloop.apiserver.default_accounts import DefaultAccounts
+from kubeloop.apiserver.context import User
+from kubeloop.apiserver.entry import LocalEntry
 from kubeloop.apiserver.event_expiry import EventExpiry
-from kubeloop.apiserver.own_objects import OwnObjects
 from kubeloop.apiserver.periodic import Periodic
 from kubeloop.apiserver.server import RunningServer, ServerConfig
+from kubeloop.client.client import Client
 from kubeloop.clock import Clock
+from kubeloop.controllers import serviceaccount
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.recorder import EventRecorder
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from kubeloop.store.memory import MemoryStore
 
-CONFIG = ServerConfig(default_accounts=True)
+CONFIG = ServerConfig()
 # Rarer than a server's own sweeps: a day in a test should not be spent on seventeen thousand of them.
 _SWEEP_SECONDS = 60.0
 
@@ -42,12 +47,10 @@ async def start_plane(clock: Clock, records: tuple[Stored, ...], parts: AsyncExi
     await asyncio.wait([store.write(one.key, one.value, 0) for one in records])
     wiring = RunningServer(CONFIG, clock)
     wiring._waiting_for = ""  # it begins with all that it has to wait for
-    app = wiring._application(store, parts)
+    app = wiring._application(store)
     parts.callback(app.close)
     _keep_house(app, clock, parts)
-    accounts = DefaultAccounts(app.registry, OwnObjects(app.registry, clock))
-    follow = asyncio.ensure_future(accounts.follow(store.revision))
-    parts.push_async_callback(_end, follow)
+    _make_accounts(app, clock, parts)
     return app
 
 
@@ -57,6 +60,16 @@ def _keep_house(app: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
     parts.callback(expiry.close)
     parts.callback(Periodic(_SWEEP_SECONDS, expiry.sweep).cancel)
     parts.callback(Periodic(CONFIG.compaction_interval, Compactor(store).compact).cancel)
+
+
+def _make_accounts(app: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
+    """The one loop that every plane has, because no pod can be created without a service account."""
+    client = Client(LocalEntry(app, User("system:kube-controller-manager", ("system:masters",))))
+    informers = Informers(client, clock)
+    loop = serviceaccount.wire(Context(client, informers, clock, EventRecorder(client, serviceaccount.NAME, clock)))
+    informers.start()
+    parts.push_async_callback(informers.stop)
+    parts.push_async_callback(_end, asyncio.ensure_future(loop.run()))
 
 
 async def _end(task: asyncio.Future[None]) -> None:
@@ -78,7 +91,9 @@ def own_objects() -> tuple[Stored, ...]:
         wiring = RunningServer(CONFIG, VirtualClock(loop))
         async with AsyncExitStack() as parts:
             parts.push_async_callback(store.close)
-            await wiring._ensure_own_objects(wiring._application(store, parts).registry, parts)
+            app = wiring._application(store)
+            await wiring._ensure_own_objects(app.registry, parts)
+            _make_accounts(app, wiring._clock, parts)
             await loop.settle()
             records = store.range("").records
             return tuple(Stored(one.key, one.value) for one in sorted(records, key=lambda one: one.mod_revision))
