@@ -8,6 +8,7 @@ delete: preconditions ─ grace period ─ finalizers ─ mark, or remove
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -72,11 +73,10 @@ class Mutations:
     async def _create(
         self, ctx: Context, storage: Storage, obj: Any, tracked: bool, claim: Claim | None = None
     ) -> Written:
-        resource, namespace = ctx.resource, ctx.target.namespace
-        meta = obj.metadata
-        ensure_namespace(meta, namespace)
+        resource, meta = ctx.resource, obj.metadata
+        ensure_namespace(meta, ctx.target.namespace)
         generated = bool(meta.generate_name) and not meta.name
-        metadata.fill_for_create(meta, namespace, new_uid(self._clock), ctx.now)
+        metadata.fill_for_create(meta, ctx.target.namespace, new_uid(self._clock), ctx.now)
         if metadata.drop_duplicate_owners(meta):
             ctx.warn(_DUPLICATE_OWNERS)
         if tracked:
@@ -88,12 +88,7 @@ class Mutations:
         stored = to_stored(obj, resource)
         if claim is not None:
             claim.allocate(stored, None)
-        storage.strategy.prepare_create(stored)
-        if storage.strategy.name_author is not None:
-            user = ctx.user
-            storage.strategy.name_author(stored, user.name, user.uid, user.groups, dict(user.extra))
-        if storage.strategy.stamp is not None:
-            storage.strategy.stamp(stored, None, format_time(ctx.now))
+        self._prepare_create(ctx, storage.strategy, stored)
         checked = obj if storage.strategy.validated_as_served else stored
         self._refuse_invalid(resource, meta.name, validate_create(checked))
         for text in warnings_for(stored, None):
@@ -101,26 +96,34 @@ class Mutations:
         self._admission.check(attempt)
         if meta.resource_version:
             raise errors.ApiError("resourceVersion should not be set on objects to be created")
-        value = stored_bytes(stored)
-        for remaining in range(_NAME_ATTEMPTS - 1, -1, -1):
-            key = storage.key(namespace, meta.name)
+        return await self._insert(ctx, storage, stored, generated, claim)
+
+    def _prepare_create(self, ctx: Context, strategy: Strategy, stored: Any) -> None:
+        strategy.prepare_create(stored)
+        if strategy.name_author is not None:
+            user = ctx.user
+            strategy.name_author(stored, user.name, user.uid, user.groups, dict(user.extra))
+        if strategy.stamp is not None:
+            strategy.stamp(stored, None, format_time(ctx.now))
+
+    async def _insert(
+        self, ctx: Context, storage: Storage, stored: Any, generated: bool, claim: Claim | None
+    ) -> Written:
+        """Write under a name that nobody has: the asked one, or the first free one of some that are drawn."""
+        for attempts_left in range(_NAME_ATTEMPTS - 1 if generated else 0, -1, -1):
+            key = storage.key(ctx.target.namespace, stored.metadata.name)
+            value = stored_bytes(stored)
             if ctx.dry_run:
                 if storage.store.peek(key) is None:
                     return Written(value, 0, True)
             else:
-                try:
-                    future = (claim or storage.store).write(key, value, 0)
-                except Conflict:
-                    pass
-                else:
-                    event = await future
+                with suppress(Conflict):
+                    event = await (claim or storage.store).write(key, value, 0)
                     self.causes.note(ctx, key, event.revision)
                     return Written(event.record.value if event.record else value, event.revision, True)
-            if not generated or not remaining:
-                break
-            self._draw_name(stored.metadata)
-            value = stored_bytes(stored)
-        raise self._already_exists(storage, namespace, stored.metadata, generated)
+            if attempts_left:
+                self._draw_name(stored.metadata)
+        raise self._already_exists(storage, ctx.target.namespace, stored.metadata, generated)
 
     def _draw_name(self, meta: Any) -> None:
         force_setattr(meta, "name", metadata.generated_name(meta.generate_name, name_suffix(self._clock)))
