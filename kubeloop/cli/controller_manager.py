@@ -76,10 +76,9 @@ class Program:
         self.clients = Clients(server, config, clock, self._telemetry.registry, folder)
         self.identity = new_identity(socket.gethostname(), clock)
         self._elector = self._candidate() if config.leader_elect else None
-        self._hosted: Hosted = host(
-            self._choice,
-            Surroundings(self.clients.for_loop, clock, config, self._telemetry, root_ca_of(config, server)),
-        )
+        own, root_ca = self.clients.own(), root_ca_of(config, server)
+        around = Surroundings(own, self.clients.for_loop, clock, config, self._telemetry, root_ca)
+        self._hosted: Hosted = host(self._choice, around)
 
     async def run(self) -> None:
         """Lead when it is our turn, until cancelled. Raises `LeadershipLost` when it no longer is."""

@@ -77,14 +77,12 @@ class Clients:
 
     def for_loop(self, account: str) -> Client:
         """One whose writes pass only while this process leads, and say why they are made."""
-        if not account:
-            return self.own()
         transport: ClientTransport = self._shared
-        if self._config.use_service_account_credentials:
+        if account and self._config.use_service_account_credentials:
             transport = self._transport(self._as_account(account))
         if self.fence is not None:
             transport = FencedTransport(transport, self.fence)
-        return self._client(CausedTransport(transport)).with_user_agent(f"{USER_AGENT}/{account}")
+        return self._client(CausedTransport(transport)).with_user_agent(f"{USER_AGENT}/{account or 'loaded'}")
 
     async def close(self) -> None:
         for one in self._transports:

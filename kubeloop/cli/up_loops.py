@@ -39,7 +39,7 @@ async def start_loops(server: ApiServer, root_ca: str, clock: Clock) -> Loops:
         transport = CausedTransport(LocalEntry(server, User(name, _GROUPS)))
         return Client(transport, user_agent=f"{COMPONENT}/{account}" if account else COMPONENT)
 
-    hosted = host(select(["*"]), Surroundings(client, clock, root_ca=root_ca))
+    hosted = host(select(["*"]), Surroundings(client(""), client, clock, root_ca=root_ca))
     running = asyncio.create_task(hosted.run(lambda: _DRAIN_SECONDS), name="loops")
     await hosted.first_work_done(_FIRST_WORK_SECONDS)
     return Loops(running)

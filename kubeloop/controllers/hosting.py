@@ -21,7 +21,7 @@ from kubeloop.runtime.recorder import EventRecorder
 COMPONENT = "kube-controller-manager"
 _GLANCE = 0.01  # seconds between two looks at whether the first work is done
 
-# Given a service account of kube-system, or nothing for the manager itself: who writes in its name.
+# Given a service account of kube-system, who writes in its name; without one, in the manager's.
 Clients = Callable[[str], Client]
 
 
@@ -29,7 +29,8 @@ Clients = Callable[[str], Client]
 class Surroundings:
     """What all loops of a process share."""
 
-    clients: Clients
+    client: Client  # the manager's own: it fills the caches and writes events
+    clients: Clients  # what loops write by
     clock: Clock
     config: ManagerConfig = field(default_factory=ManagerConfig)
     telemetry: Telemetry = field(default_factory=Telemetry)
@@ -69,12 +70,12 @@ class Hosted:
 
 def host(choice: Choice, around: Surroundings) -> Hosted:
     """The chosen loops and those to be loaded. Raises `UnusableChoice` for one that can't be had."""
-    config, client = around.config, around.clients("")
+    config, client = around.config, around.client
     informers = Informers(client, around.clock)
     recorder = EventRecorder(client, COMPONENT, around.clock)
-    own = Context(client, informers, around.clock, recorder, config, around.telemetry, around.root_ca)
-    loops = [one.wire()(replace(own, client=around.clients(one.account))) for one in choice.chosen]
-    loops += [_loaded(what, own) for what in config.load]
+    alike = Context(client, informers, around.clock, recorder, config, around.telemetry, around.root_ca)
+    loops = [one.wire()(replace(alike, client=around.clients(one.account))) for one in choice.chosen]
+    loops += [_loaded(what, replace(alike, client=around.clients(""))) for what in config.load]
     manager = Manager(
         loops, around.clock, name=COMPONENT, registry=around.telemetry.registry, report=_reporter(recorder, config)
     )

@@ -1,0 +1,100 @@
+"""A finished job whose `ttlSecondsAfterFinished` have passed is deleted, with its pods.
+
+Watches: jobs.
+Owns: nothing.
+Writes: deletes jobs, in the foreground.
+Wakes itself: when a job's time is over.
+Differs from upstream: a job that does not say when it finished rests until it changes, instead of being tried again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubeloop.api.generated.batch_v1 import Job, JobCondition
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.times import parse_time
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.controller import Controller, Result, TerminalError
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.metrics import Histogram, exponential_bounds
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "ttl-after-finished-controller"
+QUEUE = "ttl_jobs_to_delete"  # upstream's, as dashboards know it
+FINISHED = ("Complete", "Failed")
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    jobs = context.informers.of(resource_of_class(Job))
+    registry = context.telemetry.registry
+    lateness = registry.histogram(
+        "ttl_after_finished_controller_job_deletion_duration_seconds",
+        "How long after its time a job is deleted.",
+        bounds=exponential_bounds(0.1, 2, 14),
+    ).of()
+    reconciler = Reconciler(context.client, jobs, context.clock, lateness)
+    queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=registry)
+    workers = context.config.concurrent_ttl_after_finished_syncs
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
+    )
+    controller.watches(jobs, own_key, _needs_cleanup, resync=context.resync_period())
+    return controller
+
+
+class Reconciler:
+    def __init__(self, client: Client, jobs: Informer, clock: Clock, lateness: Histogram) -> None:
+        self._client = client
+        self._jobs = jobs
+        self._clock = clock
+        self._lateness = lateness
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        ends = end_of(self._jobs.get(*key))
+        if ends is None:
+            return None
+        if (left := self._seconds_until(ends)) > 0:
+            return Result(requeue_after=left)
+        # The cache may be behind: somebody may have given the job more time.
+        fresh = await self._client.get(Job, key.name, key.namespace)
+        ends = end_of(fresh)
+        if ends is None:
+            return None
+        if (left := self._seconds_until(ends)) > 0:
+            return Result(requeue_after=left)
+        this_one = Preconditions(uid=fresh.metadata.uid)
+        await self._client.delete(Job, key.name, key.namespace, propagation="Foreground", preconditions=this_one)
+        self._lateness.observe(-self._seconds_until(ends))
+        return None
+
+    def _seconds_until(self, moment: datetime) -> float:
+        return (moment - self._clock.now()).total_seconds()
+
+
+def end_of(job: Job | None) -> datetime | None:
+    """When a job's time is over; None for one that is not to be deleted, or already is."""
+    finish = finish_of(job)
+    if job is None or finish is None:
+        return None
+    if finish.last_transition_time is None:
+        name = f"{job.metadata.namespace}/{job.metadata.name}"
+        raise TerminalError(f"unable to find the time when the Job {name} finished")
+    return parse_time(finish.last_transition_time) + timedelta(seconds=job.spec.ttl_seconds_after_finished or 0)
+
+
+def finish_of(job: Job | None) -> JobCondition | None:
+    """The condition that says that a job has finished, if it is one to be deleted."""
+    if job is None or job.metadata.deletion_timestamp is not None or job.spec.ttl_seconds_after_finished is None:
+        return None
+    return next((one for one in job.status.conditions if one.type in FINISHED and one.status == "True"), None)
+
+
+def _needs_cleanup(_: Any, job: Any) -> bool:
+    return finish_of(job) is not None

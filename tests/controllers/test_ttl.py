@@ -1,0 +1,58 @@
+"""How long nodes may keep what they have read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.controllers.ttl import ANNOTATION, STEPS, seconds_told, step_of, wire
+from tests.controllers.bench import Bench, bench
+
+
+def test_nodes_are_told_and_told_again_when_somebody_changes_it() -> None:
+    async def scenario(plane: Bench) -> None:
+        await plane.client.create(Node(metadata=ObjectMeta(name="before")))
+        await plane.start(wire)
+        await plane.client.create(Node(metadata=ObjectMeta(name="later")))
+        await plane.settle()
+        for name in ("before", "later"):
+            assert (await plane.client.get(Node, name)).metadata.annotations[ANNOTATION] == "0"
+        await plane.client.patch(Node, "later", {"metadata": {"annotations": {ANNOTATION: "much"}}})
+        await plane.settle()
+        assert (await plane.client.get(Node, "later")).metadata.annotations[ANNOTATION] == "0"
+
+    bench(scenario)
+
+
+def test_node_of_a_larger_cluster_is_told_more() -> None:
+    async def scenario(plane: Bench) -> None:
+        await plane.start(wire)
+        for number in range(101):
+            await plane.client.create(Node(metadata=ObjectMeta(name=f"node-{number}")))
+        await plane.settle()
+        assert (await plane.client.get(Node, "node-100")).metadata.annotations[ANNOTATION] == "15"
+
+    bench(scenario)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "before", "after"),
+    [(100, 0, 0), (101, 0, 1), (90, 1, 1), (89, 1, 0), (501, 1, 2), (5000, 0, 4), (0, 4, 0), (450, 2, 2), (449, 2, 1)],
+)
+def test_step_changes_only_beyond_the_overlap(nodes: int, before: int, after: int) -> None:
+    assert step_of(nodes, before) == after
+
+
+@given(st.integers(0, 10_000), st.integers(0, len(STEPS) - 1))
+def test_step_always_fits_and_stays(nodes: int, before: int) -> None:
+    step = step_of(nodes, before)
+    assert STEPS[step].least <= nodes <= STEPS[step].most
+    assert step_of(nodes, step) == step
+
+
+@pytest.mark.parametrize(("annotations", "told"), [({}, None), ({ANNOTATION: "15"}, 15), ({ANNOTATION: "much"}, None)])
+def test_what_makes_no_sense_counts_as_nothing(annotations: dict[str, str], told: int | None) -> None:
+    assert seconds_told(Node(metadata=ObjectMeta(name="a", annotations=annotations))) == told

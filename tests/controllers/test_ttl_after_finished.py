@@ -1,0 +1,124 @@
+"""Finished jobs are deleted when their time is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.batch_v1 import Job, JobCondition, JobSpec, JobStatus
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.times import format_time
+from kubeloop.api.wire import Time
+from kubeloop.controllers.ttl_after_finished import end_of, wire
+from kubeloop.runtime.controller import TerminalError
+from tests.controllers.bench import Bench, bench
+
+HOUR = 3600
+
+
+def job(name: str, seconds: int | None) -> dict[str, Any]:
+    container = {"name": "main", "image": "x"}
+    spec: dict[str, Any] = {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
+    if seconds is not None:
+        spec["ttlSecondsAfterFinished"] = seconds
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default", "finalizers": ["test/kept"]},
+        "spec": spec,
+    }
+
+
+async def finish(plane: Bench, name: str, kind: str = "Complete") -> None:
+    now = format_time(plane.clock.now())
+    before = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}[kind]
+    conditions = [{"type": one, "status": "True", "lastTransitionTime": now} for one in (before, kind)]
+    status: dict[str, Any] = {"conditions": conditions, "startTime": now}
+    if kind == "Complete":
+        status["completionTime"] = now
+    await plane.client.patch(Job, name, {"status": status}, "default", subresource="status")
+
+
+async def is_deleted(plane: Bench, name: str) -> bool:
+    try:
+        found = await plane.client.get(Job, name, "default")
+    except NotFound:
+        return True
+    return found.metadata.deletion_timestamp is not None
+
+
+@pytest.mark.parametrize("kind", ["Complete", "Failed"])
+def test_finished_job_is_deleted_when_its_time_is_over_and_not_before(kind: str) -> None:
+    async def scenario(plane: Bench) -> None:
+        await plane.start(wire)
+        await plane.client.create(job("a", HOUR))
+        await plane.loop.advance(10 * HOUR)
+        await finish(plane, "a", kind)
+        await plane.loop.advance(HOUR - 2)
+        assert not await is_deleted(plane, "a")
+        await plane.loop.advance(3)
+        assert await is_deleted(plane, "a")
+        found = await plane.client.get(Job, "a", "default")
+        assert "foregroundDeletion" in found.metadata.finalizers
+
+    bench(scenario)
+
+
+def test_job_without_a_limit_stays() -> None:
+    async def scenario(plane: Bench) -> None:
+        await plane.start(wire)
+        await plane.client.create(job("a", None))
+        await finish(plane, "a")
+        await plane.loop.advance(1000 * HOUR)
+        assert not await is_deleted(plane, "a")
+
+    bench(scenario)
+
+
+def test_job_that_was_given_more_time_gets_it() -> None:
+    async def scenario(plane: Bench) -> None:
+        await plane.start(wire)
+        await plane.client.create(job("a", HOUR))
+        await finish(plane, "a")
+        await plane.loop.advance(HOUR / 2)
+        await plane.client.patch(Job, "a", {"spec": {"ttlSecondsAfterFinished": 2 * HOUR}}, "default")
+        await plane.loop.advance(HOUR)
+        assert not await is_deleted(plane, "a")
+        await plane.loop.advance(HOUR / 2 + 1)
+        assert await is_deleted(plane, "a")
+
+    bench(scenario)
+
+
+def test_job_that_had_finished_before_the_loop_started_is_deleted_too() -> None:
+    async def scenario(plane: Bench) -> None:
+        await plane.client.create(job("a", 0))
+        await finish(plane, "a")
+        await plane.loop.advance(HOUR)
+        await plane.start(wire)
+        await plane.settle()
+        assert await is_deleted(plane, "a")
+
+    bench(scenario)
+
+
+def with_conditions(*conditions: JobCondition, deleted: bool = False) -> Job:
+    meta = ObjectMeta(name="a", namespace="b", deletion_timestamp=Time("2026-01-01T00:00:00Z") if deleted else None)
+    return Job(metadata=meta, spec=JobSpec(ttl_seconds_after_finished=60), status=JobStatus(conditions=conditions))
+
+
+def test_job_that_runs_or_is_being_deleted_has_no_end() -> None:
+    moment = Time("2026-01-01T00:00:00Z")
+    done = JobCondition(type="Complete", status="True", last_transition_time=moment)
+    assert end_of(with_conditions(done)) is not None
+    assert end_of(with_conditions(done, deleted=True)) is None
+    assert end_of(with_conditions(JobCondition(type="Complete", status="False", last_transition_time=moment))) is None
+    assert end_of(with_conditions(JobCondition(type="Suspended", status="True", last_transition_time=moment))) is None
+    assert end_of(None) is None
+
+
+def test_job_that_does_not_say_when_it_finished_is_given_up() -> None:
+    with pytest.raises(TerminalError, match="unable to find the time when the Job b/a finished"):
+        end_of(with_conditions(JobCondition(type="Failed", status="True")))
