@@ -51,6 +51,6 @@ class Instance(dict[str, Any]):
     def stored_bytes(self) -> bytes:
         """As it is stored: in the stored version, with sorted fields, so that equal objects are equal bytes."""
         rest = _SORTED.encode({name: value for name, value in self.items() if name not in META_FIELDS})
-        head = _SORTED.encode({"kind": self.kind, "apiVersion": self.rules.stored_version})
+        head = codec.encode({"kind": self.kind, "apiVersion": self.rules.stored_version})
         parts = [head[:-1], b',"metadata":', codec.encode(self.metadata), b"," if len(rest) > 2 else b"", rest[1:]]
         return b"".join(parts)

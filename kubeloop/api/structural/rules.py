@@ -42,7 +42,7 @@ class VersionRules:
         self.stored_version = stored_version
         self.has_status = has_status
         self.scale = scale
-        self._names = NameRule(namespaced=namespaced)
+        self._names = NameRule(namespaced=namespaced, standard_finalizers=False)
         self._schema = schema
 
     @cached_property

@@ -133,7 +133,8 @@ def _find_duplicates(value: Any, path: str, found: list[str]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Pairs):
+    """Dicts and lists of their own: what YAML aliases share would be pruned by one place's schema for all."""
+    if isinstance(value, Pairs | dict):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]

@@ -1,0 +1,44 @@
+"""Go's regular expressions, read as Python's."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeloop.api.structural.go_regex import RegexError, compile_pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        ("^a$", "a", True),
+        ("^a$", "a\n", False),
+        (r"\d", "٣", False),
+        ("^[[:alpha:]]+$", "abC", True),
+        ("^[[:alpha:]_]+$", "a1", False),
+        (r"^a\z", "a", True),
+        ("b", "abc", True),
+        (r"[$]", "$", True),
+        (r"^[^]]$", "]", False),
+        (r"\$", "$", True),
+        ("^[[]$", "[", True),
+    ],
+)
+def test_a_pattern_means_what_it_means_in_go(pattern: str, text: str, matches: bool) -> None:
+    assert (compile_pattern(pattern).search(text) is not None) is matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("a(b", "missing closing ): `a(b`"),
+        ("a)b", "unexpected ): `a)b`"),
+        ("[a", "missing closing ]: `[a`"),
+        ("*", "missing argument to repetition operator: `*`"),
+        (r"(a)\1", "invalid escape sequence: `\\1`"),
+        ("(?<!a)b", "invalid or unsupported Perl syntax: `(?<!`"),
+    ],
+)
+def test_what_go_would_not_compile_is_refused_in_its_words(pattern: str, words: str) -> None:
+    with pytest.raises(RegexError, match=r"^error parsing regexp: ") as error:
+        compile_pattern(pattern)
+    assert str(error.value) == f"error parsing regexp: {words}"

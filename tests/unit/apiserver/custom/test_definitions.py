@@ -1,0 +1,166 @@
+"""A definition is served, named, changed and ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.apiserver.custom.conftest import DEFINITIONS, NAME, THINGS, definition, fields, thing, version
+
+STRING = {"type": "string"}
+
+
+def conditions(api, name=NAME):
+    status = api.get(f"{DEFINITIONS}/{name}").body["status"]
+    return {one["type"]: (one["status"], one["reason"], one["message"]) for one in status["conditions"]}
+
+
+def test_objects_can_be_created_as_soon_as_the_definition_is(api, install) -> None:
+    assert api.post(THINGS, thing("a")).status == 404
+    install()
+    assert api.post(THINGS, thing("a")).status == 201
+
+
+def test_a_definition_says_that_it_is_established(api, install, settle) -> None:
+    install(names={"shortNames": ["th"], "categories": ["all"]})
+    settle()
+    assert conditions(api) == {
+        "NamesAccepted": ("True", "NoConflicts", "no conflicts found"),
+        "Established": ("True", "InitialNamesAccepted", "the initial names have been accepted"),
+    }
+    status = api.get(f"{DEFINITIONS}/{NAME}").body["status"]
+    assert status["acceptedNames"] == {
+        "plural": "things",
+        "singular": "thing",
+        "kind": "Thing",
+        "listKind": "ThingList",
+        "shortNames": ["th"],
+        "categories": ["all"],
+    }
+    assert status["storedVersions"] == ["v1"]
+
+
+def test_the_server_owns_what_it_wrote_into_the_status(api, install, settle) -> None:
+    install()
+    settle()
+    entries = api.get(f"{DEFINITIONS}/{NAME}").body["metadata"]["managedFields"]
+    assert ("kube-apiserver", "status") in {(one["manager"], one.get("subresource")) for one in entries}
+
+
+def test_discovery_lists_it_with_its_nicknames_and_subresources(api, install) -> None:
+    install(version(subresources={"status": {}}), names={"shortNames": ["th"], "categories": ["all"]})
+    resource, status = api.get("/apis/example.org/v1").body["resources"]
+    assert (resource["name"], resource["singularName"], resource["shortNames"]) == ("things", "thing", ["th"])
+    assert status["name"] == "things/status"
+    groups = api.get("/apis").body["groups"]
+    assert groups[-1]["name"] == "example.org"
+
+
+def test_versions_are_listed_best_first(api, install) -> None:
+    install(version("v1beta1", storage=False), version("v1"), version("v1alpha1", storage=False), version("v2", False))
+    listed = [one["version"] for one in api.get("/apis/example.org").body["versions"]]
+    assert listed == ["v2", "v1", "v1beta1", "v1alpha1"]
+
+
+def test_what_is_not_served_in_a_made_up_group_is_no_page(api, install) -> None:
+    install()
+    for path in ("/apis/example.org/v2", "/apis/example.org/v1/namespaces/shop/others", "/apis/example.org/v1/x/y/z"):
+        answer = api.get(path)
+        assert (answer.status, answer.body) == (404, b"404 page not found\n")
+
+
+def test_a_version_that_is_not_served_is_not_there(api, install) -> None:
+    install(version("v1"), {**version("v2", storage=False), "served": False})
+    assert api.get("/apis/example.org/v2/namespaces/shop/things").status == 404
+
+
+@pytest.mark.parametrize(
+    ("names", "reason", "used"),
+    [
+        ({"kind": "Thing", "listKind": "OtherList"}, "KindConflict", "Thing"),
+        ({"kind": "Other", "singular": "thing"}, "SingularConflict", "thing"),
+        ({"kind": "Other", "shortNames": ["th"]}, "ShortNamesConflict", "th"),
+    ],
+)
+def test_names_that_are_taken_are_refused_and_not_served(api, install, settle, names, reason, used) -> None:
+    install(names={"shortNames": ["th"]})
+    install(plural="others", names=names)
+    settle()
+    found = conditions(api, "others.example.org")
+    assert found["NamesAccepted"] == ("False", reason, f'"{used}" is already in use')
+    assert found["Established"] == ("False", "NotAccepted", "not all names are accepted")
+    assert api.get("/apis/example.org/v1/namespaces/shop/others").status == 404
+
+
+def test_names_become_free_with_the_definition_that_had_them(api, install, settle) -> None:
+    install(names={"shortNames": ["th"]})
+    install(plural="others", kind="Other", names={"shortNames": ["th"]})
+    settle()
+    api.ask("DELETE", f"{DEFINITIONS}/{NAME}")
+    settle()
+    assert conditions(api, "others.example.org")["Established"][0] == "True"
+    assert api.get("/apis/example.org/v1/namespaces/shop/others").status == 200
+
+
+def test_a_changed_schema_holds_for_the_next_request_and_for_old_objects(api, install, settle) -> None:
+    install(version(schema=fields(a=STRING, b=STRING)))
+    settle()
+    api.made(THINGS, thing("old", spec={"a": "1", "b": "2"}))
+    changed = version(schema=fields(a=STRING, c={"type": "string", "default": "new"}))
+    assert api.patch("merge", f"{DEFINITIONS}/{NAME}", {"spec": {"versions": [changed]}}).status == 200
+    assert api.get(f"{THINGS}/old").body["spec"] == {"a": "1", "c": "new"}
+    assert api.get(THINGS).body["items"][0]["spec"] == {"a": "1", "c": "new"}
+
+
+def test_a_schema_that_is_not_structural_is_refused(api) -> None:
+    answer = api.post(DEFINITIONS, definition(version(schema={"properties": {"spec": {}}})))
+    assert answer.status == 422
+    assert answer.body["details"]["causes"][0]["field"] == ("spec.validation.openAPIV3Schema.properties[spec].type")
+
+
+def test_rules_that_are_not_enforced_are_warned_about(api) -> None:
+    spec = {"type": "object", "x-kubernetes-validations": [{"rule": "true"}]}
+    answer = api.post(DEFINITIONS, definition(version(schema={"properties": {"spec": spec}})))
+    assert answer.status == 201
+    assert "not enforced yet" in answer.headers["Warning"]
+
+
+class TestDeleting:
+    def test_takes_the_objects_and_then_the_definition(self, api, install, settle) -> None:
+        install()
+        api.made(THINGS, thing("a"))
+        answer = api.ask("DELETE", f"{DEFINITIONS}/{NAME}")
+        assert answer.status == 200
+        assert answer.body["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+        settle()
+        assert api.get(f"{DEFINITIONS}/{NAME}").status == 404
+        assert api.get(THINGS).status == 404
+        install()
+        assert api.get(THINGS).body["items"] == []
+
+    def test_waits_for_finalizers_and_lets_nothing_new_in(self, api, install, settle) -> None:
+        install()
+        settle()
+        api.made(THINGS, {**thing("held"), "metadata": {"name": "held", "finalizers": ["example.org/f"]}})
+        api.ask("DELETE", f"{DEFINITIONS}/{NAME}")
+        settle()
+        assert conditions(api)["Terminating"] == (
+            "True",
+            "InstanceDeletionInProgress",
+            "CustomResource deletion is in progress",
+        )
+        assert "deletionTimestamp" in api.get(f"{THINGS}/held").body["metadata"]
+        refused = api.post(THINGS, thing("new"))
+        assert refused.status == 403
+        assert "create not allowed while custom resource definition is terminating" in refused.body["message"]
+        assert api.patch("merge", f"{THINGS}/held", {"metadata": {"finalizers": None}}).status == 200
+        settle()
+        assert api.get(f"{DEFINITIONS}/{NAME}").status == 404
+
+    def test_a_second_time_changes_nothing(self, api, install, settle) -> None:
+        install()
+        api.made(THINGS, {**thing("held"), "metadata": {"name": "held", "finalizers": ["example.org/f"]}})
+        first = api.ask("DELETE", f"{DEFINITIONS}/{NAME}").body["metadata"]["deletionTimestamp"]
+        settle()
+        api.clock.advance(60)
+        again = api.ask("DELETE", f"{DEFINITIONS}/{NAME}").body["metadata"]["deletionTimestamp"]
+        assert again == first
