@@ -1,0 +1,128 @@
+"""An admission webhook's conversation, without the network: a review in, a verdict out. Pure but for the hook itself.
+
+AdmissionReview ─▶ Review ─▶ hook: raises Denied, or returns the object as it should be ─▶ AdmissionReview with a patch
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+API_VERSION: Final = "admission.k8s.io/v1"
+
+
+class NoReview(ValueError):
+    """What came is no AdmissionReview that we understand; the message is for whoever sent it."""
+
+
+class Denied(Exception):
+    """The hook says no; the message is for whoever made the request."""
+
+    def __init__(self, message: str, code: int = 403, reason: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+
+
+class GroupVersionKind(msgspec.Struct, frozen=True):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class GroupVersionResource(msgspec.Struct, frozen=True):
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class UserInfo(msgspec.Struct, frozen=True):
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+
+
+class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is asked: who does what to which object."""
+
+    uid: str
+    kind: GroupVersionKind = GroupVersionKind()
+    resource: GroupVersionResource = GroupVersionResource()
+    sub_resource: str = ""
+    operation: str = ""  # CREATE, UPDATE, DELETE or CONNECT
+    namespace: str = ""
+    name: str = ""
+    user_info: UserInfo = UserInfo()
+    object: dict[str, Any] | None = None
+    old_object: dict[str, Any] | None = None
+    options: dict[str, Any] | None = None
+    dry_run: bool = False
+    warnings: list[str] = msgspec.field(default_factory=list)  # the hook's own; shown to whoever made the request
+
+
+class _Asked(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: Review | None = None
+
+
+# Returns the object as it should be, or nothing if it is good as it is; raises `Denied`.
+Hook = Callable[[Review], Awaitable[Mapping[str, Any] | None]]
+
+_ASKED: Final = msgspec.json.Decoder(_Asked)
+
+
+def read_review(body: bytes) -> Review:
+    """The request of an AdmissionReview; raises `NoReview`."""
+    try:
+        asked = _ASKED.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NoReview(f"no AdmissionReview: {error}") from None
+    if (asked.api_version, asked.kind) != (API_VERSION, "AdmissionReview") or asked.request is None:
+        raise NoReview(f"not a {API_VERSION} AdmissionReview with a request")
+    return asked.request
+
+
+async def answer(review: Review, hook: Hook) -> dict[str, Any]:
+    """The AdmissionReview that says what the hook decides. What else the hook raises is the server's to handle."""
+    try:
+        wanted = await hook(review)
+    except Denied as refusal:
+        status = {"message": str(refusal), "code": refusal.code}
+        verdict = {"allowed": False, "status": status | ({"reason": refusal.reason} if refusal.reason else {})}
+    else:
+        verdict = {"allowed": True, **_patch(review.object or {}, wanted)}
+    if review.warnings:
+        verdict["warnings"] = review.warnings
+    return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": {"uid": review.uid, **verdict}}
+
+
+def _patch(before: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> dict[str, Any]:
+    operations = [] if wanted is None else json_patch(before, wanted)
+    if not operations:
+        return {}
+    return {"patchType": "JSONPatch", "patch": base64.b64encode(msgspec.json.encode(operations)).decode()}
+
+
+def json_patch(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
+    """Operations that make one document of another: field by field, lists as a whole."""
+    if before == after and type(before) is type(after):
+        return []
+    if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
+        return [{"op": "replace", "path": path, "value": after}]
+    operations = [{"op": "remove", "path": f"{path}/{_token(key)}"} for key in before if key not in after]
+    for key, value in after.items():
+        where = f"{path}/{_token(key)}"
+        if key not in before:
+            operations.append({"op": "add", "path": where, "value": value})
+        else:
+            operations += json_patch(before[key], value, where)
+    return operations
+
+
+def _token(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
