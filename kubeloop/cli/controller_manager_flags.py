@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from kubeloop import KUBERNETES_VERSION, __version__
 from kubeloop.cli.flag_types import boolean, duration
 from kubeloop.cli.up_flags import default_data_dir
-from kubeloop.controllers.config import Duration, ManagerConfig, Strings
+from kubeloop.controllers.config import Duration, ManagerConfig, Strings, defaults
 
 _ABOUT = """Run the controllers against an API server, with kube-controller-manager's flags and defaults.
 Flags of controllers that kubeloop does not have yet are accepted and have no effect; /configz lists them."""
@@ -40,8 +39,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """All flags, and the command `status`."""
     parser.description = _ABOUT
     hints = get_type_hints(ManagerConfig)
-    for one in fields(ManagerConfig):
-        _add_flag(parser, one.name, hints[one.name], one.default)
+    for name, default in defaults().items():
+        _add_flag(parser, name, hints[name], default)
     parser.add_argument("--config", type=Path, metavar="FILE", help="flags as YAML; the command line counts more")
     version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"
     parser.add_argument("--version", action="version", version=version, help="print the version")
@@ -57,9 +56,9 @@ def given_flags(options: argparse.Namespace) -> dict[str, Any]:
     """Only what the command line says."""
     said = vars(options)
     return {
-        one.name: tuple(said[one.name]) if isinstance(said[one.name], list) else said[one.name]
-        for one in fields(ManagerConfig)
-        if one.name in said
+        name: tuple(said[name]) if isinstance(said[name], list) else said[name]
+        for name in ManagerConfig.__struct_fields__
+        if name in said
     }
 
 
@@ -68,7 +67,6 @@ def flag_of(field_name: str) -> str:
 
 
 def _add_flag(parser: argparse.ArgumentParser, name: str, kind: Any, default: Any) -> None:
-    assert default is not MISSING, name
     about = _OURS.get(name, "")
     shown = "" if default in ("", (), 0, False) else f"(default: {_shown(default)})"
     options: dict[str, Any] = {"default": argparse.SUPPRESS, "help": f"{about} {shown}".strip() or None}

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -137,7 +136,7 @@ async def open_port(told: Told, access: Access, client: Client, config: ManagerC
 
 def configz_of(config: ManagerConfig, running: list[str], missing: list[str], unused: list[str]) -> dict[str, Any]:
     """All flags with their values; and what of them is for later."""
-    flags = {flag_of(one.name).removeprefix("--"): getattr(config, one.name) for one in fields(config)}
+    flags = {flag_of(name).removeprefix("--"): getattr(config, name) for name in config.__struct_fields__}
     kubeloop = {"running": running, "notYetAvailable": missing, "flagsWithoutEffect": unused}
     return {CONFIGZ: {"flags": flags, "kubeloop": kubeloop}}
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
-from kubeloop.controllers.config import ManagerConfig
+from kubeloop.controllers.config import ManagerConfig, defaults
 
 _IN_USE = """
 authentication_kubeconfig authentication_skip_lookup authentication_token_webhook_cache_ttl
@@ -23,7 +21,7 @@ _REFUSED = ("enable_leader_migration", "tls_cipher_suites", "tls_curve_preferenc
 
 def unused_flags(config: ManagerConfig) -> list[str]:
     """What is set to other than its default, and makes no difference yet."""
-    return [one.name for one in fields(config) if one.name not in IN_USE and getattr(config, one.name) != one.default]
+    return [name for name, value in defaults().items() if name not in IN_USE and getattr(config, name) != value]
 
 
 def refused_flags(config: ManagerConfig) -> list[str]:

@@ -6,15 +6,15 @@ table, so a flag exists exactly once. Flags of loops that do not exist yet are k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NewType
+from typing import Any, NewType
+
+import msgspec
 
 Duration = NewType("Duration", float)  # in seconds
 Strings = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagerConfig:
+class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What a manager is told; times in seconds, an empty text for what isn't given."""
 
     # -- debugging
@@ -187,3 +187,9 @@ class ManagerConfig:
     master: str = ""
     # -- ours
     load: Strings = ()  # controllers of one's own, as module:name
+
+
+def defaults() -> dict[str, Any]:
+    """The value of each field that nothing is said about, in the order of the table."""
+    untold = ManagerConfig()
+    return {name: getattr(untold, name) for name in ManagerConfig.__struct_fields__}
