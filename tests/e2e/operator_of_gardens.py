@@ -1,0 +1,22 @@
+"""A small operator for kopf: plants what a Garden asks for, and tells in its status how much grows there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kopf
+
+GROUP = ("gardening.example.com", "v1", "gardens")
+
+
+@kopf.on.create(*GROUP)
+@kopf.on.update(*GROUP, field="spec")
+def plant(spec: kopf.Spec, patch: kopf.Patch, **_: Any) -> None:
+    patch.status["growing"] = sum(bed["plants"] for bed in spec.get("beds", []))
+    patch.status["phase"] = "Planted"
+
+
+@kopf.on.delete(*GROUP)
+def clear(patch: kopf.Patch, spec: kopf.Spec, **_: Any) -> None:
+    if spec.get("frozen"):
+        raise kopf.TemporaryError("the ground is frozen", delay=0.1)
