@@ -10,29 +10,27 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import uvloop
 
 from kubeloop import __version__
-from kubeloop.apiserver.health import Check
 from kubeloop.apiserver.server import CannotStart
 from kubeloop.cli.controller_manager_access import Access
 from kubeloop.cli.controller_manager_clients import Clients, server_of
 from kubeloop.cli.controller_manager_flags import UnusableConfig, config_of, flag_of
-from kubeloop.cli.controller_manager_port import ManagerStatus, configz_of, open_port
+from kubeloop.cli.controller_manager_port import open_port
+from kubeloop.cli.controller_manager_telling import Telling
 from kubeloop.cli.flags_in_use import refused_flags, unused_flags
 from kubeloop.cli.json_log import JsonFormatter
 from kubeloop.cli.kubeconfig import server_url
 from kubeloop.client.config import ServerConfig
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock, SystemClock
-from kubeloop.controllers import Choice, UnusableChoice, select
+from kubeloop.controllers import UnusableChoice, select
 from kubeloop.controllers.config import ManagerConfig
-from kubeloop.controllers.hosting import Hosted, Surroundings, host, names_of
+from kubeloop.controllers.hosting import Hosted, Surroundings, host
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.runtime.fence import LeadershipLost
 from kubeloop.runtime.instruments import leader_instruments
@@ -65,20 +63,22 @@ def run_controller_manager(options: argparse.Namespace) -> int:
 
 
 class Program:
-    """What is made of a configuration: loops, who leads, and what the port tells of both."""
+    """What is made of a configuration: loops, a candidate to lead them, and what is told of both."""
 
     def __init__(self, config: ManagerConfig, clock: Clock, folder: Path) -> None:
         self.config = config
         self._clock = clock
         self._telemetry = Telemetry()
         server = server_of(config)
-        self._choice: Choice = select(config.controllers, config.feature_gates)
+        choice = select(config.controllers, config.feature_gates)
         self.clients = Clients(server, config, clock, self._telemetry.registry, folder)
         self.identity = new_identity(socket.gethostname(), clock)
         self._elector = self._candidate() if config.leader_elect else None
         own, root_ca = self.clients.own(), root_ca_of(config, server)
         around = Surroundings(own, self.clients.for_loop, clock, config, self._telemetry, root_ca)
-        self._hosted: Hosted = host(self._choice, around)
+        self._hosted: Hosted = host(choice, around)
+        registry = self._telemetry.registry
+        self.telling = Telling(self._hosted.manager, choice, config, registry, self.identity, self._elector)
 
     async def run(self) -> None:
         """Lead when it is our turn, until cancelled. Raises `LeadershipLost` when it no longer is."""
@@ -118,30 +118,6 @@ class Program:
         )  # fmt: skip
         self.clients.fence = elector.fence
         return elector
-
-    # -- what the port tells
-
-    def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
-        manager = self._hosted.manager
-        live: dict[str, Check] = {"leaderElection": self._elector.unhealthy} if self._elector is not None else {}
-        return live, {name: lambda name=name: manager.health(name).why for name in manager.names}
-
-    def metrics(self) -> str:
-        return self._telemetry.registry.render()
-
-    def configz(self) -> Mapping[str, Any]:
-        running, missing = names_of(self._choice)
-        return configz_of(self.config, [*running], [*missing], [flag_of(name) for name in unused_flags(self.config)])
-
-    def status(self) -> ManagerStatus:
-        elector = self._elector
-        return ManagerStatus(
-            identity=self.identity,
-            leader=self.identity if elector is None else elector.leader,
-            leading=elector is None or elector.is_leader,
-            loops=self._hosted.manager.status(),
-            not_yet_available=tuple(names_of(self._choice)[1]),
-        )
 
 
 def root_ca_of(config: ManagerConfig, server: ServerConfig) -> str:
@@ -186,7 +162,7 @@ async def _tell(program: Program, clock: Clock, parts: AsyncExitStack) -> None:
         authentication = program.clients.of_kubeconfig(config.authentication_kubeconfig)
         authorization = program.clients.of_kubeconfig(config.authorization_kubeconfig)
         access = Access(authentication, authorization, config, clock)
-        port = await open_port(program, access, authentication, config, clock)
+        port = await open_port(program.telling, access, authentication, config, clock)
         parts.push_async_callback(port.close)
         where = f" at {server_url(config.bind_address, port.port)}"
     print(f"kubeloop controller-manager {__version__} is ready{where}", flush=True)

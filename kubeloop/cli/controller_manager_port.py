@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -134,7 +134,9 @@ async def open_port(told: Told, access: Access, client: Client, config: ManagerC
     return Port(server, following)
 
 
-def configz_of(config: ManagerConfig, running: list[str], missing: list[str], unused: list[str]) -> dict[str, Any]:
+def configz_of(
+    config: ManagerConfig, running: Sequence[str], missing: Sequence[str], unused: Sequence[str]
+) -> dict[str, Any]:
     """All flags with their values; and what of them is for later."""
     flags = {flag_of(name).removeprefix("--"): getattr(config, name) for name in config.__struct_fields__}
     kubeloop = {"running": running, "notYetAvailable": missing, "flagsWithoutEffect": unused}

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from kubeloop.api.errors import ApiError
@@ -46,8 +47,9 @@ async def _ask(options: argparse.Namespace) -> Any:
 
 def as_whom(known: ServerConfig, options: argparse.Namespace) -> ServerConfig:
     """The credentials that the API server knows, for the manager's address."""
-    authority = options.certificate_authority
-    trusted = Pem(file=str(authority)) if authority.exists() else known.authority
+    authorities = [options.certificate_authority.read_bytes()] if options.certificate_authority.exists() else []
+    authorities.append(known.authority.data or (Path(known.authority.file).read_bytes() if known.authority else b""))
+    trusted = Pem(data=b"\n".join(authorities))
     return replace(known, server=options.server, authority=trusted, server_name="", insecure=False, proxy_url="")
 
 

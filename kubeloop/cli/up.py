@@ -30,6 +30,7 @@ class Plan:
     host: str
     port: int
     kubeconfig: Path
+    manager_port: int
 
 
 class RunningPlane:
@@ -46,7 +47,8 @@ def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
     """The plan for a data folder."""
     backend = options.store or ("memory" if options.ephemeral else "sqlite")
     store = f"sqlite:{folder / 'store.db'}" if backend == "sqlite" else "memory"
-    return Plan(folder, store, options.bind_address, options.port, options.kubeconfig or folder / "admin.conf")
+    kubeconfig = options.kubeconfig or folder / "admin.conf"
+    return Plan(folder, store, options.bind_address, options.port, kubeconfig, options.controller_manager_port)
 
 
 def run_up(options: argparse.Namespace) -> int:
@@ -81,7 +83,7 @@ async def _start(plan: Plan) -> RunningPlane:
     async with AsyncExitStack() as parts:
         server = await start_server(_with_keys(config, pki), clock)
         parts.push_async_callback(server.close)
-        loops = await start_loops(server.app, pki.ca.read_text(), clock)
+        loops = await start_loops(server.app, pki, clock, plan.manager_port)
         parts.push_async_callback(loops.close)
         url = server_url(plan.host, server.port)
         write_kubeconfig(plan.kubeconfig, admin_kubeconfig(pki, pki.ca, url))

@@ -34,6 +34,12 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="where to write access data (default: DIR/admin.conf)"
     )
+    parser.add_argument(
+        "--controller-manager-port",
+        type=port,
+        default=10257,
+        help="port of the loops' health, metrics and status, if it is free; 0 for none (default: 10257)",
+    )
     parser.add_argument("--nodes", type=count, default=0, metavar="N", help="simulated nodes (none in this version)")
     parser.add_argument(
         "--store", choices=("sqlite", "memory"), help="where state lives (default: sqlite, or memory if ephemeral)"

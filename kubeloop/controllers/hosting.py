@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 
@@ -107,8 +107,3 @@ def _loaded(what: str, context: Context) -> Loop:
         return wire(context)
     except Exception as error:
         raise UnusableChoice(f"--load {what}: {type(error).__name__}: {error}") from error
-
-
-def names_of(choice: Choice) -> tuple[Sequence[str], Sequence[str]]:
-    """Which loops run, and which are not yet available."""
-    return [one.name for one in choice.chosen], [one.name for one in choice.missing]

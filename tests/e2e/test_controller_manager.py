@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,8 +15,8 @@ import pytest
 import yaml
 
 from tests.e2e.conftest import MakePlane
-from tests.e2e.manager import ManagerProcess
-from tests.e2e.plane import SOURCE_ROOT, Plane, eventually
+from tests.e2e.manager import ManagerProcess, free_port
+from tests.e2e.plane import PROGRAM, SOURCE_ROOT, Plane, environment, eventually
 
 MakeManager = Callable[..., ManagerProcess]
 # Short terms, so that a test needs not wait for long ones.
@@ -223,10 +225,17 @@ def test_crashing_loop_of_somebody_s_own_is_told_of_and_harms_nobody(server: Pla
 
 
 def test_plane_in_one_process_runs_the_same_loops(make_plane: MakePlane) -> None:
-    whole = make_plane("--ephemeral")
+    port = free_port()
+    whole = make_plane("--ephemeral", "--controller-manager-port", str(port))
     whole.start()
     assert is_furnished(whole, "default")  # from its first moment
     add_namespace(whole, "a")
     eventually(lambda: is_furnished(whole, "a"))
+    arguments = ["status", "-o", "json", "--server", f"https://127.0.0.1:{port}", "--kubeconfig", str(whole.kubeconfig)]
+    told = subprocess.run(
+        [*PROGRAM, "controller-manager", *arguments], capture_output=True, text=True, env=environment(), timeout=30
+    )
+    assert told.returncode == 0, told.stderr
+    assert "serviceaccount-controller" in {loop["name"] for loop in json.loads(told.stdout)["loops"]}
     assert whole.stop() == 0
     assert whole.errors() == ""

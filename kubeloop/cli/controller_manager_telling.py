@@ -1,0 +1,61 @@
+"""What a manager tells at its port: how its loops are, who leads, and what it was told itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubeloop.apiserver.health import Check
+from kubeloop.cli.controller_manager_flags import flag_of
+from kubeloop.cli.controller_manager_port import ManagerStatus, configz_of
+from kubeloop.cli.flags_in_use import unused_flags
+from kubeloop.controllers import Choice
+from kubeloop.controllers.config import ManagerConfig
+from kubeloop.runtime.leader import LeaderElector
+from kubeloop.runtime.manager import Manager
+from kubeloop.runtime.metrics import Registry
+
+
+class Telling:
+    """Of one manager; without an elector it always leads."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        choice: Choice,
+        config: ManagerConfig,
+        registry: Registry,
+        identity: str,
+        elector: LeaderElector | None = None,
+    ) -> None:
+        self._manager = manager
+        self._choice = choice
+        self._config = config
+        self._registry = registry
+        self._identity = identity
+        self._elector = elector
+
+    def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
+        manager = self._manager
+        live: dict[str, Check] = {"leaderElection": self._elector.unhealthy} if self._elector is not None else {}
+        return live, {name: lambda name=name: manager.health(name).why for name in manager.names}
+
+    def metrics(self) -> str:
+        return self._registry.render()
+
+    def configz(self) -> Mapping[str, Any]:
+        unused = [flag_of(name) for name in unused_flags(self._config)]
+        return configz_of(self._config, self._manager.names, self._missing(), unused)
+
+    def status(self) -> ManagerStatus:
+        elector = self._elector
+        return ManagerStatus(
+            identity=self._identity,
+            leader=self._identity if elector is None else elector.leader,
+            leading=elector is None or elector.is_leader,
+            loops=self._manager.status(),
+            not_yet_available=self._missing(),
+        )
+
+    def _missing(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self._choice.missing)
