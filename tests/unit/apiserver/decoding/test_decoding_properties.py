@@ -16,7 +16,8 @@ from kubeloop.apiserver.decoding.shapes import Shape, shape_of
 
 STORED = [resource for resource in RESOURCES if resource.is_stored]
 BY_KIND: dict[str, Resource] = {resource.kind: resource for resource in reversed(RESOURCES)}
-SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | FLOATS | st.text(max_size=5)
 ANYTHING = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
