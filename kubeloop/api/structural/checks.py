@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid
 from kubeloop.api.structural.default_checks import default_problems
+from kubeloop.api.structural.depth import MAX_SCHEMA_DEPTH, is_deeper
 from kubeloop.api.structural.keyword_checks import UNSUPPORTED, keyword_problems
 from kubeloop.api.structural.model import Schema, Structural
 from kubeloop.api.structural.shape_checks import shape_problems
@@ -44,6 +45,8 @@ _ALLOWED: Final = (
 
 def schema_problems(schema: Schema, path: Path, has_status: bool) -> FieldErrors:
     """What is wrong with the schema of one version."""
+    if is_deeper(schema, MAX_SCHEMA_DEPTH):
+        return [invalid(path, "", f"must not be nested more than {MAX_SCHEMA_DEPTH} times")]
     errors: FieldErrors = []
     if has_status:
         errors += _root_problems(schema, path)

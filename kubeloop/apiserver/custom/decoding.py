@@ -11,9 +11,10 @@ from kubeloop.api import codec, errors, fields
 from kubeloop.api.fields import Path
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
+from kubeloop.api.structural.depth import MAX_OBJECT_DEPTH, is_deeper
 from kubeloop.api.structural.instance import Instance
 from kubeloop.apiserver.custom.resource import CustomResource
-from kubeloop.apiserver.decoding.go_json import GoJsonError, Number, Pairs, parse_json
+from kubeloop.apiserver.decoding.go_json import MAX_DEPTH, GoJsonError, Number, Pairs, parse_json
 from kubeloop.apiserver.decoding.ordinary import Unusual, has_repeated_keys, look_at
 from kubeloop.apiserver.decoding.outcome import Decoded, StrictError, refused, unrecognized
 from kubeloop.apiserver.decoding.shapes import shape_of
@@ -77,6 +78,8 @@ def decode_plain(
             f"the API version in the data ({meta.group_version}) does not match "
             f"the expected API version ({resource.group_version})"
         )
+    if body.count(b"{") + body.count(b"[") > MAX_OBJECT_DEPTH and is_deeper(document, MAX_OBJECT_DEPTH):
+        raise refused(meta, resource, MAX_DEPTH) from GoJsonError(MAX_DEPTH)
     return _decode(document, meta, resource, validation, repeated)
 
 
@@ -88,10 +91,7 @@ def _decode(
         misnamed = fields.invalid(Path("kind"), meta.kind, f"must be {resource.kind}")
         raise errors.invalid(resource.group, meta.kind, object_meta.name, [misnamed])
     del document["kind"], document["apiVersion"]
-    try:
-        unknown = resource.rules.complete(document)
-    except RecursionError as error:
-        raise refused(meta, resource, "exceeded max depth") from error
+    unknown = resource.rules.complete(document)
     obj = Instance(resource.kind, resource.group_version, object_meta, resource.rules)
     obj.update(document)
     found = [*repeated, *(f'unknown field "{path}"' for path in (*strange, *unknown))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from kubeloop.apiserver.storage import Registry
 from kubeloop.apiserver.watching import Hub
 from kubeloop.clock import Clock
 from kubeloop.store import Event, Record
+
+log = logging.getLogger(__name__)
 
 
 class _Known(NamedTuple):
@@ -44,7 +47,7 @@ class CustomResources:
     def load(self) -> None:
         """Serve what is there already."""
         for record in self._definitions.present():
-            self._consider(record)
+            self._consider_safely(record)
         self._show()
 
     def follow(self, events: Sequence[Event]) -> None:
@@ -52,7 +55,7 @@ class CustomResources:
         before = dict(self._known)
         for event in events:
             if event.record is not None:
-                self._consider(event.record)
+                self._consider_safely(event.record)
             elif event.previous is not None:
                 self._forget(event.previous)
         if before != self._known:
@@ -61,6 +64,13 @@ class CustomResources:
     def close(self) -> None:
         for ending in self._ending.values():
             ending.cancel()
+
+    def _consider_safely(self, record: Record) -> None:
+        """One definition that can't be served, such as one that an older program stored, leaves the others alone."""
+        try:
+            self._consider(record)
+        except Exception:
+            log.exception("%s cannot be served", record.key)
 
     def _consider(self, record: Record) -> None:
         definition = self._definitions.decode(record)
@@ -105,7 +115,7 @@ class CustomResources:
         for other in [at for at, one in self._known.items() if one.group == known.group]:
             newest = self._definitions.newest(other)
             if newest is not None:
-                self._consider(newest)
+                self._consider_safely(newest)
 
     def _end(self, name: str) -> None:
         if name in self._ending:

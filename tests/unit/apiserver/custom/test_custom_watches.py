@@ -1,0 +1,75 @@
+"""Watching custom objects, over HTTP's events and from within the process."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kubeloop.api.calls import Call
+from kubeloop.api.dynamic import Custom
+from kubeloop.api.errors import NotFound
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.entry import LocalEntry
+from tests.unit.apiserver.conftest import ADMIN
+from tests.unit.apiserver.custom.conftest import DEFINITIONS, NAME, THINGS, fields, thing, version
+
+# As a client knows the resource from discovery.
+DISCOVERED = Resource("example.org", "v1", "things", "Thing")
+
+
+@pytest.fixture
+def entry(api) -> LocalEntry:
+    return LocalEntry(api.server, ADMIN)
+
+
+def test_a_caller_in_the_process_reads_and_writes_documents(api, install, entry) -> None:
+    install(version(schema=fields(a={"type": "string", "default": "d"})))
+
+    async def calls():
+        made = await entry.call(
+            Call(verb="create", resource=DISCOVERED, namespace="shop", body=thing("t", spec={"x": 1}))
+        )
+        found = await entry.call(Call(verb="get", resource=DISCOVERED, namespace="shop", name="t"))
+        listed = await entry.call(Call(verb="list", resource=DISCOVERED, namespace="shop"))
+        return made, found, listed
+
+    made, found, listed = api._runner.run(calls())
+    assert isinstance(found, Custom)
+    assert made == found == listed.items[0]
+    assert found["spec"] == {"a": "d"}
+    assert found.metadata.name == "t"
+
+
+def test_a_caller_in_the_process_is_told_when_there_is_no_such_resource(api, entry) -> None:
+    with pytest.raises(NotFound):
+        api._runner.run(entry.call(Call(verb="list", resource=DISCOVERED, namespace="shop")))
+
+
+def test_a_watch_goes_on_when_the_schema_changes_and_ends_with_the_definition(api, install, entry) -> None:
+    install(version(schema=fields(a={"type": "string"})))
+    changed = version(schema=fields(a={"type": "string"}, b={"type": "string", "default": "d"}))
+    seen: list[tuple[str, str, dict[str, str]]] = []
+
+    async def watch() -> None:
+        async for batch in entry.watch(Call(verb="watch", resource=DISCOVERED, namespace="shop")):
+            seen.extend((one.type, one.object.metadata.name, one.object["spec"]) for one in batch)
+
+    async def changes() -> None:
+        watching = asyncio.create_task(watch())
+        await asyncio.sleep(0)
+        await api._answer("POST", THINGS, thing("one", spec={"a": "1"}), {})
+        merge = {"content-type": "application/merge-patch+json"}
+        await api._answer("PATCH", f"{DEFINITIONS}/{NAME}", {"spec": {"versions": [changed]}}, merge)
+        await api._answer("POST", THINGS, thing("two", spec={"a": "2"}), {})
+        await api._answer("DELETE", f"{DEFINITIONS}/{NAME}", None, {})
+        await asyncio.wait_for(watching, 5)
+
+    api._runner.run(changes())
+    assert [(kind, name) for kind, name, _ in seen] == [
+        ("ADDED", "one"),
+        ("ADDED", "two"),
+        ("DELETED", "one"),
+        ("DELETED", "two"),
+    ]
+    assert seen[1][2] == {"a": "2", "b": "d"}

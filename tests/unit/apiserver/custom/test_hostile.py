@@ -1,0 +1,123 @@
+"""Whatever schema and object a client makes up, the server refuses it or takes it, and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.apiserver.conftest import Api, StillClock
+from tests.unit.apiserver.custom.conftest import DEFINITIONS, THINGS, definition, fields, thing, version
+
+NAMES = st.sampled_from(["a", "b", "kind", "metadata", "status", "spec"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 2**40) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(max_size=3), inner, max_size=4),
+    max_leaves=10,
+)
+LIMITS = {
+    "nullable": st.booleans(),
+    "default": VALUES,
+    "enum": st.lists(VALUES, max_size=2),
+    "pattern": st.sampled_from(["^a", "[", "(?i)b", r"\d+", "a{2,1}", "(?P<n>x)"]),
+    "format": st.sampled_from(["int32", "date-time", "ipv4", "byte", "odd"]),
+    "minimum": st.integers(-1, 3),
+    "multipleOf": st.integers(0, 3),
+    "maxLength": st.integers(0, 2),
+    "maxItems": st.integers(0, 2),
+    "x-kubernetes-preserve-unknown-fields": st.just(True),
+    "x-kubernetes-int-or-string": st.booleans(),
+    "x-kubernetes-embedded-resource": st.booleans(),
+    "x-kubernetes-list-type": st.sampled_from(["set", "map", "atomic", "odd"]),
+    "x-kubernetes-list-map-keys": st.lists(NAMES, max_size=2),
+    "x-kubernetes-map-type": st.sampled_from(["atomic", "granular"]),
+    "required": st.lists(NAMES, max_size=2),
+}
+TYPES = st.sampled_from(["string", "integer", "number", "boolean", "object", "array", "odd"])
+SCHEMAS = st.recursive(
+    st.fixed_dictionaries({}, optional={"type": TYPES, **LIMITS}),
+    lambda inner: st.fixed_dictionaries(
+        {"type": TYPES},
+        optional={
+            **LIMITS,
+            "properties": st.dictionaries(NAMES, inner, max_size=3),
+            "additionalProperties": inner | st.booleans(),
+            "items": inner,
+            "anyOf": st.lists(inner, max_size=2),
+            "not": inner,
+        },
+    ),
+    max_leaves=6,
+)
+LENIENT = st.recursive(
+    st.fixed_dictionaries({"type": st.sampled_from(["string", "integer", "boolean"])}),
+    lambda inner: st.one_of(
+        st.fixed_dictionaries({"type": st.just("object"), "properties": st.dictionaries(NAMES, inner, max_size=3)}),
+        st.fixed_dictionaries({"type": st.just("object"), "additionalProperties": inner}),
+        st.fixed_dictionaries({"type": st.just("array"), "items": inner}),
+        st.fixed_dictionaries({"type": st.just("object"), "x-kubernetes-preserve-unknown-fields": st.just(True)}),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SCHEMAS | LENIENT, st.lists(VALUES, min_size=1, max_size=3))
+def test_nothing_made_up_is_the_servers_fault(schema: dict[str, Any], specs: list[Any]) -> None:
+    with asyncio.Runner() as runner:
+        api = Api(runner, StillClock())
+        made = api.post(DEFINITIONS, definition(version(schema={"properties": {"spec": schema}})))
+        assert made.status in (201, 400, 422), made.body
+        if made.status != 201:
+            return
+        for index, spec in enumerate(specs):
+            answer = api.post(THINGS, thing(f"t{index}", spec=spec))
+            assert answer.status in (201, 400, 422), answer.body
+            if answer.status == 201:
+                assert api.get(f"{THINGS}/t{index}").body == answer.body
+                applied = api.patch(
+                    "apply", f"{THINGS}/t{index}?fieldManager=m&force=true", thing(f"t{index}", spec=spec)
+                )
+                assert applied.status != 404
+        assert api.get(THINGS).status == 200
+
+
+@pytest.mark.parametrize("times", [151, 500, 5000])
+def test_an_object_that_is_too_deep_is_refused(api, install, times) -> None:
+    install()
+    deep = b'{"a":' * times + b"1" + b"}" * times
+    head = b'{"apiVersion":"example.org/v1","kind":"Thing","metadata":{"name":"t"},"spec":'
+    answer = api.post(THINGS, head + deep + b"}")
+    assert answer.status == 400
+    assert "exceeded max depth" in answer.body["message"]
+
+
+@pytest.mark.parametrize("times", [101, 400, 1000])
+def test_a_schema_that_is_too_deep_is_refused(api, times) -> None:
+    deep = '{"type":"object","properties":{"a":' * times + '{"type":"string"}' + "}}" * times
+    body = json.dumps(definition(version(schema={"properties": {"spec": "HERE"}}))).replace('"HERE"', deep)
+    assert api.post(DEFINITIONS, body.encode()).status in (400, 422)
+
+
+def test_a_large_object_is_taken(api, install) -> None:
+    install(version(schema=fields(l={"type": "array", "items": {"type": "string"}})))
+    made = api.post(THINGS, thing("t", spec={"l": ["x" * 100] * 10_000}))
+    assert made.status == 201
+    assert len(made.body["spec"]["l"]) == 10_000
+
+
+def test_a_definition_that_nobody_can_serve_leaves_the_others_alone(api, install) -> None:
+    key = "/registry/apiextensions.k8s.io/customresourcedefinitions/odd.example.org"
+    head = b'{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1"'
+    odd = head + b',"metadata":{"name":"odd.example.org"},"spec":{"group":"example.org","versions":[]}}'
+
+    async def write() -> None:
+        await api.store.write(key, odd, 0)
+
+    api._runner.run(write())
+    install()
+    assert api.post(THINGS, thing("t")).status == 201
