@@ -102,9 +102,7 @@ def _add_identity_flags(parser: argparse.ArgumentParser) -> None:
 
 def _add_audit_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--audit-policy-file", type=Path, help="what is written down about requests")
-    parser.add_argument(
-        "--audit-log-path", help="where: a file, or - for standard output"
-    )
+    parser.add_argument("--audit-log-path", help="where: a file, or - for standard output")
     parser.add_argument("--audit-log-maxsize", type=count, default=0, help="megabytes; 0: 100")
     parser.add_argument("--audit-log-maxbackup", type=count, default=0, help="old files to keep; 0: all")
     parser.add_argument("--audit-log-maxage", type=count, default=0, help="days to keep old files; 0: for ever")

@@ -21,9 +21,7 @@ _MAX_WINDOW: Final = 3600
 _SELECT_POLICIES: Final = frozenset(("Disabled", "Max", "Min"))
 _POLICY_TYPES: Final = frozenset(("Percent", "Pods"))
 _TARGET_TYPES: Final = ("Utilization", "Value", "AverageValue")
-_NO_METRIC_TO_WAKE: Final = (
-    "must specify at least one Object or External metric to support scaling to zero replicas"
-)
+_NO_METRIC_TO_WAKE: Final = "must specify at least one Object or External metric to support scaling to zero replicas"
 _FIELD_OF_TYPE: Final = {
     "ContainerResource": "containerResource",
     "External": "external",
@@ -90,9 +88,7 @@ def _validate_reference(reference: autoscaling_v2.CrossVersionObjectReference, p
     return errors
 
 
-def _validate_api_version(
-    reference: autoscaling_v2.CrossVersionObjectReference, core: bool, path: Path
-) -> FieldErrors:
+def _validate_api_version(reference: autoscaling_v2.CrossVersionObjectReference, core: bool, path: Path) -> FieldErrors:
     """A group and version; the core group, which has no name, only where it may be meant."""
     version = reference.api_version
     if version.count("/") > 1:

@@ -116,9 +116,7 @@ def _chain_problem(data: bytes) -> str:
     return "" if blocks else "must contain at least one CERTIFICATE PEM block"
 
 
-def _validate_conditions(
-    conditions: tuple[CertificateSigningRequestCondition, ...], lenient: _Leniency
-) -> FieldErrors:
+def _validate_conditions(conditions: tuple[CertificateSigningRequestCondition, ...], lenient: _Leniency) -> FieldErrors:
     errors: FieldErrors = []
     types = [condition.type for condition in conditions]
     for index, condition in enumerate(conditions):

@@ -240,9 +240,7 @@ def host_port_conflicts(containers: tuple[Container, ...], path: Path) -> FieldE
     return errors
 
 
-def _validate_resize_policy(
-    policies: tuple[ContainerResizePolicy, ...], pod_policy: str, path: Path
-) -> FieldErrors:
+def _validate_resize_policy(policies: tuple[ContainerResizePolicy, ...], pod_policy: str, path: Path) -> FieldErrors:
     errors: FieldErrors = []
     seen: set[str] = set()
     for index, policy in enumerate(policies):

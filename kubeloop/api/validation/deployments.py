@@ -56,9 +56,7 @@ _AVAILABLE: Final = (("available_replicas", "availableReplicas"),)
 _ABOVE_READY: Final = "cannot be greater than readyReplicas"
 
 
-def _validate_selected_template(
-    selector: LabelSelector | None, template: PodTemplateSpec, path: Path
-) -> FieldErrors:
+def _validate_selected_template(selector: LabelSelector | None, template: PodTemplateSpec, path: Path) -> FieldErrors:
     """A selector, and the template whose pods it must select."""
     at = path.child("selector")
     errors: FieldErrors = []

@@ -158,9 +158,7 @@ def _validate_allocation(allocation: resource_v1.AllocationResult, names: Reques
     return errors
 
 
-def _validate_result(
-    result: resource_v1.DeviceRequestAllocationResult, names: RequestNames, path: Path
-) -> FieldErrors:
+def _validate_result(result: resource_v1.DeviceRequestAllocationResult, names: RequestNames, path: Path) -> FieldErrors:
     errors = names.validate_one(result.request, path.child("request"))
     errors += validate_driver(result.driver, path.child("driver"))
     errors += validate_pool_name(result.pool, path.child("pool"))

@@ -15,9 +15,7 @@ _SPEC: Final = Path("spec")
 _MAX_PRECEDENCE: Final = 10000
 _METHODS: Final = frozenset(("ByNamespace", "ByUser"))
 _SUBJECT_FIELDS: Final = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}
-_VERBS: Final = frozenset(
-    ("get", "list", "create", "update", "delete", "deletecollection", "patch", "watch", "proxy")
-)
+_VERBS: Final = frozenset(("get", "list", "create", "update", "delete", "deletecollection", "patch", "watch", "proxy"))
 _NAMESPACE_RULE: Final = "each member of this list must be '*' or a DNS-1123 label; "
 
 

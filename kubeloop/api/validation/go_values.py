@@ -79,6 +79,4 @@ def _attributes(kind: type) -> tuple[tuple[str, str], ...]:
     """Internal names with the attributes that hold their values, in upstream's order."""
     by_name = {one.encode_name.lower(): one.name for one in msgspec.structs.fields(kind)}
     names = INTERNAL_FIELDS[kind.__name__].split()
-    return tuple(
-        (name, "metadata" if name == "@" else by_name.get(name.lower()) or RENAMED[name]) for name in names
-    )
+    return tuple((name, "metadata" if name == "@" else by_name.get(name.lower()) or RENAMED[name]) for name in names)

@@ -128,8 +128,7 @@ INTERNAL_FIELDS: Final[dict[str, str]] = {
         "RequiredDuringSchedulingIgnoredDuringExecution PreferredDuringSchedulingIgnoredDuringExecution"
     ),
     "PodCertificateProjection": (
-        "SignerName KeyType MaxExpirationSeconds CredentialBundlePath KeyPath CertificateChainPath "
-        "UserAnnotations User"
+        "SignerName KeyType MaxExpirationSeconds CredentialBundlePath KeyPath CertificateChainPath UserAnnotations User"
     ),
     "PodDNSConfig": "Nameservers Searches Options",
     "PodDNSConfigOption": "Name Value",
@@ -176,12 +175,10 @@ INTERNAL_FIELDS: Final[dict[str, str]] = {
     "RollingUpdateStatefulSetStrategy": "Partition MaxUnavailable",
     "SELinuxOptions": "User Role Type Level",
     "ScaleIOPersistentVolumeSource": (
-        "Gateway System SecretRef SSLEnabled ProtectionDomain StoragePool StorageMode VolumeName FSType "
-        "ReadOnly"
+        "Gateway System SecretRef SSLEnabled ProtectionDomain StoragePool StorageMode VolumeName FSType ReadOnly"
     ),
     "ScaleIOVolumeSource": (
-        "Gateway System SecretRef SSLEnabled ProtectionDomain StoragePool StorageMode VolumeName FSType "
-        "ReadOnly"
+        "Gateway System SecretRef SSLEnabled ProtectionDomain StoragePool StorageMode VolumeName FSType ReadOnly"
     ),
     "SeccompProfile": "Type LocalhostProfile",
     "SecretEnvSource": "Name Optional",

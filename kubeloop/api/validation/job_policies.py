@@ -161,8 +161,7 @@ def _success_rule(rule: SuccessPolicyRule, completions: int | None, path: Path) 
             errors.append(invalid(at, count, detail))
         if indexes is not None and count > total:
             detail = (
-                f"must be less than or equal to {total} "
-                "(the number of indexes in the specified succeededIndexes field)"
+                f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
             )
             errors.append(invalid(at, count, detail))
     return errors

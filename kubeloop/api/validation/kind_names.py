@@ -62,5 +62,3 @@ def name_rule_of(key: str) -> NameRule:
 
 def _module(definition: str) -> str:
     return "_".join(definition.split(".")[-3:-1])
-
-

@@ -226,8 +226,7 @@ def _check_no_new_finalizers(new: tuple[str, ...], old: tuple[str, ...], errors:
     if extra := sorted(set(new) - set(old)):
         listed = ", ".join(map(quote, extra))
         detail = (
-            "no new finalizers can be added if the object is being deleted, "
-            f"found new finalizers []string{{{listed}}}"
+            f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}"
         )
         errors.append(forbidden(_FINALIZERS, detail))
 

@@ -14,9 +14,7 @@ from kubeloop.api.validation.scalars import IMMUTABLE
 
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
-_PODS: Final = frozenset(
-    ("pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory")
-)
+_PODS: Final = frozenset(("pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"))
 # Which resources can be counted within each scope.
 _SCOPES: Final = {
     "Terminating": _PODS,

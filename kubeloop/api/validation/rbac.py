@@ -137,9 +137,7 @@ def _validate_binding_update(new: rbac_v1.RoleBinding, old: rbac_v1.RoleBinding)
     return _validate_binding(new) + _role_stays(new, old)
 
 
-def _validate_cluster_binding_update(
-    new: rbac_v1.ClusterRoleBinding, old: rbac_v1.ClusterRoleBinding
-) -> FieldErrors:
+def _validate_cluster_binding_update(new: rbac_v1.ClusterRoleBinding, old: rbac_v1.ClusterRoleBinding) -> FieldErrors:
     return _validate_cluster_binding(new) + _role_stays(new, old)
 
 

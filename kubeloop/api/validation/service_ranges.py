@@ -14,9 +14,7 @@ from kubeloop.api.validation.scalars import IMMUTABLE, dns_subdomain, violations
 
 _PARENT: Final = Path("spec").child("parentRef")
 _CIDRS: Final = Path("spec").child("cidrs")
-_ONE_PER_FAMILY: Final = (
-    "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
-)
+_ONE_PER_FAMILY: Final = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
 
 
 def _validate_address(obj: networking_v1.IPAddress) -> FieldErrors:

@@ -125,8 +125,7 @@ def _template_of_pods(spec: StatefulSetSpec) -> PodTemplateSpec:
     """The template with what the controller puts into every pod: names of its own, volumes of the claims."""
     claims = {claim.metadata.name: claim for claim in spec.volume_claim_templates}
     volumes = [
-        Volume(name=name, persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=name))
-        for name in claims
+        Volume(name=name, persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=name)) for name in claims
     ]
     volumes += [volume for volume in spec.template.spec.volumes if volume.name not in claims]
     pod_spec = replace(spec.template.spec, hostname="", subdomain="", volumes=tuple(volumes))

@@ -199,9 +199,7 @@ def _capacity_errors(obj: storage_v1.CSIStorageCapacity, any_values: bool) -> Fi
     return errors
 
 
-def _validate_capacity_update(
-    new: storage_v1.CSIStorageCapacity, old: storage_v1.CSIStorageCapacity
-) -> FieldErrors:
+def _validate_capacity_update(new: storage_v1.CSIStorageCapacity, old: storage_v1.CSIStorageCapacity) -> FieldErrors:
     lenient = bool(validate_label_selector(old.node_topology, Path("nodeTopology")))
     errors = _capacity_errors(new, any_values=lenient)
     errors += unchanged(new.node_topology, old.node_topology, Path("nodeTopology"))

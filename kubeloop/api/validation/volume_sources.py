@@ -31,9 +31,7 @@ _ISCSI_FORMS: Final = {
     "eui": re.compile("^eui.[0-9A-Za-z]{16}$").search,
     "naa": re.compile("^naa.[0-9A-Za-z]{32}$").search,
 }
-_MANAGED_DISK: Final = (
-    "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
-)
+_MANAGED_DISK: Final = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
 _BLOB_DISK: Final = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 ISCSI_TOO_LONG: Final = (
     "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "

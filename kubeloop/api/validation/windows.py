@@ -169,5 +169,5 @@ def _user_name_problems(name: str) -> list[str]:
     if user and not user.strip(". "):
         problems.append("runAsUserName's User cannot contain only periods or spaces")
     if _has_bad_character(user):
-        problems.append('runAsUserName\'s User cannot contain the following characters: "/\\:;|=,+*?<>@[]')
+        problems.append("runAsUserName's User cannot contain the following characters: \"/\\:;|=,+*?<>@[]")
     return problems

@@ -133,9 +133,7 @@ async def _delete_once(
     return True, await mutations.remove_record(ctx, storage, marked)
 
 
-async def _mark_definition(
-    ctx: Context, storage: Storage, mutations: Mutations, record: Record, obj: Any
-) -> Written:
+async def _mark_definition(ctx: Context, storage: Storage, mutations: Mutations, record: Record, obj: Any) -> Written:
     """A definition goes when its objects are gone, which its finalizer waits for."""
     from kubeloop.apiserver.custom.naming import mark_terminating  # only where there are custom resources
 

@@ -183,8 +183,7 @@ def test_a_pods_request_passes() -> None:
         ),
         (
             {"stubPKCS10Request": ""},
-            "spec: Invalid value: exactly one of (stubPKCS10Request) or "
-            "(pkixPublicKey, proofOfPossession) must be set",
+            "spec: Invalid value: exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set",
         ),
         ({"stubPKCS10Request": "AAAA"}, "spec.stubPKCS10Request: Invalid value: must be a valid PKCS#10 CSR"),
     ],
@@ -222,9 +221,7 @@ def test_an_issued_certificate_tells_its_times() -> None:
     new = outcome("Issued", certificateChain=certificate(False), **moments)
     assert update_problems(POD_REQUESTS, outcome(), new, "status") == []
     missing = update_problems(POD_REQUESTS, outcome(), altered(new, {"status.notAfter": None}), "status")
-    assert missing == [
-        "status.notAfter: Required value: must be present and consistent with the issued certificate"
-    ]
+    assert missing == ["status.notAfter: Required value: must be present and consistent with the issued certificate"]
 
 
 def test_pem_blocks_are_found_between_other_text() -> None:

@@ -12,9 +12,7 @@ from kubeloop.api.validation import validate_create
 from tests.unit.api.validation.manifests import altered, create_problems, update_problems
 
 SERVICE: dict[str, Any] = {"spec": {"ports": [{"port": 80}]}}
-CLAIM: dict[str, Any] = {
-    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}
-}
+CLAIM: dict[str, Any] = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}}
 VOLUME: dict[str, Any] = {
     "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/x"}}
 }
@@ -118,9 +116,7 @@ def test_faults_of_services(fault: dict[str, Any], problem: str) -> None:
 
 
 def test_a_service_keeps_its_address() -> None:
-    one, other = (
-        altered(SERVICE, {"spec.clusterIP": ip, "spec.clusterIPs": [ip]}) for ip in ("10.0.0.1", "10.0.0.2")
-    )
+    one, other = (altered(SERVICE, {"spec.clusterIP": ip, "spec.clusterIPs": [ip]}) for ip in ("10.0.0.1", "10.0.0.2"))
     assert update_problems("services", one, one) == []
     assert update_problems("services", one, other) == [
         'spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: may not change once set'

@@ -74,7 +74,7 @@ def test_the_servers_own_schemas_stay_as_they_are() -> None:
     manifest = {"metadata": {"name": "exempt"}, "spec": {"priorityLevelConfiguration": {"name": "exempt"}}}
     assert create_problems(SCHEMAS, manifest) == [
         'spec: Invalid value: {"PriorityLevelConfiguration":{"Name":"exempt"},"MatchingPrecedence":1000,'
-        "\"DistinguisherMethod\":null,\"Rules\":null}: spec of 'exempt' must equal the fixed value"
+        '"DistinguisherMethod":null,"Rules":null}: spec of \'exempt\' must equal the fixed value'
     ]
 
 

@@ -122,9 +122,7 @@ def test_an_event_owns_nothing() -> None:
         ({"generation": 2}, {"generation": 1}, "metadata.generation"),
     ],
 )
-def test_an_update_can_not_change_what_the_server_decides(
-    old: dict[str, Any], new: dict[str, Any], field: str
-) -> None:
+def test_an_update_can_not_change_what_the_server_decides(old: dict[str, Any], new: dict[str, Any], field: str) -> None:
     assert fields_of(update_problems(MAPS, {"metadata": old}, {"metadata": new})) == [field]
 
 

@@ -65,7 +65,7 @@ def test_a_policy_with_one_bad_field(path: str, value: Any, problem: str) -> Non
         (
             ["Ingress", "Egress", "Ingress"],
             'spec.policyTypes: Invalid value: ["Ingress","Egress","Ingress"]: may not specify more than two '
-            'policyTypes',
+            "policyTypes",
         ),
     ],
 )

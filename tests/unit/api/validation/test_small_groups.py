@@ -149,9 +149,7 @@ def test_a_migration_ends_once_and_one_way() -> None:
         "Both success and failed conditions cannot be true at the same time"
     ]
     back = update_problems(MIGRATIONS, migration("Failed"), migration(), "status")
-    assert back == [
-        "status.conditions: Invalid value: null: Failed condition cannot be set to false once it is true"
-    ]
+    assert back == ["status.conditions: Invalid value: null: Failed condition cannot be set to false once it is true"]
 
 
 def test_the_version_of_a_migration_is_a_number_that_stays() -> None:
