@@ -30,11 +30,12 @@ from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.controllers import UnusableChoice, select
 from kubeloop.controllers.config import ManagerConfig
-from kubeloop.controllers.hosting import Hosted, Surroundings, host
+from kubeloop.controllers.hosting import COMPONENT, Hosted, Surroundings, host
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.runtime.fence import LeadershipLost
 from kubeloop.runtime.instruments import leader_instruments
 from kubeloop.runtime.leader import LeaderElector, Terms, new_identity
+from kubeloop.runtime.recorder import EventRecorder
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DEBUG = 4  # upstream's level of --v
@@ -73,12 +74,16 @@ class Program:
         choice = select(config.controllers, config.feature_gates)
         self.clients = Clients(server, config, clock, self._telemetry.registry, folder)
         self.identity = new_identity(socket.gethostname(), clock)
-        self._elector = self._candidate() if config.leader_elect else None
-        own, root_ca = self.clients.own(), root_ca_of(config, server)
-        around = Surroundings(own, self.clients.for_loop, clock, config, self._telemetry, root_ca)
+        own = self.clients.own()
+        recorder = EventRecorder(own, COMPONENT, clock, host=socket.gethostname())
+        self._elector = self._candidate(recorder) if config.leader_elect else None
+        root_ca = root_ca_of(config, server)
+        around = Surroundings(own, self.clients.for_loop, recorder, clock, config, self._telemetry, root_ca)
         self._hosted: Hosted = host(choice, around)
         registry = self._telemetry.registry
         self.telling = Telling(self._hosted.manager, choice, config, registry, self.identity, self._elector)
+        if config.use_service_account_credentials:
+            self.telling.add_check("serviceAccountTokens", lambda: self.clients.trouble)
 
     async def run(self) -> None:
         """Lead when it is our turn, until cancelled. Raises `LeadershipLost` when it no longer is."""
@@ -101,7 +106,7 @@ class Program:
         fence = self.clients.fence
         return self.config.controller_shutdown_timeout if fence is None or fence.is_open else 0.0
 
-    def _candidate(self) -> LeaderElector:
+    def _candidate(self, recorder: EventRecorder) -> LeaderElector:
         config = self.config
         if config.leader_elect_resource_lock != "leases":
             raise CannotStart('resourceLock value must be "leases"')
@@ -114,7 +119,7 @@ class Program:
         name = config.leader_elect_resource_name
         elector = LeaderElector(
             self.clients.for_election(), config.leader_elect_resource_namespace, name, self.identity, self._clock,
-            terms=terms, instruments=leader_instruments(self._telemetry.registry, name),
+            terms=terms, recorder=recorder, instruments=leader_instruments(self._telemetry.registry, name),
         )  # fmt: skip
         self.clients.fence = elector.fence
         return elector

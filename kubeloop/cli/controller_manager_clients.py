@@ -61,6 +61,7 @@ class Clients:
         self._shared = self._transport(server)
         self._accounts: dict[str, Path] = {}
         self._folder = folder  # private: for tokens
+        self.trouble = ""  # why loops have no tokens
         self.fence: Fence | None = None  # set before loops are made, where leaders are elected
 
     def own(self) -> Client:
@@ -115,8 +116,10 @@ class Clients:
                 await self._make(client, account)
                 answer = await client.request_token(account, SYSTEM, seconds=_TOKEN_SECONDS)
         except (ApiError, ClientError) as error:
-            log.warning("no token for the service account %s/%s: %s", SYSTEM, account, error)
+            self.trouble = f"no token for the service account {SYSTEM}/{account}: {error}"
+            log.warning(self.trouble)
             return False
+        self.trouble = ""
         write_private(self._accounts[account], answer.status.token.encode())
         return True
 

@@ -34,11 +34,15 @@ class Telling:
         self._registry = registry
         self._identity = identity
         self._elector = elector
+        self._live: dict[str, Check] = {"leaderElection": elector.unhealthy} if elector is not None else {}
+        self._ready: dict[str, Check] = {name: _check_of(manager, name) for name in manager.names}
+
+    def add_check(self, name: str, check: Check) -> None:
+        """Something else that loops need."""
+        self._ready[name] = check
 
     def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
-        manager = self._manager
-        live: dict[str, Check] = {"leaderElection": self._elector.unhealthy} if self._elector is not None else {}
-        return live, {name: lambda name=name: manager.health(name).why for name in manager.names}
+        return self._live, self._ready
 
     def metrics(self) -> str:
         return self._registry.render()
@@ -59,3 +63,7 @@ class Telling:
 
     def _missing(self) -> tuple[str, ...]:
         return tuple(one.name for one in self._choice.missing)
+
+
+def _check_of(manager: Manager, name: str) -> Check:
+    return lambda: manager.health(name).why

@@ -20,6 +20,7 @@ from kubeloop.controllers.config import ManagerConfig
 from kubeloop.controllers.hosting import COMPONENT, Surroundings, host
 from kubeloop.runtime.caused_transport import CausedTransport
 from kubeloop.runtime.controller import Telemetry
+from kubeloop.runtime.recorder import EventRecorder
 
 # The roles that give each account its rights are made while loops already work; in one process they guard nothing.
 _GROUPS = ("system:masters", AUTHENTICATED)
@@ -53,10 +54,12 @@ async def start_loops(server: ApiServer, pki: Pki, clock: Clock, port: int) -> L
         return Client(transport, user_agent=f"{COMPONENT}/{account}" if account else COMPONENT)
 
     config, choice, telemetry = config_of(pki, port), select(["*"]), Telemetry()
-    hosted = host(choice, Surroundings(client(""), client, clock, config, telemetry, pki.ca.read_text()))
+    own = client("")
+    recorder = EventRecorder(own, COMPONENT, clock)
+    hosted = host(choice, Surroundings(own, client, recorder, clock, config, telemetry, pki.ca.read_text()))
     running = asyncio.create_task(hosted.run(lambda: _DRAIN_SECONDS), name="loops")
     telling = Telling(hosted.manager, choice, config, telemetry.registry, "kubeloop up")
-    opened = await _open(telling, client(""), config, clock) if port else None
+    opened = await _open(telling, own, config, clock) if port else None
     await hosted.first_work_done(_FIRST_WORK_SECONDS)
     return Loops(running, opened)
 

@@ -31,6 +31,7 @@ class Surroundings:
 
     client: Client  # the manager's own: it fills the caches and writes events
     clients: Clients  # what loops write by
+    recorder: EventRecorder  # run by `Hosted.run`
     clock: Clock
     config: ManagerConfig = field(default_factory=ManagerConfig)
     telemetry: Telemetry = field(default_factory=Telemetry)
@@ -70,9 +71,8 @@ class Hosted:
 
 def host(choice: Choice, around: Surroundings) -> Hosted:
     """The chosen loops and those to be loaded. Raises `UnusableChoice` for one that can't be had."""
-    config, client = around.config, around.client
+    config, client, recorder = around.config, around.client, around.recorder
     informers = Informers(client, around.clock)
-    recorder = EventRecorder(client, COMPONENT, around.clock)
     alike = Context(client, informers, around.clock, recorder, config, around.telemetry, around.root_ca)
     loops = [one.wire()(replace(alike, client=around.clients(one.account))) for one in choice.chosen]
     loops += [_loaded(what, replace(alike, client=around.clients(""))) for what in config.load]

@@ -79,6 +79,8 @@ def test_namespace_gets_its_account_and_the_root_certificate(server: Plane, make
     assert "BEGIN CERTIFICATE" in published
     server.call("DELETE", "/api/v1/namespaces/a/serviceaccounts/default")
     eventually(lambda: is_furnished(server, "a"))
+    events = server.get("/api/v1/namespaces/kube-system/events")["items"]
+    assert any(one["reason"] == "LeaderElection" and one["message"].endswith("became leader") for one in events)
     assert manager.stop() == 0
     lease = server.get("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager")
     assert lease["spec"]["holderIdentity"] == ""  # given back at the end

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +17,7 @@ from kubeloop.api import errors
 from kubeloop.api.generated.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
 from kubeloop.api.generated.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
 from kubeloop.apiserver.http import Request
+from kubeloop.cli import controller_manager
 from kubeloop.cli.controller_manager import root_ca_of, run_controller_manager
 from kubeloop.cli.controller_manager_access import Access
 from kubeloop.cli.controller_manager_clients import server_of
@@ -195,6 +198,23 @@ def test_certificate_of_the_port_is_kept_until_it_ends_soon(tmp_path: Path) -> N
     assert certificate.read_bytes() == first
     ensure_self_signed(tmp_path / "x", "manager", ("localhost",), now + timedelta(days=300))
     assert certificate.read_bytes() != first
+
+
+def test_stack_of_what_blocks_the_process_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(controller_manager, "_BLOCKED_SECONDS", 0.05)
+
+    async def block() -> None:
+        living = asyncio.create_task(controller_manager._live())
+        await asyncio.sleep(0)
+        done = threading.Event()
+        done.wait(0.3)
+        living.cancel()
+        await asyncio.wait([living])
+
+    asyncio.run(block())
+    assert "in block" in capfd.readouterr().err
 
 
 # -- who may ask

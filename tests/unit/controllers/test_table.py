@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from kubeloop import controllers
 from kubeloop.controllers import CONTROLLERS, UnusableChoice, select
 
 AVAILABLE = tuple(one.name for one in CONTROLLERS if one.is_available)
@@ -22,6 +25,12 @@ def test_names_and_aliases_are_all_different() -> None:
 def test_available_loop_can_be_wired_and_has_an_account(one: object) -> None:
     assert callable(one.wire())  # type: ignore[attr-defined]
     assert one.account  # type: ignore[attr-defined]
+
+
+def test_every_module_of_a_loop_is_in_the_table() -> None:
+    folder = Path(controllers.__file__).parent
+    modules = {path.stem for path in folder.glob("*.py") if "\ndef wire(" in path.read_text()}
+    assert modules == {one.module for one in CONTROLLERS if one.module}
 
 
 def test_star_means_everything_that_is_on_by_default() -> None:
