@@ -97,8 +97,11 @@ class Metrics:
                 yield _labels(labels), storage.hub.watchers
 
     def _object_samples(self) -> Iterator[tuple[Labels, float]]:
+        counted: set[str] = set()
         for storage in self._registry.storages():
-            if storage.resource.stored_as is None:
+            # All versions of a custom resource are the same objects.
+            if storage.resource.stored_as is None and storage.resource.key_prefix not in counted:
+                counted.add(storage.resource.key_prefix)
                 found = self._registry.store.range(storage.resource.key_prefix, limit=1)
                 yield (("resource", storage.resource.qualified),), len(found.records) + found.remaining
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -12,6 +12,8 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.names import check_dns1035_label
 from kubeloop.api.structural.model import Structural
 from kubeloop.api.validation.objectmeta import validate_annotations, validate_labels, validate_owner_references
+
+_META_FIELDS: Final = frozenset(ObjectMeta.__struct_encode_fields__)
 
 
 def embedded_problems(value: Any, schema: Structural | None, path: Path | None = None) -> FieldErrors:
@@ -34,6 +36,26 @@ def embedded_problems(value: Any, schema: Structural | None, path: Path | None =
         for index, item in enumerate(value):
             errors += embedded_problems(item, schema.items, path.index(index))
     return errors
+
+
+def prune_embedded_metadata(value: Any, schema: Structural | None, path: str = "") -> list[str]:
+    """Take out of embedded objects' metadata, in place, what no metadata has; the paths of that."""
+    if schema is None or not (schema.has_embedded or path):
+        return []
+    unknown: list[str] = []
+    if isinstance(value, dict):
+        if schema.embedded and path and isinstance(meta := value.get("metadata"), dict):
+            strange = [name for name in meta if name not in _META_FIELDS]
+            unknown += [f"{path}.metadata.{name}" for name in strange]
+            value["metadata"] = {name: inner for name, inner in meta.items() if name in _META_FIELDS}
+        if schema.has_embedded:
+            for name, inner in value.items():
+                if isinstance(inner, (dict, list)):
+                    unknown += prune_embedded_metadata(inner, schema.child(name), f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and schema.has_embedded:
+        for index, item in enumerate(value):
+            unknown += prune_embedded_metadata(item, schema.items, f"{path}[{index}]")
+    return unknown
 
 
 def _below(path: Path | None, name: str) -> Path:

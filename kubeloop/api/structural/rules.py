@@ -11,7 +11,7 @@ from kubeloop.api import codec
 from kubeloop.api.fields import FieldErrors, Path, invalid
 from kubeloop.api.schema import Node
 from kubeloop.api.structural.defaulting import apply_schema_defaults
-from kubeloop.api.structural.embedded import embedded_problems
+from kubeloop.api.structural.embedded import embedded_problems, prune_embedded_metadata
 from kubeloop.api.structural.instance import Instance
 from kubeloop.api.structural.model import Schema, Structural
 from kubeloop.api.structural.pruning import drop_nulls, prune
@@ -63,6 +63,8 @@ class VersionRules:
         structural = self.structural
         unknown = prune(document, structural)
         drop_nulls(document, structural)
+        if structural.has_embedded:
+            unknown += prune_embedded_metadata(document, structural)
         apply_schema_defaults(document, structural)
         return unknown
 

@@ -251,7 +251,7 @@ class _Combined:
                 return
             failures.append(failed)
         found.append(placeless(f"{quote(name)} must validate at least one schema (anyOf)"))
-        found += failures[0]
+        found += _closest(failures)
 
     def _check_one(self, value: Any, name: str, found: Found) -> None:
         outcomes = [_tried(checker, value, name) for checker in self._one]
@@ -261,7 +261,7 @@ class _Combined:
         how_many = f"Found {valid} valid alternatives" if valid else "Found none valid"
         found.append(placeless(f"{quote(name)} must validate one and only one schema (oneOf). {how_many}"))
         if not valid:
-            found += outcomes[0]
+            found += _closest(outcomes)
 
     def _check_all(self, value: Any, name: str, found: Found) -> None:
         outcomes = [_tried(checker, value, name) for checker in self._all]
@@ -272,6 +272,11 @@ class _Combined:
             found += outcome
         none = ". None validated" if len(failed) == len(outcomes) else ""
         found.append(placeless(f"{quote(name)} must validate all the schemas (allOf){none}"))
+
+
+def _closest(failures: list[Found]) -> Found:
+    """Of the alternatives that failed, the first with the fewest findings: the one that was most likely meant."""
+    return min(failures, key=len)
 
 
 def _tried(checker: Checker, value: Any, name: str) -> Found:

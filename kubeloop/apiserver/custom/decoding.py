@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -21,6 +22,9 @@ from kubeloop.apiserver.decoding.shapes import shape_of
 from kubeloop.apiserver.decoding.type_meta import TypeMeta, UnrecognizedError, interpret
 from kubeloop.apiserver.decoding.unmarshal import UnmarshalError, unmarshal
 
+# What may be a float without a fraction; anything else need not be looked through for them.
+_WHOLE_FLOAT: Final = re.compile(rb"\d\.0+[\s,\]}]|\d[eE]")
+_MAX_INTEGER: Final = 2**63
 _JSON: Final = "application/json"
 _YAML: Final = "application/yaml"
 _PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
@@ -80,6 +84,8 @@ def decode_plain(
         )
     if body.count(b"{") + body.count(b"[") > MAX_OBJECT_DEPTH and is_deeper(document, MAX_OBJECT_DEPTH):
         raise refused(meta, resource, MAX_DEPTH) from GoJsonError(MAX_DEPTH)
+    if _WHOLE_FLOAT.search(body):
+        document = _with_whole_numbers(document)
     return _decode(document, meta, resource, validation, repeated)
 
 
@@ -130,6 +136,16 @@ def _find_duplicates(value: Any, path: str, found: list[str]) -> None:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             _find_duplicates(item, f"{path}[{index}]", found)
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    """Go writes a float without a fraction as an integer, so that is what comes back to clients."""
+    if isinstance(value, dict):
+        return {name: _with_whole_numbers(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_whole_numbers(item) for item in value]
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _MAX_INTEGER
+    return int(value) if is_whole else value
 
 
 def _plain(value: Any) -> Any:

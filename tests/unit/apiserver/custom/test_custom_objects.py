@@ -63,6 +63,32 @@ def test_an_invalid_object_is_refused_with_every_reason(api, install) -> None:
     assert [cause["field"] for cause in answer.body["details"]["causes"]] == ["spec.a", "spec.b"]
 
 
+def test_an_embedded_object_has_metadata_and_nothing_strange_in_it(api, install) -> None:
+    embedded = {
+        "type": "object",
+        "x-kubernetes-embedded-resource": True,
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    install(version(schema=fields(pod=embedded)))
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "lables": {}}, "spec": {"any": 1}}
+    made = api.post(THINGS, thing("t", spec={"pod": pod}))
+    assert made.body["spec"]["pod"] == {**pod, "metadata": {"name": "p"}}
+    assert "spec.pod.metadata.lables" in made.headers["Warning"]
+    refused = api.post(THINGS, thing("u", spec={"pod": {"metadata": {"labels": {"a b": "c"}}}}))
+    assert [cause["field"] for cause in refused.body["details"]["causes"]] == [
+        "spec.pod.apiVersion",
+        "spec.pod.kind",
+        "spec.pod.metadata.labels",
+    ]
+
+
+def test_a_float_without_a_fraction_is_an_integer(api, install) -> None:
+    install(version(schema=fields(n={"type": "number"}, i={"type": "integer"})))
+    head = b'{"apiVersion":"example.org/v1","kind":"Thing","metadata":{"name":"t"},"spec":'
+    made = api.post(THINGS, head + b'{"n":1.0,"i":2.0}}')
+    assert repr(made.body["spec"]) == repr({"i": 2, "n": 1})
+
+
 def test_a_kind_that_is_another_is_invalid(api, install) -> None:
     install()
     answer = api.post(THINGS, {**thing("t"), "kind": "Other"})
@@ -182,6 +208,12 @@ class TestVersions:
         newer = f"{THINGS.replace('v1', 'v2')}/t"
         assert api.get(newer).body["spec"] == {"b": "2", "c": "d"}
         assert api.get(f"{THINGS}/t").body["spec"] == {"a": "1", "b": "2"}
+
+    def test_their_objects_are_counted_once(self, api, install) -> None:
+        install(version("v1"), version("v1beta1", storage=False))
+        api.made(THINGS, thing("t"))
+        lines = api.get("/metrics").body.decode().splitlines()
+        assert lines.count('apiserver_storage_objects{resource="things.example.org"} 1') == 1
 
     def test_a_deprecated_one_warns(self, api, install) -> None:
         install(version("v1"), version("v1beta1", storage=False, deprecated=True))
