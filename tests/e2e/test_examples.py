@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(EXAMPLES.glob("*/*.py"))
 WEBSITE = {"apiVersion": "example.com/v1", "kind": "Website", "metadata": {"name": "shop", "namespace": "default"}}
 DEADLINE = 60.0
+# As somebody would run it who has the plugin installed, also where it isn't.
+PLUGIN = () if entry_points(group="pytest11", name="kubeloop") else ("-p", "kubeloop.testing.plugin")
+PYTEST = ("-m", "pytest", "-q", "-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider", *PLUGIN)
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -89,20 +93,14 @@ def test_a_script(live_cluster: Cluster, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("example", ["02_mirror", "03_website"])
 def test_a_controllers_own_tests(example: str, tmp_path: Path) -> None:
-    is_installed = bool(entry_points(group="pytest11", name="kubeloop"))
-    plugin = () if is_installed else ("-p", "kubeloop.testing.plugin")
-    said(tmp_path, example, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider", *plugin)
+    said(tmp_path, example, *PYTEST)
 
 
 def test_a_controller_alone(live_cluster: Cluster, tmp_path: Path) -> None:
     live_cluster.add(config_map("shared-settings", {"colour": "blue"}), namespace("shop", labels={"mirror": "yes"}))
 
-    def copies() -> list[ConfigMap]:
-        found = live_cluster.client.list(ConfigMap, "shop").items
-        return [one for one in found if one.metadata.name == "shared-settings"]
-
     with running(tmp_path, "02_mirror", "mirror.py"):
-        live_cluster.eventually(copies)
+        live_cluster.eventually(lambda: copies(live_cluster))
         assert live_cluster.client.get(Lease, "mirror", "default").spec.holder_identity
     assert live_cluster.client.get(Lease, "mirror", "default").spec.holder_identity == "", "given back at the end"
 
@@ -135,6 +133,11 @@ def test_the_official_client(live_cluster: Cluster, tmp_path: Path) -> None:
     ]
 
 
+def copies(cluster: Cluster) -> list[ConfigMap]:
+    found = cluster.client.list(ConfigMap, "shop").items
+    return [one for one in found if one.metadata.name == "shared-settings"]
+
+
 def deployments(cluster: Cluster) -> list[tuple[str, int]]:
     found = cluster.client.list(Deployment, "default").items
     return [(one.metadata.name, one.spec.replicas) for one in found]
@@ -143,3 +146,30 @@ def deployments(cluster: Cluster) -> list[tuple[str, int]]:
 def ready_of_the_website(cluster: Cluster) -> int:
     site = cluster.client.get("websites.example.com/v1", "shop", "default")
     return int((site.get("status") or {}).get("ready", 0))
+
+
+# The guide.
+
+GUIDE = EXAMPLES.parent / "docs" / "writing-a-controller.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+TESTS = [block for block in BLOCKS if "def test_" in block]
+
+
+@pytest.mark.parametrize("excerpt", [block for block in BLOCKS if block not in TESTS])
+def test_the_guide_quotes_the_examples(excerpt: str) -> None:
+    assert any(excerpt in program.read_text() for program in PROGRAMS)
+
+
+def test_the_guides_own_tests_pass(tmp_path: Path) -> None:
+    assert len(TESTS) > 3
+    for number, block in enumerate(TESTS):
+        (tmp_path / f"test_of_the_guide_{number}.py").write_text(block)
+    report = said(tmp_path, "02_mirror", *PYTEST, str(tmp_path))
+    assert f"{len(TESTS)} passed" in report
+
+
+def test_a_controller_hosted_by_the_manager(live_cluster: Cluster, tmp_path: Path) -> None:
+    live_cluster.add(config_map("shared-settings", {"colour": "blue"}), namespace("shop", labels={"mirror": "yes"}))
+    flags = ("--kubeconfig", os.environ["KUBECONFIG"], "--secure-port", "0", "--load", "mirror:wire")
+    with running(tmp_path, "02_mirror", "-m", "kubeloop.cli.main", "controller-manager", *flags):
+        live_cluster.eventually(lambda: copies(live_cluster))
