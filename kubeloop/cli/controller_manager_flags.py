@@ -23,7 +23,6 @@ _OURS = {
 }
 # What upstream calls with a single letter too.
 _SHORT = {"v": ("-v",)}
-STATUS_FIELDS = ("output", "server", "certificate_authority")
 
 
 class UnusableConfig(ValueError):
@@ -132,7 +131,7 @@ def _text(value: Any) -> str:
 
 
 def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",")]
+    return [word.strip() for word in text.split(",")] if text else []
 
 
 def _shown(default: Any) -> str:

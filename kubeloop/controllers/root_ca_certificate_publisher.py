@@ -19,6 +19,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers.context import Context
+from kubeloop.controllers.namespaces import is_active, is_terminating
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer import Informer
 from kubeloop.runtime.workqueue import WorkQueue
@@ -59,7 +60,7 @@ class Reconciler:
         self._root_ca = root_ca
 
     async def reconcile(self, key: str) -> None:
-        if not _is_active(None, self._namespaces.get("", key)):
+        if not is_active(self._namespaces.get("", key)):
             return
         found: ConfigMap | None = self._config_maps.get(key, CONFIG_MAP)
         wanted = wanted_of(found, key, self._root_ca)
@@ -73,7 +74,7 @@ class Reconciler:
         try:
             await self._client.create(wanted)
         except Forbidden as error:
-            if not any(cause.reason == "NamespaceTerminating" for cause in error.causes):
+            if not is_terminating(error):
                 raise
 
 
@@ -91,7 +92,7 @@ def wanted_of(found: ConfigMap | None, namespace: str, root_ca: str) -> ConfigMa
 
 
 def _is_active(_: Any, namespace: Any) -> bool:
-    return namespace is not None and namespace.status.phase == "Active"
+    return is_active(namespace)
 
 
 def _was_touched(old: Any, new: Any) -> bool:

@@ -17,6 +17,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers.context import Context
+from kubeloop.controllers.namespaces import is_active, is_terminating
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer import Informer
 from kubeloop.runtime.workqueue import WorkQueue
@@ -61,12 +62,7 @@ class Reconciler:
 
 def needs_account(namespace: Namespace | None, account: Any) -> bool:
     """Whether an account has to be made; in a namespace that is ending none can be."""
-    return account is None and namespace is not None and namespace.status.phase == "Active"
-
-
-def is_terminating(error: Forbidden) -> bool:
-    """Whether the server refused because the namespace is being deleted."""
-    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
+    return account is None and is_active(namespace)
 
 
 def _is_there(_: Any, new: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeloop.api.errors import NotFound
+from kubeloop.api.errors import Cause, NotFound, forbidden
 from kubeloop.api.generated.core_v1 import Namespace, NamespaceStatus, ServiceAccount
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.controllers.serviceaccount import needs_account, wire
@@ -63,3 +63,19 @@ def test_account_is_made_where_there_is_none_and_the_namespace_stays(
 ) -> None:
     namespace = None if phase is None else Namespace(status=NamespaceStatus(phase=phase))
     assert needs_account(namespace, account) is needed
+
+
+def test_refusal_because_the_namespace_ends_is_no_failure() -> None:
+    async def scenario(plane: Bench) -> None:
+        (loop,) = await plane.start(wire)
+
+        async def refuse(_: object) -> None:
+            cause = Cause("NamespaceTerminating", "namespace a is being terminated", "metadata.namespace")
+            raise forbidden("", "serviceaccounts", "default", "because it is being terminated", (cause,))
+
+        plane.client.create, create = refuse, plane.client.create  # type: ignore[method-assign,assignment]
+        await create(Namespace(metadata=ObjectMeta(name="a")))
+        await plane.settle()
+        assert (loop.status().reconciles, loop.status().errors) == (1, 0)
+
+    bench(scenario)

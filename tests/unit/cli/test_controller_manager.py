@@ -58,6 +58,7 @@ def test_without_flags_everything_is_upstream_s_default() -> None:
     [
         ("--controllers=*,-ttl", "controllers", ("*", "-ttl")),
         ("--controllers=ttl --controllers=job", "controllers", ("ttl", "job")),
+        ("--controllers=", "controllers", ()),
         ("--leader-elect=false", "leader_elect", False),
         ("--use-service-account-credentials", "use_service_account_credentials", True),
         ("--node-monitor-grace-period 1m30s", "node_monitor_grace_period", 90.0),
