@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvloop
 
+from bench import informers
 from bench.figures import Size, list_seconds, prepare, request_rates, watch_rate
 from bench.program import running
 
@@ -20,13 +21,19 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--watchers", type=int, default=100)
     parser.add_argument("--events", type=int, default=500)
+    parser.add_argument("--informer-pods", type=int, default=5000)
+    parser.add_argument("--informer-changes", type=int, default=2000)
+    parser.add_argument("--only", choices=("server", "informers"), help="one half of the measurements")
     options = parser.parse_args()
     size = Size(options.objects, options.connections, options.watchers, options.events)
     with (
         tempfile.TemporaryDirectory(prefix="kubeloop-bench-") as folder,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        runner.run(measure(Path(folder) / "data", size))
+        if options.only != "informers":
+            runner.run(measure(Path(folder) / "data", size))
+        if options.only != "server":
+            runner.run(measure_informers(Path(folder) / "informers", options.informer_pods, options.informer_changes))
 
 
 async def measure(folder: Path, size: Size) -> None:
@@ -43,6 +50,15 @@ async def measure(folder: Path, size: Size) -> None:
         report("loaded_mib", program.resident_mib())
     async with running(folder) as program:
         report("loaded_start_s", program.start_seconds)
+
+
+async def measure_informers(folder: Path, pods: int, changes: int) -> None:
+    report("queue_keys_per_s", await informers.queue_rate())
+    async with running(folder) as program:
+        await prepare(program)
+        await informers.fill(program, pods)
+        async for name, value in informers.compare(program, pods, changes):
+            report(name, value)
 
 
 def report(figure: str, value: float) -> None:

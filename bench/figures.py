@@ -76,11 +76,11 @@ async def request_rates(program: Program, size: Size) -> AsyncIterator[tuple[str
     for name, make in kinds.items():
         calls = [make(i) for i in range(size.objects)]
         connections = [await Connection.open(program.port, program.tls()) for _ in range(size.connections)]
-        yield name, len(calls) / await _seconds(connections, calls)
+        yield name, len(calls) / await calls_on(connections, calls)
         _close(connections)
 
 
-async def _seconds(connections: list[Connection], calls: list[Call]) -> float:
+async def calls_on(connections: list[Connection], calls: list[Call]) -> float:
     """How long the calls take, each on the next connection that is free."""
     waiting = iter(calls)
 
@@ -132,7 +132,7 @@ async def watch_rate(program: Program, size: Size) -> float:
     async with asyncio.TaskGroup() as readers:
         for stream in streams:
             readers.create_task(count(stream))
-        await _seconds(writers, calls)
+        await calls_on(writers, calls)
     took = time.perf_counter() - began
     _close(connections)
     return size.events * size.watchers / took
