@@ -74,6 +74,7 @@ class _Asked(msgspec.Struct, rename="camel"):
 Hook = Callable[[Review], Awaitable[Mapping[str, Any] | None]]
 
 _ASKED: Final = msgspec.json.Decoder(_Asked)
+_SORTED: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def read_review(body: bytes) -> Review:
@@ -110,10 +111,10 @@ def _patch(before: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> dict[
 
 def json_patch(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
     """Operations that make one document of another: field by field, lists as a whole."""
-    if before == after and type(before) is type(after):
-        return []
     if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
-        return [{"op": "replace", "path": path, "value": after}]
+        # By their bytes: in Python true equals one.
+        same = _SORTED.encode(before) == _SORTED.encode(after)
+        return [] if same else [{"op": "replace", "path": path, "value": after}]
     operations = [{"op": "remove", "path": f"{path}/{_token(key)}"} for key in before if key not in after]
     for key, value in after.items():
         where = f"{path}/{_token(key)}"

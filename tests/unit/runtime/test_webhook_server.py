@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonpatch
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kubeloop.cli.pki import Pki, ensure_pki
@@ -113,6 +113,7 @@ _objects = st.dictionaries(st.sampled_from(["a", "b", "~", "/"]), _documents)
 
 
 @given(_objects, _objects)
+@example({"a": [1]}, {"a": [True]})
 @settings(max_examples=150)
 def test_a_patch_makes_one_object_of_another(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert json.dumps(jsonpatch.apply_patch(before, json_patch(before, after)), sort_keys=True) == json.dumps(
