@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.api import errors, schema
+from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.authentication import openid
 from kubeloop.apiserver.discovery import AGGREGATED_MEDIA_TYPE, Discovery, wants_aggregated
@@ -52,17 +52,15 @@ class Paths:
         self._health = health
         self._metrics = metrics
         self._clock = clock
-        self._server_address = server_address
-        self.serve(resources)
+        self._discovery = Discovery(resources, server_address)
+        self._openapi = OpenAPI(resources)
 
     def serve(
-        self,
-        resources: Sequence[Resource],
-        definitions: Callable[[], Mapping[str, Mapping[str, Any]]] = schema.definitions,
+        self, resources: Sequence[Resource], definitions: Callable[[], Mapping[str, Mapping[str, Any]]]
     ) -> None:
         """Describe these resources from now on."""
-        self._discovery = Discovery(resources, self._server_address)
-        self._openapi = OpenAPI(resources, definitions)
+        self._discovery = Discovery(resources, self._address)
+        self._openapi = OpenAPI(resources, definitions, before=self._openapi)
 
     def answer(self, request: Request) -> Response:
         path = request.path.rstrip("/") or "/"

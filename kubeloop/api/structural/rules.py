@@ -43,11 +43,11 @@ class VersionRules:
         self.has_status = has_status
         self.scale = scale
         self._names = NameRule(namespaced=namespaced, standard_finalizers=False)
-        self._schema = schema
+        self.source = schema
 
     @cached_property
     def schema(self) -> Schema:
-        schema: Schema = msgspec.json.decode(self._schema)
+        schema: Schema = msgspec.json.decode(self.source)
         return schema
 
     @cached_property

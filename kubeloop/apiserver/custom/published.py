@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
+
+import msgspec
 
 from kubeloop.api import schema
 from kubeloop.apiserver.custom.resource import CustomResource
@@ -16,13 +19,24 @@ _UNSPEAKABLE: Final = ("nullable", "oneOf", "anyOf", "allOf", "not")
 _KEPT_NODES: Final = ("properties", "items", "additionalProperties")
 
 
-def definitions_with(resources: Sequence[CustomResource]) -> Mapping[str, Mapping[str, Any]]:
-    """The definitions of all built-in types and of these resources."""
-    definitions: dict[str, Mapping[str, Any]] = dict(schema.definitions())
-    for resource in resources:
-        definitions[resource.definition] = _object_definition(resource)
-        definitions[resource.definition + "List"] = _list_definition(resource)
-    return definitions
+class PublishedDefinitions(Mapping[str, Mapping[str, Any]]):
+    """The definitions of all built-in types and of custom resources; the latter are made whenever one is asked for."""
+
+    def __init__(self, resources: Sequence[CustomResource]) -> None:
+        self._built_in = schema.definitions()
+        self._objects = {resource.definition: resource for resource in resources}
+        self._lists = {resource.definition + "List": resource for resource in resources}
+
+    def __getitem__(self, name: str) -> Mapping[str, Any]:
+        if name in self._objects:
+            return _object_definition(self._objects[name])
+        return _list_definition(self._lists[name]) if name in self._lists else self._built_in[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(self._built_in, self._objects, self._lists)
+
+    def __len__(self) -> int:
+        return len(self._built_in) + len(self._objects) + len(self._lists)
 
 
 def _group_version_kind(resource: CustomResource, kind: str) -> list[dict[str, str]]:
@@ -30,7 +44,7 @@ def _group_version_kind(resource: CustomResource, kind: str) -> list[dict[str, s
 
 
 def _object_definition(resource: CustomResource) -> dict[str, Any]:
-    definition = _speakable(resource.rules.schema)
+    definition = _speakable(msgspec.json.decode(resource.rules.source))
     definition["properties"] = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionVersion
+from kubeloop.api import codec
+from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
 from kubeloop.apiserver.custom.cleanup import CleanUp
 from kubeloop.apiserver.custom.definitions import Definitions
 from kubeloop.apiserver.custom.following import Publish
 from kubeloop.apiserver.custom.naming import CLEANUP_FINALIZER, Names, Taken, is_established, named
-from kubeloop.apiserver.custom.published import definitions_with
+from kubeloop.apiserver.custom.published import PublishedDefinitions
 from kubeloop.apiserver.custom.resource import CustomResource, resources_of, version_rank
 from kubeloop.apiserver.custom.storage import CustomStorage
 from kubeloop.apiserver.storage import Registry
@@ -130,10 +132,10 @@ class CustomResources:
         self._registry.serve_custom(storages)
         resources = [storage.resource for storage in storages if isinstance(storage.resource, CustomResource)]
         resources.sort(key=lambda one: (one.group, version_rank(one.version)))
-        self._publish(resources, partial(definitions_with, resources))
+        self._publish(resources, partial(PublishedDefinitions, resources))
 
 
 def _shape_of(definition: CustomResourceDefinition, names: Names, served: bool) -> tuple[object, ...]:
-    """What makes storages of their own necessary when it changes; the rest of a definition is nothing to them."""
-    versions: tuple[CustomResourceDefinitionVersion, ...] = definition.spec.versions or ()
+    """What makes new storages necessary when it changes. A digest of the versions, whose schemas are large."""
+    versions = hashlib.blake2b(codec.encode(definition.spec.versions), digest_size=16).digest()
     return served, names, versions, definition.metadata.deletion_timestamp is not None

@@ -9,7 +9,7 @@ Documents are made when first asked for and kept encoded; a change of the served
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -63,10 +63,19 @@ class OpenAPI:
         self,
         resources: Sequence[Resource],
         definitions: Callable[[], Mapping[str, Schema]] = schema.definitions,
+        before: OpenAPI | None = None,
     ) -> None:
+        """`before` are the documents until now, of which those of unchanged versions are kept."""
         self._resources = resources
         self._definitions = definitions
-        self._documents: dict[str, _Document] = {}
+        self._versions = _by_version(resources)
+        self._documents: dict[str, _Document] = before.unchanged(self._versions) if before is not None else {}
+
+    def unchanged(self, versions: Mapping[str, Sequence[Resource]]) -> dict[str, _Document]:
+        """The documents of those versions that have the very same resources."""
+        same = (name for name, resources in versions.items() if self._versions.get(name) == resources)
+        documents = ((f"v3/{name}", self._documents.get(f"v3/{name}")) for name in same)
+        return {name: document for name, document in documents if document is not None}
 
     def v2_json(self) -> bytes:
         return self._v2(JSON, msgspec.json.encode).body
@@ -137,7 +146,7 @@ class OpenAPI:
         return sorted([*discovery_paths(groups), *of_resources])
 
     def _facts(self) -> Mapping[str, Schema]:
-        return {**self._definitions(), **EXTRA_DEFINITIONS}
+        return _Facts(self._definitions())
 
     def _kept(self, name: str, make: Callable[[], bytes]) -> _Document:
         document = self._documents.get(name)
@@ -145,6 +154,32 @@ class OpenAPI:
             body = make()
             document = self._documents[name] = _Document(body, digest_of(body))
         return document
+
+
+class _Facts(Mapping[str, Schema]):
+    """Definitions and those that only OpenAPI talks about; nothing is copied, for definitions may be made as needed."""
+
+    def __init__(self, definitions: Mapping[str, Schema]) -> None:
+        self._definitions = definitions
+
+    def __getitem__(self, name: str) -> Schema:
+        return EXTRA_DEFINITIONS[name] if name in EXTRA_DEFINITIONS else self._definitions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._definitions
+        yield from EXTRA_DEFINITIONS
+
+    def __len__(self) -> int:
+        return len(self._definitions) + len(EXTRA_DEFINITIONS)
+
+
+def _by_version(resources: Sequence[Resource]) -> dict[str, list[Resource]]:
+    """The resources that each version 3 document of a group's version is about."""
+    versions: dict[str, list[Resource]] = {}
+    for resource in resources:
+        root = f"apis/{resource.group}" if resource.group else "api"
+        versions.setdefault(f"{root}/{resource.version}", []).append(resource)
+    return versions
 
 
 def _v3_name(path: Path) -> str:

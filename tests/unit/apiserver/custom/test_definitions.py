@@ -164,3 +164,13 @@ class TestDeleting:
         api.clock.advance(60)
         again = api.ask("DELETE", f"{DEFINITIONS}/{NAME}").body["metadata"]["deletionTimestamp"]
         assert again == first
+
+
+def test_documents_of_other_versions_are_not_made_anew_by_a_new_definition(api, install) -> None:
+    install()
+    api.get("/openapi/v3")
+    before = api.server._paths._openapi.v3_document("apis/apps/v1")
+    own = api.server._paths._openapi.v3_document("apis/example.org/v1")
+    install(plural="others", kind="Other")
+    assert api.server._paths._openapi.v3_document("apis/apps/v1") is before
+    assert api.server._paths._openapi.v3_document("apis/example.org/v1") != own
