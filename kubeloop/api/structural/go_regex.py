@@ -25,6 +25,7 @@ _POSIX: Final = {
 _POSIX_CLASS: Final = re.compile(r"\[:(\w+):\]")
 # What Python takes after `(?` and Go doesn't.
 _PERL_ONLY: Final = re.compile(r"\(\?(?:[=!>]|<[=!]|P=|\()")
+_FLAGS: Final = re.compile(r"\(\?([ims]+)\)")
 _KNOWN_ESCAPES: Final = frozenset("aftnrvdDsSwWbBAzpPQEx0CU" + r"\.+*?()|[]{}^$-/:;,<>=!@#%&~`'\"_ ")
 
 
@@ -38,13 +39,19 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     found = _PERL_ONLY.search(pattern)
     if found and not _is_escaped(pattern, found.start()):
         raise RegexError(f"error parsing regexp: invalid or unsupported Perl syntax: `{found.group()}`")
-    translated = "".join(_translate(pattern))
+    translated = "".join(_translate(_flags_first(pattern)))
     try:
         return re.compile(translated, re.ASCII)
     except re.error as error:
         raise RegexError(f"error parsing regexp: {_go_words(error, pattern)}") from None
     except (OverflowError, RecursionError):
         raise RegexError(f"error parsing regexp: expression nests too deeply: `{pattern}`") from None
+
+
+def _flags_first(pattern: str) -> str:
+    """Flags within a pattern hold from there on in Go; Python wants them first, where they hold for all of it."""
+    flags = [found.group(1) for found in _FLAGS.finditer(pattern) if not _is_escaped(pattern, found.start())]
+    return "".join(f"(?{one})" for one in flags) + _FLAGS.sub("", pattern) if flags else pattern
 
 
 def _is_escaped(pattern: str, at: int) -> bool:

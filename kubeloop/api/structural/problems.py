@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kubeloop.api.fields import (
-    ErrorType,
     FieldError,
     FieldErrors,
     Path,
     invalid,
     not_supported,
+    quote,
     required,
     too_long,
     too_many,
@@ -37,6 +37,16 @@ def missing(name: str) -> Problem:
 
 def wrong_type(name: str, wanted: str, got: str) -> Problem:
     return Problem(name, type_invalid(None, got, f'{name} in body must be of type {wanted}: "{got}"'))
+
+
+def ill_formed(name: str, format: str, value: str) -> Problem:
+    detail = f"{name} in body must be of type {format}: {quote(value)}"
+    return Problem(name, type_invalid(None, value, detail))
+
+
+def not_allowed(name: str, field: str) -> Problem:
+    """A field of an object that may have no others than are declared."""
+    return Problem(name, invalid(None, field, f"{name}.{field} in body is a forbidden property"))
 
 
 def wrong(name: str, value: Any, what: str) -> Problem:
@@ -72,18 +82,3 @@ def _placed(problem: Problem, base: Path | None) -> FieldError:
         return FieldError(error.type, base, error.value, error.detail)
     place = Path(name) if base is None else base.child(name)
     return FieldError(error.type, place, error.value, error.detail)
-
-
-__all__ = [
-    "ErrorType",
-    "Found",
-    "Problem",
-    "field_errors",
-    "longer",
-    "missing",
-    "more",
-    "outside",
-    "placeless",
-    "wrong",
-    "wrong_type",
-]

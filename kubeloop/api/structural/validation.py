@@ -18,9 +18,11 @@ from kubeloop.api.structural.numbers import NumberLimits
 from kubeloop.api.structural.problems import (
     Found,
     field_errors,
+    ill_formed,
     longer,
     missing,
     more,
+    not_allowed,
     outside,
     placeless,
     wrong,
@@ -171,9 +173,7 @@ class Checker:
             if self._additional is not None:
                 self._additional.check(value[field], f"{name}.{field}", found, before.get(field, _NOTHING))
             else:
-                problem = wrong(name, field, "is a forbidden property")
-                detail = f"{name}.{field} in body is a forbidden property"
-                found.append(problem._replace(error=type(problem.error)(problem.error.type, None, field, detail)))
+                found.append(not_allowed(name, field))
 
 
 def _types_of(schema: Schema) -> tuple[str, ...]:
@@ -218,9 +218,7 @@ class _TextLimits:
         elif self._pattern is not None and self._pattern.search(value) is None:
             found.append(wrong(name, value, f"should match '{self._shown}'"))
         if self._is_well_formed is not None and not self._is_well_formed(value):
-            problem = wrong_type(name, self._format, value)
-            detail = f"{name} in body must be of type {self._format}: {quote(value)}"
-            found.append(problem._replace(error=type(problem.error)(problem.error.type, None, value, detail)))
+            found.append(ill_formed(name, self._format, value))
 
 
 class _Combined:

@@ -21,6 +21,8 @@ from kubeloop.api.structural.go_regex import RegexError, compile_pattern
         (r"^[^]]$", "]", False),
         (r"\$", "$", True),
         ("^[[]$", "[", True),
+        ("^(?i)abc$", "aBC", True),
+        (r"\(?i\)", "(i)", True),
     ],
 )
 def test_a_pattern_means_what_it_means_in_go(pattern: str, text: str, matches: bool) -> None:
