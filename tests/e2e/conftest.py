@@ -27,6 +27,15 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     shared.close()
 
 
+@pytest.fixture(scope="session")
+def server_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    """An API server without loops, for tests to which nobody else may write."""
+    alone = Plane(tmp_path_factory.mktemp("server"), command="apiserver")
+    alone.start()
+    yield alone
+    alone.close()
+
+
 @pytest.fixture
 def make_plane(tmp_path: Path) -> Iterator[MakePlane]:
     """Planes of the test's own: not started, but closed at the end."""

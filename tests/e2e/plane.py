@@ -76,12 +76,18 @@ class _Connection(http.client.HTTPSConnection):
             raise
 
 
+def _flags_for(command: str, folder: Path) -> tuple[str, ...]:
+    if command == "up":
+        return "--data-dir", str(folder / "data")
+    return "--store", f"sqlite:{folder / 'store.db'}", "--cert-dir", str(folder / "pki"), "--bind-address", "127.0.0.1"
+
+
 class Plane:
     """One data folder, and the process that serves it when there is one."""
 
     def __init__(self, folder: Path, *flags: str, command: str = "up") -> None:
         self.folder = folder
-        self.flags = flags or ("--data-dir", str(folder / "data"))
+        self.flags = flags or _flags_for(command, folder)
         self.command = command
         self.port = 0
         self.process: subprocess.Popen[bytes] | None = None

@@ -13,6 +13,12 @@ from tests.e2e.plane import Plane, config_map
 from tests.e2e.workloads import deployment, pod
 
 
+@pytest.fixture(scope="session")
+def plane(server_alone: Plane) -> Plane:
+    """Without loops: what a namespace holds is the test's own."""
+    return server_alone
+
+
 @pytest.fixture
 def api(plane: Plane) -> Iterator[client.ApiClient]:
     with config.new_client_from_config(str(plane.kubeconfig)) as made:

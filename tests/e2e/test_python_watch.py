@@ -61,7 +61,7 @@ def test_a_version_of_the_future_is_refused(plane: Plane, namespace: str) -> Non
 
 
 def test_a_watch_goes_on_across_a_restart_with_nothing_lost_or_repeated(make_plane: MakePlane) -> None:
-    plane = make_plane()
+    plane = make_plane(command="apiserver")
     plane.start()
     make_namespace(plane, "watched")
     version = plane.get("/api/v1/namespaces/watched/configmaps")["metadata"]["resourceVersion"]

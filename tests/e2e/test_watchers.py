@@ -9,10 +9,18 @@ import time
 from itertools import islice, pairwise
 from typing import Any
 
+import pytest
+
 from tests.e2e.plane import Plane, call_on, config_map, eventually
 
 WATCHERS = 50
 CHANGES = 40
+
+
+@pytest.fixture(scope="session")
+def plane(server_alone: Plane) -> Plane:
+    """Without loops: every event is the test's own."""
+    return server_alone
 
 
 def collection(namespace: str) -> str:

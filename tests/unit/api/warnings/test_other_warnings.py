@@ -34,6 +34,8 @@ def _said(kind, old=None, subresource="", **plain):
 def test_every_entry_of_the_table_can_be_resolved():
     for key in WARNINGS:
         module, _, name = key.partition(".")
+        if module == "instance":  # custom resources, whose classes are made as they are defined
+            continue
         kind = getattr(__import__(f"kubeloop.api.generated.{module}", fromlist=[name]), name)
         obj = from_plain({"metadata": {"name": "x"}}, kind)
         assert list(warnings_for(obj, None)) == []
