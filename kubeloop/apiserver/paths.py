@@ -55,9 +55,7 @@ class Paths:
         self._discovery = Discovery(resources, server_address)
         self._openapi = OpenAPI(resources)
 
-    def serve(
-        self, resources: Sequence[Resource], definitions: Callable[[], Mapping[str, Mapping[str, Any]]]
-    ) -> None:
+    def serve(self, resources: Sequence[Resource], definitions: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
         """Describe these resources from now on."""
         self._discovery = Discovery(resources, self._address)
         self._openapi = OpenAPI(resources, definitions, before=self._openapi)
