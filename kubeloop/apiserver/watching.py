@@ -13,8 +13,8 @@ from kubeloop.apiserver.http import frame
 from kubeloop.apiserver.selection import Memory, Selection
 from kubeloop.store import Event, Record, Store, Subscription
 
-# Encrypting and sending to one watcher takes some 20 µs, and its client as long again to be woken: deliveries shall take
-# no more than a fifth of the time. With 100 watchers this delivers half as much again a second as a third did.
+# Encrypting and sending to one watcher takes some 20 µs, and waking its client as long again: deliveries shall take no
+# more than a fifth of the time. With 100 watchers this delivers half as much again a second as a third did.
 _SECONDS_A_WATCHER = 100e-6
 _SHORTEST_PAUSE = 0.0005
 _LONGEST_PAUSE = 0.01
