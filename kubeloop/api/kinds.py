@@ -86,11 +86,6 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @cached_property
-    def qualified_kind(self) -> str:
-        """`Deployment.apps`: how validation errors name the kind."""
-        return f"{self.kind}.{self.group}" if self.group else self.kind
-
-    @cached_property
     def definition(self) -> str:
         """The name of its type in the schema data."""
         return definition_of(self.group_version, self.kind)

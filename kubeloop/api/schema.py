@@ -101,10 +101,6 @@ class Node:
         """The value an absent list-map key stands for (`protocol` is `TCP`), or None."""
         return self._own.get("default")
 
-    @cached_property
-    def preserves_unknown(self) -> bool:
-        return self.type == "any" or bool(self._fact("x-kubernetes-preserve-unknown-fields"))
-
 
 @cache
 def node_of(definition: str) -> Node:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from kubeloop import KUBERNETES_VERSION
+from kubeloop.apiserver.http import Request
 from kubeloop.apiserver.inflight import InFlight
 from kubeloop.apiserver.routing import Target
 from kubeloop.apiserver.storage import Registry
@@ -34,10 +37,13 @@ class Metrics:
     def __init__(self, registry: Registry, writes: InFlight) -> None:
         self._registry = registry
         self._writes = writes
-        self._requests: dict[tuple[str, Target | None, int], int] = {}
         self._by_kind: dict[tuple[str, str, str, str, str, str, int], int] = {}
         self._durations: dict[tuple[str, str, str, str, str, str], Histogram] = {}
-        self.cut_watchers = 0
+        self._cut_watchers = 0
+
+    def count_cut_watcher(self, _request: Request) -> None:
+        """A watcher read too slowly, and was cut off."""
+        self._cut_watchers += 1
 
     def observe(self, verb: str, target: Target | None, code: int, seconds: float) -> None:
         """One answered request."""
@@ -77,7 +83,7 @@ class Metrics:
         )
         yield from _family("apiserver_longrunning_requests", "gauge", self._watch_samples())
         yield from _family("apiserver_storage_objects", "gauge", self._object_samples())
-        yield from _family("apiserver_terminated_watchers_total", "counter", [((), self.cut_watchers)])
+        yield from _family("apiserver_terminated_watchers_total", "counter", [((), self._cut_watchers)])
         yield from _family("kubernetes_build_info", "gauge", [(_BUILD, 1)])
         yield from _process()
 
@@ -160,4 +166,13 @@ def _process() -> Iterator[str]:
 
     used = resource.getrusage(resource.RUSAGE_SELF)
     yield from _family("process_cpu_seconds_total", "counter", [((), used.ru_utime + used.ru_stime)])
-    yield from _family("process_resident_memory_bytes", "gauge", [((), used.ru_maxrss * 1024)])
+    yield from _family("process_resident_memory_bytes", "gauge", [((), _resident_bytes(used.ru_maxrss * 1024))])
+
+
+def _resident_bytes(most: int) -> int:
+    """What the process holds now, where the system tells; else the most it ever held."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return most
+    return pages * os.sysconf("SC_PAGE_SIZE")

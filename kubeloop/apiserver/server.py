@@ -187,7 +187,7 @@ class RunningServer:
             authenticator,
             admission,
             writes,
-            self._health(),
+            self._health(store),
             lambda: self.address,
             accounts,
             authorizer,
@@ -211,10 +211,10 @@ class RunningServer:
         parts.callback(log_file.close)
         return Auditor(policy, log_file, self._clock)
 
-    def _health(self) -> Health:
+    def _health(self, store: Store) -> Health:
         live = {"ping": _well, "log": _well, "etcd": _well}
         ready = {
-            "etcd-readiness": _well,
+            "etcd-readiness": lambda: store.trouble,
             "poststarthook/start-system-namespaces-controller": lambda: self._waiting_for,
             "shutdown": lambda: "process is shutting down" if self._closing else "",
         }
@@ -222,7 +222,7 @@ class RunningServer:
 
     async def _listen(self, app: ApiServer) -> Server:
         config = self._config
-        hooks = Hooks(reject=rejected, on_error=app.failed)
+        hooks = Hooks(reject=rejected, on_error=app.failed, on_overflow=app.metrics.count_cut_watcher)
         tls = tls_context(config)
         try:
             return await serve(app.handle, config.host, config.port, tls, config.limits, self._clock, hooks)

@@ -79,6 +79,10 @@ class Store(Protocol):
     def compact_revision(self) -> int:
         """History up to and including this revision is forgotten."""
 
+    @property
+    def trouble(self) -> str:
+        """Why the newest flush failed; empty when it did not."""
+
     async def start(self) -> None:
         """Load what there is. Raises a `StoreError` that says in one sentence what is wrong."""
 

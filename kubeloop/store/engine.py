@@ -39,6 +39,7 @@ class LoggedStore:
         self._speculative: dict[str, Event] = {}  # the newest event of each key that is not durable yet
         self._drained = asyncio.Event()  # set while nothing gathers and nothing is in flight
         self._drained.set()
+        self._trouble = ""
         self._adopt(LoadedLog())
 
     def _adopt(self, loaded: LoadedLog) -> None:
@@ -146,6 +147,10 @@ class LoggedStore:
         self._gathering.append((event, future))
         return future
 
+    @property
+    def trouble(self) -> str:
+        return self._trouble
+
     async def durable(self, revision: int) -> None:
         if revision <= self._revision:
             return
@@ -179,6 +184,7 @@ class LoggedStore:
         if error is not None:
             self._roll_back(error)
             return
+        self._trouble = ""
         batch, self._in_flight = self._in_flight, []
         events = [event for event, _ in batch]
         self._commit(events)
@@ -201,6 +207,7 @@ class LoggedStore:
 
     def _roll_back(self, error: StoreError) -> None:
         """What was not flushed, and what was built upon it, has not happened."""
+        self._trouble = str(error)
         failed, self._in_flight, self._gathering = self._in_flight + self._gathering, [], []
         self._speculative.clear()
         for _, future in failed:

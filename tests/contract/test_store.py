@@ -400,6 +400,7 @@ def test_a_failed_flush_undoes_what_was_speculative_and_the_store_goes_on(
             await asyncio.sleep(0)
             failing.append(store.write("/b", b"gathered meanwhile", 4))
             results = await asyncio.gather(*failing, return_exceptions=True)
+            assert store.trouble == "the disk is full"
             assert [str(result) for result in results] == ["the disk is full"] * 4
             assert all(isinstance(result, StoreError) for result in results)
         kept = store.get("/a")
@@ -409,6 +410,7 @@ def test_a_failed_flush_undoes_what_was_speculative_and_the_store_goes_on(
         assert store.peek("/b") is None
         assert store.revision == 2
         again = await store.write("/a", b"again", 2)
+        assert not store.trouble
         assert again.revision > 6  # a revision that somebody peeked at never comes to mean something else
         assert [event.revision for event in seen] == [2, again.revision]
 
