@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
@@ -52,6 +53,16 @@ def reference_to(obj: Any) -> core_v1.ObjectReference:
     )
 
 
+class _Tally:
+    """What the recorders of all components that write the same way have in common."""
+
+    __slots__ = ("dropped", "last_stamp")
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        self.last_stamp = 0  # of the newest name that was made
+
+
 class EventRecorder:
     """Takes events of one component, and writes them one after the other while `run` runs.
 
@@ -69,8 +80,18 @@ class EventRecorder:
         self._correlator = EventCorrelator(clock)
         self._series = EventSeriesCache(clock)
         self._queue: asyncio.Queue[AnyEvent] = asyncio.Queue(MAX_QUEUED)
-        self._last_stamp = 0
-        self.dropped = 0  # for want of room in the queue, or because the server never took them
+        self._tally = _Tally()
+
+    @property
+    def dropped(self) -> int:
+        """How many were lost for want of room in the queue, or because the server never took them."""
+        return self._tally.dropped
+
+    def of_component(self, component: str) -> EventRecorder:
+        """A recorder whose events name another source; they go the same way, and only the first one has to run."""
+        other = copy(self)
+        other._component = component
+        return other
 
     def event(
         self,
@@ -100,7 +121,7 @@ class EventRecorder:
         try:
             self._queue.put_nowait(made)
         except asyncio.QueueFull:
-            self.dropped += 1
+            self._tally.dropped += 1
             log.error("too many queued events, dropped %s of %s/%s", reason, about.namespace, about.name)
 
     async def run(self) -> None:
@@ -125,8 +146,8 @@ class EventRecorder:
     def _name(self, about: str, now: datetime) -> str:
         """`object.time`, unique within this recorder even where time stands still."""
         nanoseconds = (now - _EPOCH) // timedelta(microseconds=1) * 1000
-        self._last_stamp = max(nanoseconds, self._last_stamp + 1)
-        name = f"{about}.{self._last_stamp:x}"
+        self._tally.last_stamp = max(nanoseconds, self._tally.last_stamp + 1)
+        name = f"{about}.{self._tally.last_stamp:x}"
         return new_uid(self._clock) if check_dns1123_subdomain(name) else name
 
     def _core_event(
@@ -214,12 +235,12 @@ class EventRecorder:
                 log.debug("event %s: %s", event.metadata.name, error)
                 return
             except ApiError as error:
-                self.dropped += 1
+                self._tally.dropped += 1
                 log.warning("the server rejected event %s: %s", event.metadata.name, error)
                 return
             except Exception as error:  # not an answer, so the same may succeed later
                 log.warning("unable to write event %s: %s", event.metadata.name, error)
-        self.dropped += 1
+        self._tally.dropped += 1
         log.error("unable to write event %s: retry limit exceeded", event.metadata.name)
 
     async def _send(self, event: AnyEvent, patch: dict[str, Any] | None) -> None:
