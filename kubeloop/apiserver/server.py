@@ -139,6 +139,20 @@ class RunningServer:
             self._waiting_for = ""
             self._parts = parts.pop_all()
 
+    async def start_without_port(self, store: Store, *, complete: bool = False) -> ApiServer:
+        """Serve callers in the same process alone, from a store that, like its chores, is the caller's to look after.
+
+        A complete store holds the server's own objects already.
+        """
+        async with AsyncExitStack() as parts:
+            app = self._app = self._application(store)
+            parts.callback(app.close)
+            if not complete:
+                await self._ensure_own_objects(app.registry, parts)
+            self._waiting_for = ""
+            self._parts = parts.pop_all()
+        return app
+
     async def close(self) -> None:
         """Stop being ready, go on for the shutdown delay, then close."""
         if not self._closing:

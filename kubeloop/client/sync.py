@@ -10,10 +10,17 @@ import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
-from typing import Any
+from typing import Any, Protocol
 
 from kubeloop.client.client import Client
 from kubeloop.client.config import ServerConfig
+
+
+class Runner(Protocol):
+    """Who has the loop on which a client's calls run."""
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Wait for the work."""
 
 
 class _LoopThread:
@@ -51,25 +58,33 @@ class SyncClient:
         async def make() -> Client:
             return connect(config, **options)
 
-        self._thread = _LoopThread()
+        thread = _LoopThread()
+        self._runner: Runner = thread
+        self._stop = thread.stop
         try:
-            self._client: Client = self._thread.run(make())
+            self._client: Client = thread.run(make())
         except BaseException:
-            self._thread.stop()
+            thread.stop()
             raise
 
     @classmethod
-    def _view(cls, client: Client, thread: _LoopThread) -> SyncClient:
+    def over(cls, client: Client, runner: Runner) -> SyncClient:
+        """A client that exists already, on a loop that somebody else keeps running and closes."""
         view = object.__new__(cls)
-        view._client, view._thread = client, thread
+        view._client, view._runner, view._stop = client, runner, lambda: None
+        return view
+
+    def _like(self, client: Client) -> SyncClient:
+        view = SyncClient.over(client, self._runner)
+        view._stop = self._stop
         return view
 
     def close(self) -> None:
-        """Let go of the connections and of the thread."""
+        """Let go of the connections, and of the thread if it is this client's own."""
         try:
-            self._thread.run(self._client.close())
+            self._runner.run(self._client.close())
         finally:
-            self._thread.stop()
+            self._stop()
 
     def __enter__(self) -> SyncClient:
         return self
@@ -88,26 +103,26 @@ def _blocking(method: Callable[..., Any]) -> Callable[..., Any]:
 
         @wraps(method)
         def iterate(self: SyncClient, *args: Any, **kwargs: Any) -> Iterator[Any]:
-            return _drained(self._thread, method(self._client, *args, **kwargs))
+            return _drained(self._runner, method(self._client, *args, **kwargs))
 
         return iterate
     if inspect.iscoroutinefunction(method):
 
         @wraps(method)
         def call(self: SyncClient, *args: Any, **kwargs: Any) -> Any:
-            return self._thread.run(method(self._client, *args, **kwargs))
+            return self._runner.run(method(self._client, *args, **kwargs))
 
         return call
 
     @wraps(method)
     def same(self: SyncClient, *args: Any, **kwargs: Any) -> Any:
         answer = method(self._client, *args, **kwargs)
-        return SyncClient._view(answer, self._thread) if isinstance(answer, Client) else answer
+        return self._like(answer) if isinstance(answer, Client) else answer
 
     return same
 
 
-def _drained(thread: _LoopThread, items: AsyncIterator[Any]) -> Iterator[Any]:
+def _drained(runner: Runner, items: AsyncIterator[Any]) -> Iterator[Any]:
     end = object()
 
     async def following() -> Any:
@@ -117,10 +132,10 @@ def _drained(thread: _LoopThread, items: AsyncIterator[Any]) -> Iterator[Any]:
         await items.aclose()  # type: ignore[attr-defined]  # an async generator
 
     try:
-        while (item := thread.run(following())) is not end:
+        while (item := runner.run(following())) is not end:
             yield item
     finally:
-        thread.run(close())
+        runner.run(close())
 
 
 for _name, _method in vars(Client).items():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kubeloop.api import codec
 from kubeloop.api.dynamic import Custom
 from kubeloop.apiserver.context import AUTHENTICATED, User
+from kubeloop.apiserver.entry import LocalEntry
 from kubeloop.client.client import Client
 from kubeloop.client.sync import SyncClient
 from kubeloop.clock import SystemClock
@@ -23,7 +24,6 @@ from kubeloop.runtime.informer import Informers
 from kubeloop.runtime.manager import Loop
 from kubeloop.runtime.recorder import EventRecorder
 from kubeloop.sim.loop import START, VirtualClock
-from kubeloop.testing.entry import Entry
 from kubeloop.testing.faults import Faults, FaultyTransport
 from kubeloop.testing.loop import ClusterLoop
 from kubeloop.testing.plane import own_objects, start_plane
@@ -64,8 +64,8 @@ class Cluster:
         except BaseException:
             self._loop.close()
             raise
-        self.client = self._blocking(Client(Entry(self.server, ADMIN), user_agent="test"))
-        faulty = FaultyTransport(Entry(self.server, ADMIN), self.faults)
+        self.client = self._blocking(Client(LocalEntry(self.server, ADMIN), user_agent="test"))
+        faulty = FaultyTransport(LocalEntry(self.server, ADMIN), self.faults)
         self.async_client = client = Client(CausedTransport(faulty))
         informers, recorder = Informers(client, self.clock), EventRecorder(client, COMPONENT, self.clock)
         self.context = Context(client, informers, self.clock, recorder)
@@ -90,7 +90,7 @@ class Cluster:
     def as_user(self, name: str, *groups: str) -> SyncClient:
         """A client of somebody who may do only what roles allow."""
         user = User(name, (*groups, AUTHENTICATED))
-        return self._blocking(Client(Entry(self.server, user), user_agent="test"))
+        return self._blocking(Client(LocalEntry(self.server, user), user_agent="test"))
 
     def events(self, namespace: str = "", *, reason: str = "") -> list[Any]:
         """The events that were recorded, oldest first."""
@@ -203,7 +203,7 @@ class Cluster:
         self.close()
 
     def _blocking(self, client: Client) -> SyncClient:
-        return SyncClient._view(client, self._loop)  # type: ignore[arg-type]  # all it needs is `run`
+        return SyncClient.over(client, self._loop)
 
 
 def _status_of(obj: Any) -> Any:

@@ -40,15 +40,15 @@ class Stored(NamedTuple):
 
 
 async def start_plane(clock: Clock, records: tuple[Stored, ...], parts: AsyncExitStack) -> ApiServer:
-    """A server whose store begins with these records; the stack stops it."""
+    """A server whose store begins with these records, or else makes its own objects; the stack stops it."""
     store = MemoryStore()
     await store.start()
     parts.push_async_callback(store.close)
-    await asyncio.wait([store.write(one.key, one.value, 0) for one in records])
-    wiring = RunningServer(CONFIG, clock)
-    wiring._waiting_for = ""  # it begins with all that it has to wait for
-    app = wiring._application(store)
-    parts.callback(app.close)
+    if records:
+        await asyncio.wait([store.write(one.key, one.value, 0) for one in records])
+    server = RunningServer(CONFIG, clock)
+    app = await server.start_without_port(store, complete=bool(records))
+    parts.push_async_callback(server.close_now)
     _keep_house(app, clock, parts)
     _make_accounts(app, clock, parts)
     return app
@@ -86,16 +86,10 @@ def own_objects() -> tuple[Stored, ...]:
     loop = VirtualLoop()
 
     async def make() -> tuple[Stored, ...]:
-        store = MemoryStore()
-        await store.start()
-        wiring = RunningServer(CONFIG, VirtualClock(loop))
         async with AsyncExitStack() as parts:
-            parts.push_async_callback(store.close)
-            app = wiring._application(store)
-            await wiring._ensure_own_objects(app.registry, parts)
-            _make_accounts(app, wiring._clock, parts)
+            app = await start_plane(VirtualClock(loop), (), parts)
             await loop.settle()
-            records = store.range("").records
+            records = app.registry.store.range("").records
             return tuple(Stored(one.key, one.value) for one in sorted(records, key=lambda one: one.mod_revision))
 
     return run_virtual(make(), loop=loop)

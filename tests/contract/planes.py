@@ -11,7 +11,6 @@ from typing import Any
 from kubeloop.api.calls import WatchEvent
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.apiserver import server as server_module
 from kubeloop.apiserver.context import User
 from kubeloop.apiserver.entry import LocalEntry
 from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
@@ -89,17 +88,7 @@ async def _http_plane(pki: Pki, folder: Path) -> AsyncIterator[Plane]:
         client_authorities=(pki.ca,),
         token_file=tokens,
     )
-    opened: list[Store] = []
-
-    def open_and_tell(url: str) -> Store:
-        opened.append(open_store(url))
-        return opened[-1]
-
-    original, server_module.open_store = server_module.open_store, open_and_tell
-    try:
-        server = await start_server(config, SystemClock())
-    finally:
-        server_module.open_store = original
+    server = await start_server(config, SystemClock())
     async with AsyncExitStack() as stack:
         stack.push_async_callback(server.close)
         url, ca = f"https://127.0.0.1:{server.port}", Pem(file=str(pki.ca))
@@ -108,19 +97,30 @@ async def _http_plane(pki: Pki, folder: Path) -> AsyncIterator[Plane]:
         nobody = connect(ClientConfig(url, ca, token="secret"), qps=0)
         for client in (admin, nobody):
             stack.push_async_callback(client.close)
-        yield Plane(opened[0], admin, nobody)
+        yield Plane(server.app.registry.store, admin, nobody)
 
 
 @asynccontextmanager
 async def _local_plane(clock: VirtualClock) -> AsyncIterator[Plane]:
     """The same server, but for its listener and chores."""
-    wiring = RunningServer(ServerConfig(), clock)
     async with AsyncExitStack() as stack:
         store = open_store("memory")
         await store.start()
         stack.push_async_callback(store.close)
-        app = wiring._application(store)
-        stack.callback(app.close)
-        await wiring._ensure_own_objects(app.registry, stack)
+        server = RunningServer(ServerConfig(), clock)
+        app = await server.start_without_port(store)
+        stack.push_async_callback(server.close_now)
         admin = LocalEntry(app, User("kubernetes-admin", ("system:masters", "system:authenticated")))
         yield Plane(store, Client(admin), Client(LocalEntry(app, NOBODY)))
+
+
+PLAYERS = {"http": play_over_http, "local": play_in_process}
+
+
+def on_both(scenario: Scenario) -> Callable[..., None]:
+    """A scenario as a test of each transport."""
+
+    def test(play: Callable[[Scenario], None]) -> None:
+        play(scenario)
+
+    return test

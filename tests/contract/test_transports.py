@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,31 +25,9 @@ from kubeloop.api.generated.core_v1 import (
     ServiceAccount,
 )
 from kubeloop.api.generated.meta_v1 import LabelSelector, ObjectMeta, Preconditions
-from kubeloop.cli.pki import Pki, ensure_pki
+from kubeloop.cli.pki import Pki
 from kubeloop.client.errors import UnknownKind, UsageError
-from kubeloop.clock import SystemClock
-from tests.contract.planes import NAMESPACE, Plane, Scenario, play_in_process, play_over_http
-
-_PLAYERS = {"http": play_over_http, "local": play_in_process}
-
-
-@pytest.fixture(scope="session")
-def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
-    return ensure_pki(tmp_path_factory.mktemp("pki"), ["127.0.0.1"], SystemClock().now())
-
-
-@pytest.fixture(params=["http", "local"])
-def play(request: pytest.FixtureRequest, pki: Pki, tmp_path: Path) -> Callable[[Scenario], None]:
-    return lambda scenario: _PLAYERS[request.param](scenario, pki, tmp_path)
-
-
-def on_both(scenario: Scenario) -> Callable[..., None]:
-    """A scenario as a test of each transport."""
-
-    def test(play: Callable[[Scenario], None]) -> None:
-        play(scenario)
-
-    return test
+from tests.contract.planes import NAMESPACE, PLAYERS, Plane, on_both
 
 
 def names(objects: Any) -> list[str]:
@@ -384,7 +361,7 @@ async def _every_failure(plane: Plane) -> list[dict[str, Any]]:
 
 def test_every_failure_is_the_same_over_both_transports(pki: Pki, tmp_path: Path) -> None:
     seen: dict[str, list[dict[str, Any]]] = {}
-    for transport, player in _PLAYERS.items():
+    for transport, player in PLAYERS.items():
 
         async def scenario(plane: Plane, transport: str = transport) -> None:
             seen[transport] = await _every_failure(plane)

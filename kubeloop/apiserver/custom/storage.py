@@ -31,5 +31,8 @@ class CustomStorage(Storage):
         if known is not None and known[0] is record and known[1] == revision:
             return known[2]
         obj = Custom(msgspec.json.decode(self.view.object(record.value, revision)))
-        self._objects[record.key] = (record, revision, obj)
+        if revision == record.mod_revision:
+            self._objects[record.key] = (record, revision, obj)
+        else:
+            self._objects.pop(record.key, None)
         return obj
