@@ -92,7 +92,7 @@ class ApiServer:
         self._audit_numbers = count()
         self._router = Router(RESOURCES)
         issuer = self._issuer if tokens is not None else None
-        self._paths = Paths(RESOURCES, health, self.metrics, server_address, clock, issuer, keys_uri)
+        self.paths = Paths(RESOURCES, health, self.metrics, server_address, clock, issuer, keys_uri)
         self._custom = Following(registry, clock, self._serve_custom)
         self._custom.start()
         self._writes = writes
@@ -110,7 +110,7 @@ class ApiServer:
         """Serve these custom resources, and no others, beside the built-in kinds."""
         resources = (*RESOURCES, *custom)
         self._router = Router(resources)
-        self._paths.serve(resources, definitions)
+        self.paths.serve(resources, definitions)
 
     def served(self, resource: Resource) -> Resource:
         """The server's own notion of a resource that a caller in the process means; raises NotFound."""
@@ -160,7 +160,7 @@ class ApiServer:
                 self.authorize_path(user, request.method, request.path)
                 if request.path.startswith(_WHY):
                     return self._why(request)
-                return self._paths.answer(request)
+                return self.paths.answer(request)
             query = Query(request.query)
             target = self._find(user, request, query)
             verb = _verb_of(target, query)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -19,9 +20,10 @@ from kubeloop.api.dynamic import PartialObject, plain_body
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.context import Context, User
 from kubeloop.apiserver.endpoints.read import MIN_WATCH_SECONDS
-from kubeloop.apiserver.http import Request, Response
+from kubeloop.apiserver.http import Request, Response, StreamResponse
 from kubeloop.apiserver.list_options import ListOptions, parse_options, parse_revision
 from kubeloop.apiserver.listing import list_page
+from kubeloop.apiserver.local_stream import pieces_of
 from kubeloop.apiserver.negotiation import PLAIN, Format
 from kubeloop.apiserver.query import Query
 from kubeloop.apiserver.routing import PageNotFound, Target
@@ -65,7 +67,7 @@ class LocalEntry:
         """What is served at a path that is no resource, as plain data."""
         self._server.authorize_path(self._user, "GET", path)
         try:
-            response = self._server._paths.answer(Request("GET", path))
+            response = self._server.paths.answer(Request("GET", path))
         except PageNotFound:
             raise errors.generic(404) from None
         return msgspec.json.decode(_body_of(response))
@@ -73,7 +75,11 @@ class LocalEntry:
     async def stream(self, call: Call) -> AsyncIterator[bytes]:
         """An answer's body in pieces, such as a log's."""
         response = await self._server.serve(self._admit(call), call.verb)
-        if body := _body_of(response):
+        if isinstance(response, StreamResponse):
+            async with aclosing(pieces_of(response)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        elif body := _body_of(response):
             yield body
 
     async def close(self) -> None:

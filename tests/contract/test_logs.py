@@ -1,0 +1,119 @@
+"""A log that is followed comes as it is written, and whoever stops reading is noticed; over every transport."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from kubeloop.api import errors
+from kubeloop.apiserver.endpoints.subresources import node_paths
+from kubeloop.apiserver.http import Response, Stream, StreamResponse, frame
+from tests.contract.planes import NAMESPACE, Plane, Scenario
+
+
+class Log(StreamResponse):
+    """What a container writes, as a node would hand it on; the test does the writing."""
+
+    __slots__ = ("_read_up", "_writes", "left")
+
+    def __init__(self) -> None:
+        super().__init__(200, content_type="text/plain")
+        self._writes: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
+        self.left = asyncio.Event()
+
+    def write(self, text: bytes | Exception | None) -> None:
+        self._writes.put_nowait(text)
+
+    async def run(self, stream: Stream) -> None:
+        stream.on_close(self.left.set)
+        while (text := await self._writes.get()) is not None:
+            if isinstance(text, Exception):
+                raise text
+            stream.write(frame(text))
+            await stream.drained()
+
+
+Follow = Callable[[Callable[[Plane, Log], object]], None]
+
+
+@pytest.fixture
+def follow(play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch) -> Follow:
+    """Plays a scenario on a server where every pod's log is the one that the scenario is given."""
+
+    def run(scenario: Callable[..., object]) -> None:
+        async def on(plane: Plane) -> None:
+            log = Log()
+
+            async def pod_log(*_: object) -> Response:
+                return log
+
+            monkeypatch.setattr(node_paths, "pod_log", pod_log)
+            await scenario(plane, log)  # type: ignore[misc]  # a coroutine function's
+
+        play(on)
+
+    return run
+
+
+def test_a_line_is_heard_as_soon_as_it_is_whole(follow: Follow) -> None:
+    async def scenario(plane: Plane, log: Log) -> None:
+        lines = plane.client.logs("p", NAMESPACE, follow=True)
+        log.write(b"first\nsec")
+        assert await anext(lines) == "first"
+        log.write(b"ond\n")
+        assert await anext(lines) == "second"
+        log.write(b"no end")
+        log.write(None)
+        assert [line async for line in lines] == ["no end"]
+
+    follow(scenario)
+
+
+def test_who_stops_reading_is_noticed(follow: Follow) -> None:
+    async def scenario(plane: Plane, log: Log) -> None:
+        lines = plane.client.logs("p", NAMESPACE, follow=True)
+        log.write(b"first\n")
+        await anext(lines)
+        await lines.aclose()  # type: ignore[attr-defined]  # an async generator
+        await log.left.wait()
+
+    follow(scenario)
+
+
+def test_a_reader_that_is_slow_gets_everything(follow: Follow) -> None:
+    async def scenario(plane: Plane, log: Log) -> None:
+        text = b"x" * 99 + b"\n"
+        for _ in range(300):
+            log.write(text * 100)
+        log.write(None)
+        count = 0
+        async for line in plane.client.logs("p", NAMESPACE, follow=True):
+            count += 1
+            assert line == "x" * 99
+            if count % 1000 == 0:
+                await asyncio.sleep(0)
+        assert count == 30_000
+
+    follow(scenario)
+
+
+def test_a_log_that_breaks_off_is_no_end(follow: Follow) -> None:
+    async def scenario(plane: Plane, log: Log) -> None:
+        lines = plane.client.logs("p", NAMESPACE, follow=True)
+        log.write(b"first\n")
+        await anext(lines)
+        log.write(RuntimeError("the node is gone"))
+        with pytest.raises(Exception, match=r"gone|closed"):
+            await anext(lines)
+
+    follow(scenario)
+
+
+def test_who_may_not_read_logs_is_told(play: Callable[[Scenario], None]) -> None:
+    async def scenario(plane: Plane) -> None:
+        with pytest.raises(errors.Forbidden, match='cannot get resource "pods/log"'):
+            await anext(plane.nobody.logs("p", NAMESPACE, follow=True))
+
+    play(scenario)
