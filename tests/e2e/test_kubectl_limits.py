@@ -1,0 +1,112 @@
+"""What an administrator's limits let through, seen through kubectl: limit ranges, pod security, dry runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from tests.e2e.kubectl import Kubectl
+
+
+def pod(name: str, **container: Any) -> str:
+    running = {"name": "c", "image": "registry.example/app:1", **container}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [running]}}
+    return yaml.safe_dump(manifest)
+
+
+def test_a_limit_range_fills_in_and_refuses(kubectl: Kubectl) -> None:
+    kubectl.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "metadata": {"name": "bounds"},
+            "spec": {
+                "limits": [
+                    {
+                        "type": "Container",
+                        "default": {"cpu": "500m"},
+                        "defaultRequest": {"cpu": "250m"},
+                        "max": {"cpu": "1"},
+                    }
+                ]
+            },
+        }
+    )
+    kubectl("apply", "-f", "-", stdin=pod("plain"))
+    (container,) = kubectl.json("get", "pod", "plain")["spec"]["containers"]
+    assert container["resources"] == {"limits": {"cpu": "500m"}, "requests": {"cpu": "250m"}}
+    told = kubectl.fails("apply", "-f", "-", stdin=pod("large", resources={"limits": {"cpu": "2"}}))
+    assert "maximum cpu usage per Container is 1, but limit is 2" in told
+
+
+def test_a_namespace_is_held_to_its_pod_security_level(kubectl: Kubectl) -> None:
+    privileged = pod("strong", securityContext={"privileged": True})
+    kubectl("apply", "-f", "-", stdin=privileged)
+    kubectl("delete", "pod", "strong", "--force", "--grace-period=0")
+    said = kubectl.run(
+        "label",
+        "namespace",
+        kubectl.namespace,
+        "pod-security.kubernetes.io/enforce=baseline",
+        "pod-security.kubernetes.io/warn=restricted",
+    )
+    assert said.code == 0
+    told = kubectl.fails("apply", "-f", "-", stdin=privileged)
+    assert (
+        'pods "strong" is forbidden: violates PodSecurity "baseline:latest": privileged '
+        '(container "c" must not set securityContext.privileged=true)'
+    ) in told
+    said = kubectl.run("apply", "-f", "-", stdin=pod("plain"))
+    assert said.code == 0
+    assert 'Warning: would violate PodSecurity "restricted:latest": allowPrivilegeEscalation != false' in said.err
+
+
+def test_stricter_levels_are_warned_about_where_pods_already_break_them(kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", stdin=pod("strong", securityContext={"privileged": True}))
+    said = kubectl.run(
+        "label", "--dry-run=server", "namespace", kubectl.namespace, "pod-security.kubernetes.io/enforce=baseline"
+    )
+    assert said.code == 0
+    assert f'existing pods in namespace "{kubectl.namespace}" violate the new PodSecurity enforce level' in said.err
+    labels = kubectl.json("get", "namespace", kubectl.namespace)["metadata"]["labels"]
+    assert "pod-security.kubernetes.io/enforce" not in labels
+
+
+def test_bad_manifests_are_refused_with_the_place_of_every_fault(kubectl: Kubectl) -> None:
+    bad = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "Web"},
+        "spec": {
+            "replicas": -1,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "other"}},
+                "spec": {"containers": [{"name": "C", "image": ""}]},
+            },
+        },
+    }
+    told = kubectl.fails("apply", "-f", "-", stdin=yaml.safe_dump(bad))
+    for field in (
+        "metadata.name: Invalid value",
+        "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+        "spec.template.metadata.labels: Invalid value",
+        "spec.template.spec.containers[0].name: Invalid value",
+        "spec.template.spec.containers[0].image: Required value",
+    ):
+        assert field in told
+    assert kubectl("get", "deployments", "-o", "name") == ""
+
+
+def test_what_cannot_change_is_said_to_be_immutable(kubectl: Kubectl) -> None:
+    kubectl("create", "deployment", "web", "--image=registry.example/app:1")
+    told = kubectl.fails(
+        "patch", "deployment", "web", "--type=merge", "-p", '{"spec":{"selector":{"matchLabels":{"app":"x"}}}}'
+    )
+    assert "field is immutable" in told
+    kubectl("create", "secret", "generic", "sealed", "--from-literal=a=b")
+    kubectl("patch", "secret", "sealed", "-p", '{"immutable":true}')
+    assert "field is immutable when `immutable` is set" in kubectl.fails(
+        "patch", "secret", "sealed", "-p", '{"stringData":{"a":"c"}}'
+    )

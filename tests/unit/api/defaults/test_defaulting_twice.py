@@ -1,0 +1,30 @@
+"""Filling in defaults a second time fills in nothing, whatever an object of whichever kind looks like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api import codec, kinds
+from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.kinds import Resource
+from tests.unit.api.imagination import Imagination
+
+KINDS = {f"{one.group_version} {one.kind}": one for one in kinds.RESOURCES if one.is_stored}
+
+
+@pytest.mark.parametrize("resource", KINDS.values(), ids=KINDS)
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_defaulting_twice_is_defaulting_once(resource: Resource, seed: int) -> None:
+    shape: Any = msgspec.inspect.type_info(resource.type)
+    obj = codec.from_plain(Imagination(seed).struct(shape, 8), resource.type)
+    apply_defaults(obj)
+    once = codec.encode(obj)
+    again = codec.decode(once, resource.type)
+    apply_defaults(again)
+    assert codec.encode(again) == once
