@@ -136,11 +136,25 @@ class Controller(Generic[Key]):
     # -- wiring
 
     def watches(
-        self, source: Watched, keys_of: KeysOf[Key], predicate: Predicate | None = None, *, resync: float = 0.0
+        self,
+        source: Watched,
+        keys_of: KeysOf[Key],
+        predicate: Predicate | None = None,
+        *,
+        resync: float = 0.0,
+        delay: float = 0.0,
     ) -> None:
-        """Changes of these objects wake the keys that `keys_of` tells, if the predicate lets them pass."""
+        """Changes of these objects wake the keys that `keys_of` tells, if the predicate lets them pass.
+
+        With a delay, what changes within it wakes a key once.
+        """
         self._sources.append(source)
-        source.add_handler(Enqueue(self.queue, source.resource.kind, keys_of, predicate), resync)
+        source.add_handler(Enqueue(self.queue, source.resource.kind, keys_of, predicate, delay), resync)
+
+    def listens_to(self, source: Watched, handler: Handler) -> None:
+        """Changes of these objects go to a handler of the loop's own, which puts keys into the queue itself."""
+        self._sources.append(source)
+        source.add_handler(handler)
 
     def owns(self: Controller[ObjectKey], source: Watched, owner: Resource, predicate: Predicate | None = None) -> None:
         """Changes of these objects wake their managing owner, if it is of this kind."""
@@ -180,6 +194,8 @@ class Controller(Generic[Key]):
         turn = 0
         while (item := await self.queue.get()) is not None:
             await self._process(item)
+            if _is_being_cancelled():  # and the reconcile has swallowed that
+                raise asyncio.CancelledError
             turn += 1
             if turn % TURN == 0:
                 await asyncio.sleep(0)
@@ -209,8 +225,7 @@ class Controller(Generic[Key]):
         except TerminalError as error:
             return self._give_up(item, error)
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if _is_being_cancelled():
                 raise
             return self._retry(item, error)  # something that it waited for was cancelled; this worker wasn't
         except Exception as error:
@@ -307,6 +322,11 @@ class Controller(Generic[Key]):
         if isinstance(key, ObjectKey):
             return Origin(self.name, key.namespace, key.name, "", "requeue")
         return Origin(self.name, "", str(key), "", "requeue")
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _is_stale(error: BaseException) -> bool:

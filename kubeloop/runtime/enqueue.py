@@ -44,11 +44,19 @@ class Enqueue(Generic[Key]):
     the object's first sight, because a predicate that looks for differences would never let it pass.
     """
 
-    def __init__(self, queue: WorkQueue[Key], kind: str, keys_of: KeysOf[Key], predicate: Predicate | None) -> None:
+    def __init__(
+        self,
+        queue: WorkQueue[Key],
+        kind: str,
+        keys_of: KeysOf[Key],
+        predicate: Predicate | None,
+        delay: float = 0.0,  # seconds in which further changes may gather
+    ) -> None:
         self._queue = queue
         self._kind = kind
         self._keys_of = keys_of
         self._predicate = predicate
+        self._delay = delay
 
     def on_add(self, obj: Any) -> None:
         self._put(None, obj, "ADDED", NORMAL)
@@ -73,4 +81,7 @@ class Enqueue(Generic[Key]):
         if keys:
             origins = (Origin(self._kind, meta.namespace, meta.name, meta.resource_version, event),)
             for key in keys:
-                self._queue.add(key, origins, priority)
+                if self._delay:
+                    self._queue.add_after(key, self._delay, origins, priority)
+                else:
+                    self._queue.add(key, origins, priority)
