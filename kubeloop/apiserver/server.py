@@ -34,6 +34,7 @@ from kubeloop.apiserver.inflight import InFlight
 from kubeloop.apiserver.own_objects import OwnObjects
 from kubeloop.apiserver.periodic import Periodic
 from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.tls import TellingContext
 from kubeloop.clock import Clock
 from kubeloop.store import Store, open_store
 
@@ -130,8 +131,9 @@ class RunningServer:
             store = open_store(self._config.store)
             await store.start()
             parts.push_async_callback(store.close)
-            app = self._app = self._application(store, self._auditor(parts))
-            listener = await self._listen(app)
+            auditor = self._auditor(parts)
+            app = self._app = self._application(store, auditor)
+            listener = await self._listen(app, auditor)
             self.port = listener.port
             parts.push_async_callback(self._stop_listening, app, listener)
             self._keep_house(store, parts)
@@ -234,10 +236,12 @@ class RunningServer:
         }
         return Health(live, ready)
 
-    async def _listen(self, app: ApiServer) -> Server:
+    async def _listen(self, app: ApiServer, auditor: Auditor | None) -> Server:
         config = self._config
         hooks = Hooks(reject=rejected, on_error=app.failed, on_overflow=app.metrics.count_cut_watcher)
         tls = tls_context(config)
+        if tls is not None and auditor is not None:
+            tls.refused = auditor.refused_certificate
         try:
             return await serve(app.handle, config.host, config.port, tls, config.limits, self._clock, hooks)
         except OSError as error:
@@ -264,11 +268,11 @@ async def start_server(config: ServerConfig, clock: Clock) -> RunningServer:
     return server
 
 
-def tls_context(config: ServerConfig) -> ssl.SSLContext | None:
+def tls_context(config: ServerConfig) -> TellingContext | None:
     """TLS 1.2 or newer; a client may show a certificate, and then it must be signed by one of the authorities."""
     if config.certificate is None:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = TellingContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     try:

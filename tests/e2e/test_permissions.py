@@ -128,22 +128,22 @@ def named(name: str, *groups: str) -> x509.Name:
     return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def test_a_certificate_of_another_authority_lets_nobody_in(plane: Plane, tmp_path: Path) -> None:
+def stranger_to(plane: Plane, folder: Path) -> Plane:
+    """Somebody with an administrator's certificate from an authority of his own."""
     now = datetime.now(UTC)
     built = x509.CertificateBuilder().subject_name(named("admin", "system:masters")).issuer_name(named("kubeloop-ca"))
     built = built.public_key(KEY.public_key()).serial_number(1)
     built = built.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(hours=1))
     forged = built.sign(KEY, hashes.SHA256())
-    (tmp_path / "crt").write_bytes(forged.public_bytes(serialization.Encoding.PEM))
-    (tmp_path / "key").write_bytes(
+    (folder / "crt").write_bytes(forged.public_bytes(serialization.Encoding.PEM))
+    (folder / "key").write_bytes(
         KEY.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
-    stranger = Plane(tmp_path / "stranger")
+    stranger = Plane(folder / "stranger")
     stranger.port, stranger._tls = plane.port, ssl.create_default_context()
     stranger._tls.check_hostname, stranger._tls.verify_mode = False, ssl.CERT_NONE
-    stranger._tls.load_cert_chain(tmp_path / "crt", tmp_path / "key")
-    with pytest.raises((ssl.SSLError, ConnectionError)):
-        stranger.call("GET", "/api/v1/secrets")
+    stranger._tls.load_cert_chain(folder / "crt", folder / "key")
+    return stranger
 
 
 def test_others_find_the_keys_to_check_tokens_with(plane: Plane) -> None:
@@ -175,7 +175,13 @@ def test_the_audit_log_has_who_came_and_who_was_turned_away(make_plane: MakePlan
 
     eventually(stages_of_the_watch)
     assert "hunter2" not in log.read_text()
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        stranger_to(plane, tmp_path).call("GET", "/api/v1/secrets")
+    eventually(lambda: "attempted: x509" in log.read_text())
     events = [json.loads(line) for line in log.read_text().splitlines()]
     (refused,) = (event for event in events if event["responseStatus"]["code"] == 403)
     assert refused["impersonatedUser"]["username"] == "eve"
     assert refused["sourceIPs"] == ["127.0.0.1"]
+    (stranger,) = (event for event in events if event["responseStatus"]["code"] == 401)
+    assert stranger["user"] == {}
+    assert "certificate" in stranger["responseStatus"]["message"]

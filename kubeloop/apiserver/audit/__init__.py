@@ -8,11 +8,14 @@ metadata written.
 
 from __future__ import annotations
 
+import msgspec
+
+from kubeloop.api.times import format_micro_time
 from kubeloop.apiserver.audit.log import AuditLog
 from kubeloop.apiserver.audit.policy import Policy
 from kubeloop.apiserver.audit.trail import Trail
 from kubeloop.apiserver.http import Request
-from kubeloop.clock import Clock
+from kubeloop.clock import Clock, new_uid
 
 
 class Auditor:
@@ -25,3 +28,27 @@ class Auditor:
 
     def trail(self, request: Request, audit_id: str) -> Trail:
         return Trail(request, audit_id, self._policy, self._log.write, self._clock.now)
+
+    def refused_certificate(self, why: str) -> None:
+        """Somebody's certificate was refused within the TLS handshake: there is no request for a rule to match."""
+        now = format_micro_time(self._clock.now())
+        event = {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": "Metadata",
+            "auditID": new_uid(self._clock),
+            "stage": "ResponseStarted",
+            "requestURI": "",
+            "verb": "",
+            "user": {},
+            "responseStatus": {
+                "metadata": {},
+                "status": "Failure",
+                "message": f"Authentication failed, attempted: x509: {why}",
+                "reason": "Unauthorized",
+                "code": 401,
+            },
+            "requestReceivedTimestamp": now,
+            "stageTimestamp": now,
+        }
+        self._log.write(msgspec.json.encode(event) + b"\n")
