@@ -32,6 +32,11 @@ def controller_uid_of(obj: Any) -> tuple[str, ...]:
     return (controller.uid,) if controller is not None else ()
 
 
+def orphan_namespace_of(obj: Any) -> tuple[str, ...]:
+    """Index what no owner controls by namespace: what a new owner there may adopt."""
+    return () if controller_of(obj.metadata.owner_references) is not None else (obj.metadata.namespace,)
+
+
 def node_name_of(pod: Any) -> tuple[str, ...]:
     """Index pods by the node that they are bound to."""
     return (pod.spec.node_name,) if pod.spec.node_name else ()
@@ -40,6 +45,7 @@ def node_name_of(pod: Any) -> tuple[str, ...]:
 NAMESPACE = "namespace"
 OWNER = "owner"
 CONTROLLER = "controller"
+ORPHANS = "orphans"
 NODE = "node"
 
 

@@ -121,7 +121,7 @@ def test_file_of_flags_that_says_nothing_usable_is_refused(tmp_path: Path, text:
 
 
 def test_flags_in_use_are_those_that_the_code_reads() -> None:
-    modules = [*(SOURCES / "cli").glob("*.py"), *(SOURCES / "controllers").glob("*.py")]
+    modules = [*(SOURCES / "cli").glob("*.py"), *(SOURCES / "controllers").rglob("*.py")]
     code = "\n".join(path.read_text() for path in modules if path.name not in ("config.py", "flags_in_use.py"))
     read = {name for name in ManagerConfig.__struct_fields__ if re.search(rf"config\.{name}\b", code)}
     assert read == IN_USE

@@ -30,6 +30,7 @@ def test_available_loop_can_be_wired_and_has_an_account(one: object) -> None:
 def test_every_module_of_a_loop_is_in_the_table() -> None:
     folder = Path(controllers.__file__).parent
     modules = {path.stem for path in folder.glob("*.py") if "\ndef wire(" in path.read_text()}
+    modules |= {path.parent.name for path in folder.glob("*/__init__.py") if "\ndef wire(" in path.read_text()}
     assert modules == {one.module for one in CONTROLLERS if one.module}
 
 

@@ -1,0 +1,224 @@
+"""One set brought to the number of pods that it asks for, whichever of the two kinds it is of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kubeloop.api.calls import STRATEGIC_PATCH
+from kubeloop.api.errors import ApiError, NotFound
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.kinds import Resource
+from kubeloop.api.owners import controller_of
+from kubeloop.api.pods import is_active, is_terminating
+from kubeloop.api.selectors import LabelSelector, SelectorError
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers import namespaces
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.pod_control import PodControl, pod_from_template
+from kubeloop.controllers.replicaset.scaling import age_ratios, pods_to_delete, surplus
+from kubeloop.controllers.replicaset.status import count, seconds_until_next_available, status_patch
+from kubeloop.controllers.replicaset.wakeups import PodWakeups
+from kubeloop.runtime.cache import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
+from kubeloop.runtime.claim import Claimant, claim, live_check
+from kubeloop.runtime.controller import Controller, Result, TerminalError
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.expectations import TIMEOUT, Expectations
+from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.metrics import Histogram, exponential_bounds
+from kubeloop.runtime.slow_start import slow_start
+from kubeloop.runtime.workqueue import WorkQueue
+
+PODS = resource_of_class(Pod)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaKind:
+    """What tells replica sets and replication controllers apart."""
+
+    name: str
+    component: str  # whom events name as their source
+    queue: str  # upstream's name of it, as dashboards know it
+    resource: Resource
+    condition: Callable[..., Any]
+    selector_of: Callable[[Any], LabelSelector]
+    counts_terminating: bool
+
+
+def wire_kind(context: Context, kind: ReplicaKind, *, workers: int) -> Controller[ObjectKey]:
+    """The loop for one of the kinds."""
+    owners, pods = context.informers.of(kind.resource), context.informers.of(PODS)
+    owners.add_indexer(CONTROLLER, controller_uid_of)
+    pods.add_indexer(CONTROLLER, controller_uid_of)
+    pods.add_indexer(ORPHANS, orphan_namespace_of)
+    expectations: Expectations[str] = Expectations(context.clock)
+    reconciler = Reconciler(context, kind, owners, pods, expectations)
+    registry = context.telemetry.registry
+    queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=kind.queue, registry=registry)
+    controller = Controller(
+        kind.name, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
+    )
+    owners.add_handler(Callbacks(on_delete=lambda owner: expectations.forget(owner.metadata.uid)))
+    controller.watches(owners, own_key, resync=context.resync_period())
+    controller.listens_to(pods, PodWakeups(queue, owners, expectations, kind.selector_of))
+    return controller
+
+
+class UnableToDelete(Exception):
+    """A pod that should go stays."""
+
+
+class Reconciler:
+    def __init__(
+        self, context: Context, kind: ReplicaKind, owners: Informer, pods: Informer, expectations: Expectations[str]
+    ) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._kind = kind
+        self._owners = owners
+        self._pods = pods
+        self._expectations = expectations
+        self._pod_control = PodControl(context.client, context.recorder.of_component(kind.component))
+        self._age_ratios: Histogram = context.telemetry.registry.histogram(
+            "replicaset_controller_sorting_deletion_age_ratio",
+            "How much older deleted ready pods are than the youngest ready one of their set.",
+            bounds=exponential_bounds(0.25, 2, 6),
+        ).of()
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        owner = self._owners.get(*key)
+        if owner is None:
+            return None
+        selector = self._selector_of(owner)
+        may_act = self._expectations.satisfied(owner.metadata.uid)  # before looking at the pods that it speaks of
+        pods = self._pods.by_index(CONTROLLER, owner.metadata.uid)
+        active = await self._claimed(owner, selector, pods)
+        failure: Exception | None = None
+        if may_act and owner.metadata.deletion_timestamp is None:
+            failure = await self._scale(owner, active)
+        now = self._clock.now()
+        await self._report(owner, active, _count_terminating(pods, selector), failure, now)
+        if failure is not None:
+            raise failure
+        return self._next_look(owner, active, now)
+
+    def _selector_of(self, owner: Any) -> LabelSelector:
+        try:
+            return self._kind.selector_of(owner)
+        except SelectorError as error:
+            where = f"{owner.metadata.namespace}/{owner.metadata.name}"
+            raise TerminalError(f"error converting pod selector to selector for rs {where}: {error}") from error
+
+    # Which pods are its own
+
+    async def _claimed(self, owner: Any, selector: LabelSelector, pods: Sequence[Pod]) -> list[Pod]:
+        """The active pods that are the owner's in the end. Only what has to change hands costs a call."""
+        own: list[Pod] = []
+        contested: list[Pod] = []
+        for pod in pods:
+            if is_active(pod):
+                (own if selector.matches(pod.metadata.labels) else contested).append(pod)
+        orphans = self._pods.by_index(ORPHANS, owner.metadata.namespace)
+        contested += [pod for pod in orphans if selector.matches(pod.metadata.labels) and is_active(pod)]
+        if contested:
+            own += await self._claim(owner, selector, contested)
+        return own
+
+    async def _claim(self, owner: Any, selector: LabelSelector, pods: Sequence[Pod]) -> list[Pod]:
+        resource, meta = self._kind.resource, owner.metadata
+        check = live_check(owner, resource.kind, lambda: self._client.get(resource, meta.name, meta.namespace))
+        return await claim(self._client, Claimant(owner, resource, selector), PODS, pods, check)
+
+    # As many as wanted
+
+    async def _scale(self, owner: Any, active: Sequence[Pod]) -> Exception | None:
+        """Create or delete; what went wrong is returned, because the status is to tell of it first."""
+        difference = surplus(len(active), owner.spec.replicas)
+        if difference < 0:
+            return await self._create(owner, -difference)
+        if difference > 0:
+            return await self._delete(owner, active, difference)
+        return None
+
+    async def _create(self, owner: Any, missing: int) -> Exception | None:
+        uid = owner.metadata.uid
+        pod = pod_from_template(owner.spec.template, owner, self._kind.resource)
+        made = 0
+
+        async def create(_: int) -> None:
+            nonlocal made
+            try:
+                await self._pod_control.create(pod, owner)
+            except ApiError as error:
+                if not namespaces.is_terminating(error):
+                    raise
+                # No pod will come, and none can be made: to go on waiting for it is as well as trying again.
+            made += 1
+
+        self._expectations.expect_creations(uid, missing)
+        try:
+            return (await slow_start(missing, create))[1]
+        finally:  # also when this is being stopped: what was never answered is not waited for
+            self._expectations.lower(uid, creations=missing - made)
+
+    async def _delete(self, owner: Any, active: Sequence[Pod], count: int) -> Exception | None:
+        uid, now = owner.metadata.uid, self._clock.now()
+        chosen = pods_to_delete(active, self._related_pods(owner), count, now)
+        if count < len(active):
+            for ratio in age_ratios(chosen, active, now):
+                self._age_ratios.observe(ratio)
+        failures: list[Exception] = []
+
+        async def delete(pod: Pod) -> None:
+            try:
+                await self._pod_control.delete(pod, owner)
+            except BaseException as error:
+                self._expectations.deletion_observed(uid, pod.metadata.uid)
+                if not isinstance(error, Exception):
+                    raise
+                if not isinstance(error, NotFound):
+                    failures.append(error)
+
+        self._expectations.expect_deletions(uid, [pod.metadata.uid for pod in chosen])
+        async with asyncio.TaskGroup() as group:
+            for pod in chosen:
+                group.create_task(delete(pod))
+        return UnableToDelete(f"unable to delete pods: {failures[0]}") if failures else None
+
+    def _related_pods(self, owner: Any) -> list[Pod]:
+        """The pods of all sets that have the same owner: a deployment's older and newer ones."""
+        manager = controller_of(owner.metadata.owner_references)
+        if manager is None:
+            return []
+        related = self._owners.by_index(CONTROLLER, manager.uid)
+        return [pod for one in related for pod in self._pods.by_index(CONTROLLER, one.metadata.uid)]
+
+    # What it tells
+
+    async def _report(
+        self, owner: Any, active: Sequence[Pod], terminating: int, failure: Exception | None, now: datetime
+    ) -> None:
+        counts = count(owner, active, terminating if self._kind.counts_terminating else None, now)
+        said = None if failure is None else str(failure)
+        patch = status_patch(owner, counts, said, self._kind.condition, now)
+        if patch is not None:
+            meta = owner.metadata
+            await self._client.patch(
+                self._kind.resource, meta.name, patch, meta.namespace, type=STRATEGIC_PATCH, subresource="status"
+            )
+
+    def _next_look(self, owner: Any, active: Sequence[Pod], now: datetime) -> Result | None:
+        waits = [seconds_until_next_available(active, owner.spec.min_ready_seconds, now)]
+        if not self._expectations.satisfied(owner.metadata.uid):
+            waits.append(TIMEOUT)
+        known = [one for one in waits if one is not None]
+        return Result(requeue_after=min(known)) if known else None
+
+
+def _count_terminating(pods: Sequence[Pod], selector: LabelSelector) -> int:
+    return sum(is_terminating(pod) and selector.matches(pod.metadata.labels) for pod in pods)

@@ -1,0 +1,104 @@
+"""What a set says of itself: counts of its pods, and whether making or deleting them fails. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from kubeloop.api import codec
+from kubeloop.api.conditions import find_condition
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.pods import is_available, is_ready, seconds_until_available
+from kubeloop.api.selectors import from_labels
+from kubeloop.api.times import format_time
+from kubeloop.api.wire import Time
+
+FAILURE: Final = "ReplicaFailure"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A set's pods, counted."""
+
+    replicas: int
+    fully_labeled: int
+    ready: int
+    available: int
+    terminating: int | None  # None where the kind has no place for it
+
+
+def count(owner: Any, active: Iterable[Pod], terminating: int | None, now: datetime) -> Counts:
+    """Count the active pods."""
+    wait = owner.spec.min_ready_seconds
+    fits = from_labels(owner.spec.template.metadata.labels).matches
+    replicas = labeled = ready = available = 0
+    for pod in active:
+        replicas += 1
+        labeled += fits(pod.metadata.labels)
+        if is_ready(pod):
+            ready += 1
+            available += wait <= 0 or is_available(pod, wait, now)
+    return Counts(replicas, labeled, ready, available, terminating)
+
+
+def seconds_until_next_available(active: Iterable[Pod], wait: int, now: datetime) -> float | None:
+    """When the next ready pod has been so for long enough; None if there is none that isn't yet."""
+    if wait <= 0:
+        return None
+    left = (seconds_until_available(pod, wait, now) for pod in active)
+    return min((one for one in left if one is not None), default=None)
+
+
+def failure_reason(replicas: int, wanted: int) -> str:
+    """What it is that fails, from where the set was before."""
+    if replicas < wanted:
+        return "FailedCreate"
+    return "FailedDelete" if replicas > wanted else ""
+
+
+def status_patch(
+    owner: Any, counts: Counts, failure: str | None, condition: Callable[..., Any], now: datetime
+) -> dict[str, Any] | None:
+    """A strategic patch that brings the status up to date; None if it is so already.
+
+    All counts go together, whichever of them changed: a reader never sees some of now and some of before. A failure
+    that was told is not told again with other words until it is over.
+    """
+    meta, before = owner.metadata, owner.status
+    status: dict[str, Any] = {
+        "replicas": counts.replicas,
+        "fullyLabeledReplicas": counts.fully_labeled,
+        "readyReplicas": counts.ready,
+        "availableReplicas": counts.available,
+        "observedGeneration": meta.generation,
+    }
+    if counts.terminating is not None:
+        status["terminatingReplicas"] = counts.terminating
+    told = find_condition(before.conditions, FAILURE)
+    unchanged = before.observed_generation == meta.generation and _counts_of(before) == counts
+    if unchanged and (told is None) is (failure is None):
+        return None
+    if failure is not None and told is None:
+        new = condition(
+            type=FAILURE,
+            status="True",
+            reason=failure_reason(counts.replicas, owner.spec.replicas),
+            message=failure,
+            last_transition_time=Time(format_time(now)),
+        )
+        status["conditions"] = [codec.to_plain(new)]
+    elif failure is None and told is not None:
+        status["conditions"] = [{"$patch": "delete", "type": FAILURE}]
+    return {"metadata": {"uid": meta.uid}, "status": status}
+
+
+def _counts_of(status: Any) -> Counts:
+    return Counts(
+        status.replicas,
+        status.fully_labeled_replicas,
+        status.ready_replicas,
+        status.available_replicas,
+        getattr(status, "terminating_replicas", None),
+    )

@@ -1,0 +1,37 @@
+"""As many pods run as a ReplicationController asks for: the policy of replica sets, for their elder kind.
+
+Watches: replication controllers; pods.
+Owns: pods that match the selector; orphans are adopted, those that no longer match released.
+Writes: creates and deletes pods, patches their owner references; patches the status of replication controllers.
+Wakes itself: when a ready pod has been so for `minReadySeconds`, and when expected changes stay unseen.
+Differs from upstream: as replica sets do.
+"""
+
+from __future__ import annotations
+
+from kubeloop.api.generated.core_v1 import ReplicationController, ReplicationControllerCondition
+from kubeloop.api.selectors import LabelSelector, from_labels
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.replicaset.reconciler import ReplicaKind, wire_kind
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.keys import ObjectKey
+
+NAME = "replicationcontroller-controller"
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    kind = ReplicaKind(
+        name=NAME,
+        component="replication-controller",
+        queue="replicationmanager",
+        resource=resource_of_class(ReplicationController),
+        condition=ReplicationControllerCondition,
+        selector_of=selector_of,
+        counts_terminating=False,  # its status has no field for them
+    )
+    return wire_kind(context, kind, workers=context.config.concurrent_rc_syncs)
+
+
+def selector_of(owner: ReplicationController) -> LabelSelector:
+    return from_labels(owner.spec.selector)

@@ -1,0 +1,59 @@
+"""What tests of loops that keep pods ask a cluster: which pods there are, and what happens to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.api.generated.apps_v1 import ReplicaSet
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.owners import controller_of
+from kubeloop.api.pods import is_active
+from kubeloop.api.times import format_time
+from kubeloop.testing import Cluster
+
+NS = "default"
+
+
+def pods_of(cluster: Cluster, owner: Any) -> list[Pod]:
+    """The pods that an owner controls, oldest first."""
+    found = [one for one in cluster.client.list(Pod, NS).items if _is_of(one, owner)]
+    return sorted(found, key=lambda one: int(one.metadata.resource_version))
+
+
+def active_pods_of(cluster: Cluster, owner: Any) -> list[Pod]:
+    return [one for one in pods_of(cluster, owner) if is_active(one)]
+
+
+def _is_of(pod: Pod, owner: Any) -> bool:
+    manager = controller_of(pod.metadata.owner_references)
+    return manager is not None and manager.uid == owner.metadata.uid
+
+
+def read(cluster: Cluster, owner: Any) -> Any:
+    return cluster.client.get(type(owner), owner.metadata.name, NS)
+
+
+def scale(cluster: Cluster, owner: Any, replicas: int) -> None:
+    cluster.client.patch(type(owner), owner.metadata.name, {"spec": {"replicas": replicas}}, NS)
+    cluster.settle()
+
+
+def make_ready(cluster: Cluster, *pods: Pod, ready: bool = True) -> None:
+    """As a node would: the pod runs, and says since when it is ready."""
+    condition = {
+        "type": "Ready",
+        "status": "True" if ready else "False",
+        "lastTransitionTime": format_time(cluster.clock.now()),
+    }
+    for pod in pods:
+        set_status(cluster, pod, phase="Running", conditions=[condition])
+
+
+def set_status(cluster: Cluster, pod: Pod, **status: Any) -> None:
+    cluster.client.patch(Pod, pod.metadata.name, {"status": status}, NS, subresource="status")
+
+
+def counts(owner: ReplicaSet | Any) -> tuple[int, int, int, int]:
+    """Replicas, those with all labels, ready ones, available ones."""
+    said = owner.status
+    return said.replicas, said.fully_labeled_replicas, said.ready_replicas, said.available_replicas
