@@ -14,7 +14,7 @@ from kubeloop.clock import Clock
 from kubeloop.runtime.cache import Cache, IndexFunction
 from kubeloop.runtime.handlers import Deleted, Handler, Registration
 from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.reflector import Reflector
+from kubeloop.runtime.reflector import PATIENT, Patience, Reflector
 from kubeloop.runtime.source import Reader, SelectedSource, Selection, Source
 
 Transform = Callable[[Any], Any]
@@ -27,9 +27,9 @@ class Informer:
     Handlers are called in the order of the changes, after the cache shows them. All of them see the same order.
     """
 
-    def __init__(self, source: Source, selection: Selection, clock: Clock) -> None:
+    def __init__(self, source: Source, selection: Selection, clock: Clock, patience: Patience = PATIENT) -> None:
         self.selection = selection
-        self.reflector = Reflector(source, self, clock=clock, name=str(selection))
+        self.reflector = Reflector(source, self, clock=clock, name=str(selection), patience=patience)
         self._cache = Cache()
         self._registrations: list[Registration] = []
         self._transform: Transform | None = None
@@ -109,6 +109,10 @@ class Informer:
         if self._running:
             one.start_resyncs()
         return one
+
+    @property
+    def has_handlers(self) -> bool:
+        return bool(self._registrations)
 
     def remove_handler(self, registration: Registration) -> None:
         registration.stop_resyncs()
@@ -192,9 +196,10 @@ class Informer:
 class Informers:
     """All informers of a process: whoever asks for the same selection shares one."""
 
-    def __init__(self, client: Reader, clock: Clock) -> None:
+    def __init__(self, client: Reader, clock: Clock, patience: Patience = PATIENT) -> None:
         self._client = client
         self._clock = clock
+        self._patience = patience
         self._informers: dict[Selection, Informer] = {}
         self._tasks: dict[Selection, asyncio.Task[None]] = {}
         self._started = False
@@ -215,11 +220,26 @@ class Informers:
         selection = Selection(resource, namespace, labels, fields, metadata_only)
         informer = self._informers.get(selection)
         if informer is None:
-            informer = Informer(SelectedSource(self._client, selection), selection, self._clock)
+            informer = Informer(SelectedSource(self._client, selection), selection, self._clock, self._patience)
             self._informers[selection] = informer
             if self._started:
                 self._run(informer)
         return informer
+
+    def metadata_of(self, resource: Resource) -> Informer:
+        """The informer of all objects of a resource for whoever needs but their metadata: one that somebody has for
+        whole objects, else one of metadata alone.
+        """
+        return self._informers.get(Selection(resource)) or self.of(resource, metadata_only=True)
+
+    def release(self, informer: Informer) -> None:
+        """Follow a collection no longer that is gone for good, unless somebody still wants to be told of it."""
+        if informer.has_handlers:
+            return
+        self._informers.pop(informer.selection, None)
+        task = self._tasks.pop(informer.selection, None)
+        if task is not None:
+            task.cancel()
 
     def start(self) -> None:
         self._started = True

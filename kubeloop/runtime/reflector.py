@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kubeloop.api.calls import ListResult, WatchEvent
 from kubeloop.api.errors import Expired
 from kubeloop.clock import Clock
-from kubeloop.runtime.backoff import Backoff
+from kubeloop.runtime.backoff import FIRST, Backoff
 from kubeloop.runtime.keys import ObjectKey, key_of
 from kubeloop.runtime.reflector_states import (
     ANY_VERSION,
@@ -34,19 +35,30 @@ from kubeloop.runtime.reflector_states import (
 from kubeloop.runtime.source import Source
 
 PAGE_SIZE = 500
-PAGE_SECONDS = 60.0
-# A server is asked to end each watch after a random time between this and twice this, which spreads the load.
-MIN_WATCH_SECONDS = 300
-# How long after that time a watch that has not ended counts as dead.
-GRACE_SECONDS = 30.0
-# A server that sends bookmarks does so every minute: one that has been silent this long has lost us.
-BOOKMARK_SILENCE_SECONDS = 150.0
-# The state comes at once or it won't; a server that never says where it ends doesn't know streaming lists.
-STREAM_SILENCE_SECONDS = 60.0
 # A watch that ends this soon without a word is a failure, and must not be reopened in a hot loop.
 SHORTEST_WATCH_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a reflector waits for what, in seconds."""
+
+    page: float = 60.0
+    # A server is asked to end each watch after a random time between this and twice this, which spreads the load.
+    watch: float = 300.0
+    # How long after that time a watch that has not ended counts as dead.
+    grace: float = 30.0
+    # A server that sends bookmarks does so every minute: one that has been silent this long has lost us.
+    bookmark: float = 150.0
+    # The state comes at once or it won't; a server that never says where it ends doesn't know streaming lists.
+    stream: float = 60.0
+    # After the first failure; the pauses grow from there.
+    first_pause: float = FIRST
+
+
+PATIENT = Patience()
 
 
 class Sink(Protocol):
@@ -62,13 +74,23 @@ class Sink(Protocol):
 class Reflector:
     """One collection, one sink, one explicit state."""
 
-    def __init__(self, source: Source, sink: Sink, *, clock: Clock, name: str = "", streaming: bool = True) -> None:
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        *,
+        clock: Clock,
+        name: str = "",
+        streaming: bool = True,
+        patience: Patience = PATIENT,
+    ) -> None:
         self._source = source
         self._sink = sink
         self._clock = clock
         self._name = name
         self._streaming = streaming  # until the server says that it doesn't know them
-        self._backoff = Backoff(clock)
+        self._patience = patience
+        self._backoff = Backoff(clock, first=patience.first_pause)
         self._stream: _Stream | None = None
         self._paged = False  # the server pages even what it could serve from memory
         self._sends_bookmarks = False
@@ -140,7 +162,7 @@ class Reflector:
         return items
 
     async def _page(self, *, resource_version: str = "", limit: int = 0, continue_token: str = "") -> ListResult:
-        async with asyncio.timeout(PAGE_SECONDS):
+        async with asyncio.timeout(self._patience.page):
             return await self._source.list(
                 resource_version=resource_version, limit=limit, continue_token=continue_token
             )
@@ -151,9 +173,10 @@ class Reflector:
         # Like client-go, which asks for the newest state at first where a list would take any.
         stream = await self._open(NEWEST if at_least == ANY_VERSION else at_least, initial_events=True)
         found: dict[ObjectKey, Any] = {}
-        while (batch := await stream.next_batch(STREAM_SILENCE_SECONDS)) is not None:
+        while (batch := await stream.next_batch(self._patience.stream)) is not None:
             for index, event in enumerate(batch):
-                if event.initial_events_end:
+                if event.initial_events_end:  # a bookmark: others will come
+                    self._sends_bookmarks = True
                     self._sink.replace(list(found.values()), event.resource_version)
                     return self._apply(batch[index + 1 :], event.resource_version)
                 _collect(found, event)
@@ -163,7 +186,7 @@ class Reflector:
 
     async def _watch(self, version: str) -> State:
         stream = self._stream or await self._open(version)
-        batch = await stream.next_batch(BOOKMARK_SILENCE_SECONDS if self._sends_bookmarks else None)
+        batch = await stream.next_batch(self._patience.bookmark if self._sends_bookmarks else None)
         if batch is None:
             await self._close()
             if stream.was_cut_short():
@@ -181,9 +204,9 @@ class Reflector:
 
     async def _open(self, version: str, initial_events: bool | None = None) -> _Stream:
         await self._close()
-        seconds = int(MIN_WATCH_SECONDS * (1 + self._clock.random().random()))
+        seconds = max(1, int(self._patience.watch * (1 + self._clock.random().random())))
         events = self._source.watch(resource_version=version, initial_events=initial_events, timeout_seconds=seconds)
-        self._stream = _Stream(events, self._clock, seconds + GRACE_SECONDS)
+        self._stream = _Stream(events, self._clock, seconds + self._patience.grace)
         return self._stream
 
     async def _close(self) -> None:

@@ -30,10 +30,11 @@ DEADLINE = 20.0
 class Plane:
     """A server with its store, and who may speak to it."""
 
-    def __init__(self, store: Store, admin: Client, nobody: Client) -> None:
+    def __init__(self, store: Store, admin: Client, nobody: Client, port: int = 0) -> None:
         self.store = store
         self.client = admin
         self.nobody = nobody
+        self.port = port
 
     async def config_map(self, name: str, data: dict[str, str] | None = None, **labels: str) -> ConfigMap:
         """Make one, for tests that need something to be there."""
@@ -77,6 +78,12 @@ def play_in_process(scenario: Scenario, pki: Pki, folder: Path) -> None:
     run_virtual(main(), loop=loop)
 
 
+def config_of_admin(pki: Pki, port: int) -> ClientConfig:
+    """How the administrator finds a server of this machine."""
+    certificate, key = Pem(file=str(pki.admin_certificate)), Pem(data=pki.admin_key.read_bytes())
+    return ClientConfig(f"https://127.0.0.1:{port}", Pem(file=str(pki.ca)), certificate=certificate, key=key)
+
+
 @asynccontextmanager
 async def _http_plane(pki: Pki, folder: Path) -> AsyncIterator[Plane]:
     tokens = folder / "tokens.csv"
@@ -91,13 +98,12 @@ async def _http_plane(pki: Pki, folder: Path) -> AsyncIterator[Plane]:
     server = await start_server(config, SystemClock())
     async with AsyncExitStack() as stack:
         stack.push_async_callback(server.close)
-        url, ca = f"https://127.0.0.1:{server.port}", Pem(file=str(pki.ca))
-        certificate, key = Pem(file=str(pki.admin_certificate)), Pem(data=pki.admin_key.read_bytes())
-        admin = connect(ClientConfig(url, ca, certificate=certificate, key=key), qps=0)
-        nobody = connect(ClientConfig(url, ca, token="secret"), qps=0)
+        trusted = config_of_admin(pki, server.port)
+        admin = connect(trusted, qps=0)
+        nobody = connect(ClientConfig(trusted.server, trusted.authority, token="secret"), qps=0)
         for client in (admin, nobody):
             stack.push_async_callback(client.close)
-        yield Plane(server.app.registry.store, admin, nobody)
+        yield Plane(server.app.registry.store, admin, nobody, server.port)
 
 
 @asynccontextmanager

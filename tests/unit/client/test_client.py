@@ -326,3 +326,27 @@ def test_names_that_are_none_are_refused(what: str) -> None:
             await Client(Scripted(NODE, documents={"/apis": {}})).get(what + "x" * (what == "pods/"), "n", "x")
 
     in_virtual_time(main)
+
+
+@pytest.mark.parametrize("ask", [lambda client: client.watch(Node), lambda client: client.logs("p", "ns")])
+def test_whoever_stops_listening_lets_go_of_the_connection_at_once(ask: Callable[[Client], Any]) -> None:
+    class Endless(Scripted):
+        closed = False
+
+        async def watch(self, call: Call) -> AsyncIterator[Any]:
+            try:
+                while True:
+                    yield b"line\n"
+            finally:
+                self.closed = True
+
+        stream = watch
+
+    async def main(clock: VirtualClock) -> None:
+        transport = Endless()
+        items = ask(Client(transport))
+        await anext(items)
+        await items.aclose()
+        assert transport.closed
+
+    in_virtual_time(main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections import Counter
@@ -280,6 +281,21 @@ async def test_a_cancelled_controller_keeps_its_keys_and_can_run_again(world: Wo
     assert sorted(key for _, key in world.seen[2:]) == ["a", "b", "c"]
     origins = {entry.key: entry.origins for entry in world.telemetry.journal.entries()}
     assert origins["a"] == (Origin("Pod", "", "a", "1", "ADDED"),)
+
+
+@in_virtual_time
+async def test_a_reconcile_that_swallows_its_cancellation_ends_the_worker_all_the_same(world: World) -> None:
+    async def reconcile(_key: str) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+
+    controller = world.run(reconcile, workers=1)
+    controller.queue.add("a")
+    controller.queue.add("b")
+    await asyncio.sleep(1)
+    await asyncio.wait_for(world.stop(), 1)
+    assert [key for _, key in world.seen] == ["a"]
+    assert (controller.phase, controller.queue.depth) == ("ended", 1)
 
 
 @in_virtual_time

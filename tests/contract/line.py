@@ -1,0 +1,93 @@
+"""A network between client and server that fails as networks do: it breaks, refuses, or swallows without a word."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class _End(asyncio.Protocol):
+    """One side of a connection, whose bytes go to the other side as long as the line is there."""
+
+    def __init__(self, line: Line, *, near: bool) -> None:
+        self._line = line
+        self._near = near
+        self.transport: asyncio.Transport | None = None
+        self.other: _End | None = None
+        self.early: list[bytes] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._line.ends.add(self)
+        if self._near:
+            self._line.connect(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.other is None:
+            self.early.append(data)
+        elif self.other.transport is not None:
+            self.other.transport.write(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._line.ends.discard(self)
+        if self.other is not None and self.other.transport is not None and not self._line.is_dead(self):
+            self.other.transport.close()
+
+
+class Line:
+    """Forwards connections to a port of this machine."""
+
+    def __init__(self, to: int) -> None:
+        self._to = to
+        self._dead: set[_End] = set()
+        self._dialing: set[asyncio.Task[None]] = set()
+        self.ends: set[_End] = set()
+        self.accepts = True
+        self.port = 0
+
+    def die(self) -> None:
+        """From here on nothing passes on the connections that there are, and neither side is told: half open."""
+        for end in self.ends:
+            self._dead.add(end)
+            assert end.transport is not None
+            end.transport.pause_reading()
+
+    def drop(self) -> None:
+        """Break all connections."""
+        for end in tuple(self.ends):
+            assert end.transport is not None
+            end.transport.abort()
+
+    def is_dead(self, end: _End) -> bool:
+        return end in self._dead
+
+    def connect(self, near: _End) -> None:
+        if not self.accepts:
+            assert near.transport is not None
+            near.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._dial(near))
+        self._dialing.add(task)
+        task.add_done_callback(self._dialing.discard)
+
+    async def _dial(self, near: _End) -> None:
+        loop = asyncio.get_running_loop()
+        _, far = await loop.create_connection(lambda: _End(self, near=False), "127.0.0.1", self._to)
+        near.other, far.other = far, near
+        for data in near.early:
+            near.data_received(data)
+
+
+@asynccontextmanager
+async def line_to(port: int) -> AsyncIterator[Line]:
+    line = Line(port)
+    listener = await asyncio.get_running_loop().create_server(lambda: _End(line, near=True), "127.0.0.1", 0)
+    line.port = listener.sockets[0].getsockname()[1]
+    try:
+        yield line
+    finally:
+        listener.close()
+        line.drop()
+        await listener.wait_closed()

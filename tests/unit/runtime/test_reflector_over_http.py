@@ -1,0 +1,143 @@
+"""A reflector against a server that answers wrongly in every way, over a real connection: it ends up right."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+import pytest
+
+from kubeloop.api import errors
+from kubeloop.api.kinds import RESOURCES
+from kubeloop.clock import SystemClock
+from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.reflector import Patience
+from tests.unit.client.raw_server import STREAM, Peer, answer, chunked, client_of, raw_server
+
+NODES = next(one for one in RESOURCES if one.plural == "nodes")
+HASTY = Patience(page=0.3, watch=60.0, grace=1.0, bookmark=0.3, stream=0.3, first_pause=0.01)
+CALL_SECONDS = 0.3
+HANG = b""
+
+
+def node(name: str, version: int) -> dict[str, object]:
+    meta = {"name": name, "resourceVersion": str(version), "uid": name}
+    return {"kind": "Node", "apiVersion": "v1", "metadata": meta}
+
+
+def event(kind: str, name: str, version: int) -> bytes:
+    return chunked(msgspec.json.encode({"type": kind, "object": node(name, version)}) + b"\n")
+
+
+def error_event(error: errors.ApiError) -> bytes:
+    return chunked(msgspec.json.encode({"type": "ERROR", "object": error.status()}) + b"\n")
+
+
+def refusal(error: errors.ApiError, *headers: str) -> bytes:
+    return answer(msgspec.json.encode(error.status()), f"{error.code} Trouble", headers)
+
+
+class Server:
+    """Lists as it is told, and answers each watch by the next act; the last one goes on for ever."""
+
+    def __init__(self, acts: Sequence[Sequence[bytes]], lists: Sequence[bytes] = ()) -> None:
+        self._acts = [*acts, (STREAM, event("ADDED", "b", 20), HANG)]
+        self._lists = list(lists)
+        self.asked: list[str] = []
+
+    async def serve(self, peer: Peer, _: int) -> None:
+        while True:
+            target = (await peer.request()).split(" ")[1]
+            query = parse_qs(urlsplit(target).query)
+            if "sendInitialEvents" in query:
+                await peer.say(refusal(errors.invalid("", "ListOptions", "", ())))
+            elif "watch" in query:
+                self.asked.append(f"watch {query['resourceVersion'][0]}")
+                await self._act(peer)
+            else:
+                self.asked.append(f"list {query.get('resourceVersion', ['newest'])[0]}")
+                await peer.say(self._lists.pop(0) if self._lists else _LIST)
+
+    async def _act(self, peer: Peer) -> None:
+        act = self._acts.pop(0) if len(self._acts) > 1 else self._acts[0]
+        for said in act:
+            if said is HANG:
+                await peer.gone()
+            else:
+                await peer.say(said)
+        if act[0] is STREAM:
+            peer.reset()
+
+
+_LIST = answer(
+    msgspec.json.encode(
+        {"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "10"}, "items": [node("a", 9)]}
+    )
+)
+_GONE = errors.too_old_resource_version(10, 15)
+_BUSY = errors.too_many_requests("slow down", 1)
+RESUMED = ["list 0", "watch 10", "watch 10"]
+
+TROUBLES = {
+    "dropped at once": ([(STREAM,)], RESUMED),
+    "dropped between events": ([(STREAM, event("ADDED", "c", 11))], ["list 0", "watch 10", "watch 11"]),
+    "dropped in the middle of an event": ([(STREAM, event("ADDED", "c", 11)[:-20])], RESUMED),
+    "silent before the answer": ([(HANG,)], RESUMED),
+    "too many requests": ([(refusal(_BUSY, "Retry-After: 1"),)], RESUMED),
+    "internal error": ([(refusal(errors.internal_error("bad day")),)], RESUMED),
+    "unavailable": ([(refusal(errors.service_unavailable("bad day")),)], RESUMED),
+    "a gateway's page": ([(answer(b"<html>", "502 Bad Gateway"),)], RESUMED),
+    "no HTTP": ([(b"SSH-2.0-OpenSSH_9.2\r\n",)], RESUMED),
+    "no event": ([(STREAM, chunked(b'{"kind":"Pod"}\n'))], RESUMED),
+    "gone": ([(refusal(_GONE),)], ["list 0", "watch 10", "list 10", "watch 10"]),
+    "gone in the middle": ([(STREAM, error_event(_GONE))], ["list 0", "watch 10", "list 10", "watch 10"]),
+    "back in time": (
+        [(STREAM, event("ADDED", "c", 15), event("DELETED", "a", 12), HANG)],
+        ["list 0", "watch 10", "list 15", "watch 10"],
+    ),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_after_any_trouble_with_a_watch_the_copy_is_true(trouble: str) -> None:
+    acts, expected = TROUBLES[trouble]
+
+    async def main() -> None:
+        server = Server(acts)
+        async with raw_server(server.serve) as listening, client_of(listening.port) as client:
+            informers = Informers(client.with_timeout(CALL_SECONDS), SystemClock(), HASTY)
+            informer = informers.of(NODES)
+            informers.start()
+            await informer.wait_synced()
+            await informer.seen("20", within=8)
+            await informers.stop()
+            assert server.asked == expected
+            assert {"a", "b"} <= {one.metadata.name for one in informer.list()}
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        refusal(_BUSY, "Retry-After: 1"),
+        refusal(errors.internal_error("bad day")),
+        answer(b"<html>", "503 Service Unavailable"),
+        answer(b'{"kind":"NodeList","items":[{"metadata":'),
+    ],
+    ids=["429", "500", "503", "broken"],
+)
+def test_a_list_that_fails_is_asked_for_again(bad: bytes) -> None:
+    async def main() -> None:
+        server = Server([], [bad, bad])
+        async with raw_server(server.serve) as listening, client_of(listening.port) as client:
+            informers = Informers(client, SystemClock(), Patience(first_pause=0.01))
+            informer = informers.of(NODES)
+            informers.start()
+            await informer.seen("20", within=8)
+            await informers.stop()
+            assert server.asked == ["list 0", "list 0", "list 0", "watch 10"]
+
+    asyncio.run(main())
