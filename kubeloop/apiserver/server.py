@@ -60,9 +60,10 @@ class AccountTokens:
     """How tokens of service accounts are signed, and in whose name."""
 
     key: Path
-    issuer: str = "https://kubernetes.default.svc"
-    audiences: tuple[str, ...] = ()  # the issuer itself, unless others are given
+    issuers: tuple[str, ...] = ("https://kubernetes.default.svc",)  # the first signs, all are believed
+    audiences: tuple[str, ...] = ()  # the issuers, unless others are given
     keys_uri: str = ""
+    further_keys: tuple[Path, ...] = ()  # that tokens may have been signed with as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,13 +298,14 @@ def _tokens(config: ServerConfig) -> dict[str, User]:
 
 def _account_tokens(config: AccountTokens, lookup: RegistryLookup, clock: Clock) -> Callable[[], ServiceAccountTokens]:
     """Made when the first token is asked for or shown: what signs and checks takes long to load."""
-    pem = config.key.read_bytes()
+    pem, further = config.key.read_bytes(), [path.read_bytes() for path in config.further_keys]
 
     @cache
     def make() -> ServiceAccountTokens:
-        from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
+        from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens, token_keys
 
-        return ServiceAccountTokens(pem, config.issuer, config.audiences or (config.issuer,), lookup, clock)
+        keys = token_keys(pem, further)
+        return ServiceAccountTokens(keys, config.issuers, config.audiences or config.issuers, lookup, clock)
 
     return make
 

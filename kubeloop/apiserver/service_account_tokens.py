@@ -7,17 +7,17 @@ recognize(token, audiences) ─▶ signature ─ time ─ audience ─ account a
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
 
 from kubeloop.api.fields import quote
+from kubeloop.api.signed_tokens import NotOurToken, PublicKey, SigningKey, read_public_keys, verify
 from kubeloop.api.times import parse_time
 from kubeloop.apiserver.admission import Lookup
 from kubeloop.apiserver.context import AUTHENTICATED, CREDENTIAL_ID, User
-from kubeloop.apiserver.es256 import NotOurToken, SigningKey
 from kubeloop.apiserver.legacy_account_tokens import ISSUER as LEGACY_ISSUER
 from kubeloop.apiserver.legacy_account_tokens import LegacyClaims, problem_of
 from kubeloop.clock import Clock, new_uid
@@ -70,14 +70,32 @@ class TokenRejected(Exception):
     """A token of ours that doesn't hold (any more); the message says why."""
 
 
-class ServiceAccountTokens:
-    """Issues and recognizes tokens with one key, as one issuer."""
+class TokenKeys(NamedTuple):
+    """What tokens are signed with, and all that they may have been signed with."""
 
-    def __init__(self, key_pem: bytes, issuer: str, audiences: Sequence[str], objects: Lookup, clock: Clock) -> None:
-        self.issuer = issuer
+    signing: SigningKey
+    public: tuple[PublicKey, ...]
+
+
+def token_keys(pem: bytes, further: Iterable[bytes] = ()) -> TokenKeys:
+    """From the private key that signs, and files of keys that tokens may have been signed with as well."""
+    signing = SigningKey(pem)
+    public = {key.key_id: key for pem in further for key in read_public_keys(pem)}
+    return TokenKeys(signing, tuple({signing.public.key_id: signing.public, **public}.values()))
+
+
+class ServiceAccountTokens:
+    """Issues tokens with one key as one issuer, and recognizes those of further keys and issuers too."""
+
+    def __init__(
+        self, keys: TokenKeys, issuers: Sequence[str], audiences: Sequence[str], objects: Lookup, clock: Clock
+    ) -> None:
+        self.issuer = issuers[0]
+        self._issuers = frozenset(issuers)
         # What a token is for that names no audience: this API server itself.
         self.audiences = tuple(audiences)
-        self.key = SigningKey(key_pem)
+        self.public_keys = keys.public
+        self._key = keys.signing
         self._objects = objects
         self._clock = clock
         self._verified: OrderedDict[str, Claims | LegacyClaims] = OrderedDict()
@@ -86,7 +104,7 @@ class ServiceAccountTokens:
         """A new token."""
         now = int(self._clock.now().timestamp())
         said = {name: value for name, value in msgspec.to_builtins(binding).items() if value is not None}
-        return self.key.sign(
+        return self._key.sign(
             {
                 "aud": list(audiences),
                 "exp": now + seconds,
@@ -133,15 +151,15 @@ class ServiceAccountTokens:
         """The verified claims. Only they are remembered: what they refer to is looked at each time."""
         known = self._verified.get(token)
         if known is None:
-            plain = self.key.verify(token)
+            plain = verify(token, self.public_keys)
             issuer = plain.get("iss")
-            if issuer not in (self.issuer, LEGACY_ISSUER):
-                raise NotOurToken
             try:
-                if issuer == self.issuer:
+                if issuer in self._issuers:
                     known = msgspec.convert(plain, Claims)
-                else:
+                elif issuer == LEGACY_ISSUER:
                     known = msgspec.convert(plain, LegacyClaims)
+                else:
+                    raise NotOurToken
             except msgspec.ValidationError:
                 raise NotOurToken from None
             self._verified[token] = known

@@ -6,6 +6,7 @@ import argparse
 import ipaddress
 import logging
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 from kubeloop import __version__
@@ -74,14 +75,22 @@ def _account_tokens(options: argparse.Namespace, pki: Pki | None) -> AccountToke
     key = options.service_account_signing_key_file or (pki.account_key if pki else None)
     if key is None:
         return None
-    if options.service_account_signing_key_file:
-        from kubeloop.apiserver.es256 import SigningKey
+    further = tuple(options.service_account_key_file)
+    if options.service_account_signing_key_file or further:
+        from kubeloop.api.signed_tokens import SigningKey, read_public_keys
 
-        try:
-            SigningKey(key.read_bytes())
-        except ValueError as error:
-            raise CannotStart(f"--service-account-signing-key-file {key}: {error}") from None
-    return AccountTokens(key, options.service_account_issuer, options.api_audiences, options.service_account_jwks_uri)
+        _check_keys("--service-account-signing-key-file", key, SigningKey)
+        for path in further:
+            _check_keys("--service-account-key-file", path, read_public_keys)
+    issuers = tuple(options.service_account_issuer) or AccountTokens(key).issuers
+    return AccountTokens(key, issuers, options.api_audiences, options.service_account_jwks_uri, further)
+
+
+def _check_keys(flag: str, path: Path, read: Callable[[bytes], object]) -> None:
+    try:
+        read(path.read_bytes())
+    except ValueError as error:
+        raise CannotStart(f"{flag} {path}: {error}") from None
 
 
 def _audit(options: argparse.Namespace) -> AuditConfig | None:

@@ -90,11 +90,19 @@ def _add_identity_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--service-account-issuer",
-        default="https://kubernetes.default.svc",
-        help="in whose name tokens are signed (default: https://kubernetes.default.svc)",
+        action="append",
+        default=[],
+        help="in whose name tokens are signed; of several the first signs (default: https://kubernetes.default.svc)",
     )
     parser.add_argument(
-        "--service-account-signing-key-file", type=Path, help="a key on P-256 (default: sa.key of --cert-dir)"
+        "--service-account-signing-key-file", type=Path, help="an RSA or ECDSA key (default: sa.key of --cert-dir)"
+    )
+    parser.add_argument(
+        "--service-account-key-file",
+        type=Path,
+        action="append",
+        default=[],
+        help="further keys that tokens may have been signed with",
     )
     parser.add_argument("--service-account-jwks-uri", default="", help="where others are told to fetch our public key")
     parser.add_argument("--api-audiences", type=listed, default=(), help="whom tokens are for (default: the issuer)")

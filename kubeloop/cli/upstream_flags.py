@@ -55,7 +55,7 @@ oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-require
 oidc-username-claim oidc-username-prefix peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file
 proxy-client-key-file requestheader-allowed-names requestheader-client-ca-file requestheader-extra-headers-prefix
 requestheader-group-headers requestheader-uid-headers requestheader-username-headers runtime-config
-runtime-config-emulation-forward-compatible service-account-key-file service-account-max-token-expiration
+runtime-config-emulation-forward-compatible service-account-max-token-expiration
 service-account-signing-endpoint show-hidden-metrics-for-version shutdown-send-retry-after
 shutdown-watch-termination-grace-period storage-backend storage-initialization-timeout
 strict-transport-security-directives tls-cipher-suites tls-curve-preferences tls-sni-cert-key tracing-config-file

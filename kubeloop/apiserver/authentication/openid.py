@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 CONFIGURATION_PATH = "/.well-known/openid-configuration"
 KEYS_PATH = "/openid/v1/jwks"
 _CACHED = (("Cache-Control", "public, max-age=3600"),)
-_ALGORITHM = "ES256"
 
 
 def is_issuer(issuer: str) -> bool:
@@ -29,25 +27,11 @@ def configuration(tokens: ServiceAccountTokens, keys_uri: str) -> Response:
         "jwks_uri": keys_uri,
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": [_ALGORITHM],
+        "id_token_signing_alg_values_supported": sorted({key.scheme.algorithm for key in tokens.public_keys}),
     }
     return Response(200, msgspec.json.encode(document), headers=_CACHED)
 
 
 def keys(tokens: ServiceAccountTokens) -> Response:
-    key = tokens.key
-    point = key.public_key.public_numbers()
-    described = {
-        "use": "sig",
-        "kty": "EC",
-        "kid": key.key_id,
-        "crv": "P-256",
-        "alg": _ALGORITHM,
-        "x": _coordinate(point.x),
-        "y": _coordinate(point.y),
-    }
-    return Response(200, msgspec.json.encode({"keys": [described]}), "application/jwk-set+json", _CACHED)
-
-
-def _coordinate(number: int) -> str:
-    return base64.urlsafe_b64encode(number.to_bytes(32)).rstrip(b"=").decode()
+    document = {"keys": [key.described() for key in tokens.public_keys]}
+    return Response(200, msgspec.json.encode(document), "application/jwk-set+json", _CACHED)

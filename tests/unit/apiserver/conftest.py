@@ -21,7 +21,7 @@ from kubeloop.apiserver.context import User
 from kubeloop.apiserver.health import Health
 from kubeloop.apiserver.http import Request
 from kubeloop.apiserver.inflight import InFlight
-from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
+from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens, token_keys
 from kubeloop.apiserver.storage import Registry
 from kubeloop.store.memory import MemoryStore
 
@@ -73,7 +73,9 @@ class Api:
         self.clock = clock
         self.store = MemoryStore()
         self.registry = Registry(self.store, RESOURCES)
-        self.tokens = ServiceAccountTokens(SIGNING_KEY, ISSUER, (ISSUER, "second"), self.registry, clock)
+        keys = token_keys(SIGNING_KEY)
+        self.sign = keys.signing.sign
+        self.tokens = ServiceAccountTokens(keys, (ISSUER, "https://before"), (ISSUER, "second"), self.registry, clock)
         self.server = self._serve()
         runner.run(self.store.start())
 

@@ -88,7 +88,7 @@ def test_who_may_come_in_and_do_what_is_decided_as_told(tmp_path: Path) -> None:
     more = "--api-audiences a,b --service-account-jwks-uri https://keys --audit-policy-file p --audit-log-path -"
     config = config_of(_parser().parse_args(["apiserver", *flags.split(), *more.split()]), Pki(tmp_path))
     assert config.authorization_modes == ("RBAC", "AlwaysDeny")
-    assert config.accounts == AccountTokens(tmp_path / "sa.key", "https://me", ("a", "b"), "https://keys")
+    assert config.accounts == AccountTokens(tmp_path / "sa.key", ("https://me",), ("a", "b"), "https://keys")
     assert config.bootstrap_tokens
     assert config.audit == AuditConfig(Path("p"), "-")
 

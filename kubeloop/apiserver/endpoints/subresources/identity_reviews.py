@@ -60,7 +60,7 @@ def _recognized(server: ApiServer, token: str, wanted: Sequence[str]) -> TokenRe
     own = server.tokens.audiences if server.tokens is not None else ()
     audiences = tuple(wanted) or own
     if server.tokens is not None:
-        from kubeloop.apiserver.es256 import NotOurToken
+        from kubeloop.api.signed_tokens import NotOurToken
         from kubeloop.apiserver.service_account_tokens import TokenRejected
 
         try:

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from kubeloop.apiserver.es256 import SigningKey
+from kubeloop.api.signed_tokens import SigningKey
 from tests.unit.apiserver.conftest import ISSUER, POD_SPEC
 
 SHOP = "/api/v1/namespaces/shop"
@@ -120,7 +120,12 @@ def test_forged_tokens_are_refused(shop):
 
 def test_a_token_of_another_issuer_is_refused(shop):
     claims = json.loads(parts(token_for(shop))[1])
-    assert who(shop, shop.tokens.key.sign({**claims, "iss": "https://example.com"})) == 401
+    assert who(shop, shop.sign({**claims, "iss": "https://example.com"})) == 401
+
+
+def test_a_token_of_an_issuer_we_were_before_is_accepted(shop):
+    claims = json.loads(parts(token_for(shop))[1])
+    assert who(shop, shop.sign({**claims, "iss": "https://before"})) == "system:serviceaccount:shop:default"
 
 
 def test_a_review_tells_why_a_token_does_not_hold(shop):
@@ -139,7 +144,7 @@ def legacy(shop):
     """A token as the token controller writes it into a secret."""
     account = shop.get(f"{SHOP}/serviceaccounts/default").body["metadata"]
     prefix = "kubernetes.io/serviceaccount/"
-    token = shop.tokens.key.sign(
+    token = shop.sign(
         {
             "iss": "kubernetes/serviceaccount",
             "sub": "system:serviceaccount:shop:default",

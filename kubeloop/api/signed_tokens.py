@@ -1,0 +1,183 @@
+"""Signed tokens (JWT) of service accounts: RSA, or ECDSA on one of NIST's curves, as the key has it.
+
+A general JOSE library would bring every other algorithm, and with them the class of mistakes in which a token chooses
+how it is checked. Here the key alone decides; the arithmetic is the cryptography library's. Loaded when first needed,
+because that library takes its time.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+
+_PEM_MARK = b"-----BEGIN "
+
+
+class NotOurToken(Exception):
+    """Not a token, or not one that was signed with one of these keys."""
+
+
+class _Head(msgspec.Struct):
+    alg: str
+    kid: str = ""
+
+
+class Scheme(Protocol):
+    """How one kind of key signs and checks."""
+
+    algorithm: str
+
+    def sign(self, key: Any, message: bytes) -> bytes: ...
+    def verify(self, key: Any, message: bytes, signature: bytes) -> None: ...
+    def described(self, key: Any) -> dict[str, str]:
+        """The public key's own part of its JWK."""
+
+
+class _Rsa:
+    algorithm = "RS256"
+
+    def sign(self, key: rsa.RSAPrivateKey, message: bytes) -> bytes:
+        return key.sign(message, padding.PKCS1v15(), hashes.SHA256())
+
+    def verify(self, key: rsa.RSAPublicKey, message: bytes, signature: bytes) -> None:
+        key.verify(signature, message, padding.PKCS1v15(), hashes.SHA256())
+
+    def described(self, key: rsa.RSAPublicKey) -> dict[str, str]:
+        numbers = key.public_numbers()
+        return {"kty": "RSA", "n": _number(numbers.n), "e": _number(numbers.e)}
+
+
+class _Curve:
+    def __init__(self, algorithm: str, curve: str, digest: hashes.HashAlgorithm, size: int) -> None:
+        self.algorithm = algorithm
+        self._curve = curve
+        self._ecdsa = ec.ECDSA(digest)
+        self._size = size  # of a coordinate, in bytes
+
+    def sign(self, key: ec.EllipticCurvePrivateKey, message: bytes) -> bytes:
+        r, s = decode_dss_signature(key.sign(message, self._ecdsa))
+        return r.to_bytes(self._size) + s.to_bytes(self._size)
+
+    def verify(self, key: ec.EllipticCurvePublicKey, message: bytes, signature: bytes) -> None:
+        if len(signature) != 2 * self._size:
+            raise InvalidSignature
+        r, s = int.from_bytes(signature[: self._size]), int.from_bytes(signature[self._size :])
+        key.verify(encode_dss_signature(r, s), message, self._ecdsa)
+
+    def described(self, key: ec.EllipticCurvePublicKey) -> dict[str, str]:
+        point = key.public_numbers()
+        x, y = point.x.to_bytes(self._size), point.y.to_bytes(self._size)
+        return {"kty": "EC", "crv": self._curve, "x": _encoded(x).decode(), "y": _encoded(y).decode()}
+
+
+_CURVES: dict[str, Callable[[], Scheme]] = {
+    "secp256r1": lambda: _Curve("ES256", "P-256", hashes.SHA256(), 32),
+    "secp384r1": lambda: _Curve("ES384", "P-384", hashes.SHA384(), 48),
+    "secp521r1": lambda: _Curve("ES512", "P-521", hashes.SHA512(), 66),
+}
+
+
+class PublicKey:
+    """A key that tokens are checked with."""
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+        self.scheme = _scheme_of(key)
+        self.key_id = _key_id(key)
+
+    def described(self) -> dict[str, str]:
+        """The key as a JWK, for whoever else wants to check."""
+        told = {"use": "sig", "kid": self.key_id, "alg": self.scheme.algorithm}
+        return told | self.scheme.described(self.key)
+
+
+class SigningKey:
+    """A private key, from its PEM form."""
+
+    def __init__(self, pem: bytes) -> None:
+        self._key: Any = serialization.load_pem_private_key(pem, None)
+        self.public = PublicKey(self._key.public_key())
+        head = {"alg": self.public.scheme.algorithm, "kid": self.public.key_id}
+        self._head = _encoded(msgspec.json.encode(head))
+
+    def sign(self, claims: dict[str, Any]) -> str:
+        """A token that says these claims."""
+        message = self._head + b"." + _encoded(msgspec.json.encode(claims))
+        return (message + b"." + _encoded(self.public.scheme.sign(self._key, message))).decode()
+
+
+def verify(token: str, keys: Sequence[PublicKey]) -> dict[str, Any]:
+    """The claims of a token that one of the keys signed; raises NotOurToken. Says nothing about what they mean."""
+    message, _, signature = token.rpartition(".")
+    head, _, body = message.partition(".")
+    try:
+        said = msgspec.json.decode(_decoded(head), type=_Head)
+        raw, signed = _decoded(signature), message.encode()
+        if not any(_signed_by(key, said, signed, raw) for key in keys):
+            raise NotOurToken
+        return msgspec.json.decode(_decoded(body), type=dict[str, Any])
+    except (binascii.Error, UnicodeEncodeError, ValueError, msgspec.MsgspecError):
+        raise NotOurToken from None
+
+
+def _signed_by(key: PublicKey, said: _Head, message: bytes, signature: bytes) -> bool:
+    if said.alg != key.scheme.algorithm or said.kid not in ("", key.key_id):
+        return False
+    try:
+        key.scheme.verify(key.key, message, signature)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def read_public_keys(pem: bytes) -> list[PublicKey]:
+    """The keys of a file that may hold public keys, private keys and certificates. Raises ValueError without any."""
+    blocks = [_PEM_MARK + rest for rest in pem.split(_PEM_MARK)[1:]]
+    if not blocks:
+        raise ValueError("data does not contain any valid RSA or ECDSA public keys")
+    return [PublicKey(_public_key(block)) for block in blocks if b"EC PARAMETERS" not in block]
+
+
+def _public_key(block: bytes) -> Any:
+    if block.startswith(b"-----BEGIN CERTIFICATE"):
+        return x509.load_pem_x509_certificate(block).public_key()
+    if b"PRIVATE KEY" in block.partition(b"\n")[0]:
+        return serialization.load_pem_private_key(block, None).public_key()
+    return serialization.load_pem_public_key(block)
+
+
+def _scheme_of(key: Any) -> Scheme:
+    if isinstance(key, rsa.RSAPublicKey):
+        return _Rsa()
+    if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _CURVES:
+        return _CURVES[key.curve.name]()
+    raise ValueError("tokens are signed with RSA, or on one of the curves P-256, P-384 and P-521")
+
+
+def _key_id(key: Any) -> str:
+    """Upstream's name for a key: the hash of its DER form."""
+    der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return _encoded(hashlib.sha256(der).digest()).decode()
+
+
+def _number(number: int) -> str:
+    return _encoded(number.to_bytes((number.bit_length() + 7) // 8)).decode()
+
+
+def _encoded(data: bytes) -> bytes:
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def _decoded(text: str) -> bytes:
+    raw = text.encode("ascii")
+    return base64.b64decode(raw + b"=" * (-len(raw) % 4), altchars=b"-_", validate=True)
