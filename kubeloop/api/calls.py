@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -33,6 +33,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     cause: str = ""  # why this write is made, for people; see the runtime's causes
     user_agent: str = "kubeloop"
     timeout: float | None = 30.0
+    guard: Callable[[], None] | None = None  # asked again in the moment in which the call leaves; may raise
 
 
 class ListResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,6 +57,8 @@ class LocalEntry:
 
     async def call(self, call: Call) -> Any:
         """Answer as HTTP would, with objects instead of bytes."""
+        if call.guard is not None:
+            call.guard()
         ctx = self._admit(call)
         if call.verb in ("get", "list") and not call.subresource and call.resource.is_stored:
             storage = self._server.registry.of(call.resource)

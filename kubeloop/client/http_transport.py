@@ -180,6 +180,8 @@ class HttpTransport:
 
     async def _exchange(self, connection: Connection, request: HttpRequest, data: bytes, streamed: bool) -> Head:
         try:
+            if request.guard is not None:  # from here to the socket nothing waits
+                request.guard()
             head = await connection.exchange(data, streamed=streamed)
         except BaseException as error:
             connection.abort()
@@ -194,7 +196,7 @@ class HttpTransport:
         if identity.token:
             more = [*more, ("Authorization", f"Bearer {identity.token}")]
         if self._prefix:
-            request = HttpRequest(request.method, self._prefix + request.target, request.headers, request.body)
+            request = request.below(self._prefix)
         return request.encode(more)
 
     async def _connect(self, on_lost: Callable[[Connection], None]) -> Connection:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from kubeloop.api import codec
@@ -53,6 +53,7 @@ class HttpRequest:
     target: str
     headers: Mapping[str, str]
     body: bytes = b""
+    guard: Callable[[], None] | None = None
 
     def encode(self, more: Iterable[tuple[str, str]]) -> bytes:
         """The bytes on the wire. Raises `UsageError` for header values that would break the framing."""
@@ -66,6 +67,11 @@ class HttpRequest:
         return "\r\n".join(lines).encode("utf-8", "surrogateescape") + b"\r\n\r\n" + self.body
 
 
+    def below(self, prefix: str) -> HttpRequest:
+        """The same on a server whose paths all begin with a prefix."""
+        return replace(self, target=prefix + self.target)
+
+
 def request_of(call: Call) -> HttpRequest:
     """A call as an HTTP request, without what the connection adds: host and credentials."""
     headers = {"Accept": _accept(call), "User-Agent": call.user_agent}
@@ -75,7 +81,7 @@ def request_of(call: Call) -> HttpRequest:
         headers["Content-Type"] = call.patch_type or _JSON
     if call.cause:
         headers[CAUSE_HEADER] = quote(call.cause, safe=" /:;,=@()[]{}")[:_MAX_CAUSE]
-    return HttpRequest(METHODS[call.verb], target_of(call), headers, body)
+    return HttpRequest(METHODS[call.verb], target_of(call), headers, body, call.guard)
 
 
 def _accept(call: Call) -> str:

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+
 from kubeloop.api.calls import Call, WatchEvent
 from kubeloop.client.transport import ClientTransport
 from kubeloop.clock import Clock
@@ -77,6 +79,8 @@ class FencedTransport:
     async def call(self, call: Call) -> Any:
         if call.verb in _READS:
             return await self._transport.call(call)
+        # A process can be stopped between this check and the moment in which a connection is there to write to.
+        call = msgspec.structs.replace(call, guard=self._fence.check)
         async with self._fence.open():
             return await self._transport.call(call)
 

@@ -1,6 +1,8 @@
 """A process that takes part in an election and, while it leads, writes down so on the server.
 
-python -m tests.contract.candidate KUBECONFIG NAME
+python -m tests.contract.candidate KUBECONFIG NAME [HOURS]
+
+With hours, by which its clock is ahead of the others'.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+from datetime import datetime, timedelta
 
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
@@ -21,8 +24,22 @@ from kubeloop.runtime.leader import LeaderElector, Terms
 TERMS = Terms(lease_duration=3, renew_deadline=2, retry_period=0.4)
 
 
-async def take_part(kubeconfig: str, name: str) -> None:
-    clock = SystemClock()
+class WrongClock(SystemClock):
+    """Somebody's clock that is wrong by hours; seconds are as long as everybody's."""
+
+    def __init__(self, hours: float) -> None:
+        super().__init__()
+        self._ahead = timedelta(hours=hours)
+
+    def now(self) -> datetime:
+        return super().now() + self._ahead
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._ahead.total_seconds()
+
+
+async def take_part(kubeconfig: str, name: str, hours: str = "0") -> None:
+    clock = WrongClock(float(hours))
     transport = HttpTransport(load_config(kubeconfig), clock)
     elector = LeaderElector(Client(transport), "default", "contract", name, clock, terms=TERMS)
     fenced = Client(FencedTransport(transport, elector.fence))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -27,9 +28,9 @@ class Election:
         self._cleanup = cleanup
         self.candidates: dict[str, subprocess.Popen[bytes]] = {}
 
-    def enter(self, name: str, program: str = "tests.contract.candidate") -> None:
+    def enter(self, name: str, *more: str, program: str = "tests.contract.candidate") -> None:
         process = subprocess.Popen(
-            [sys.executable, "-m", program, str(self._plane.kubeconfig), name],
+            [sys.executable, "-m", program, str(self._plane.kubeconfig), name, *more],
             env=environment(),
             cwd=SOURCE_ROOT,
         )
@@ -37,9 +38,20 @@ class Election:
         self._cleanup.callback(process.kill)
         self.candidates[name] = process
 
-    def holder(self) -> str:
+    def record(self) -> dict[str, Any]:
         answer = self._plane.call("GET", LEASE)
-        return str(answer.json["spec"].get("holderIdentity", "")) if answer.status == 200 else ""
+        return dict(answer.json["spec"]) if answer.status == 200 else {}
+
+    def holder(self) -> str:
+        return str(self.record().get("holderIdentity", ""))
+
+    def check_turns(self, *expected: str) -> None:
+        """Leaders wrote one after another in this order, and never one after the next had begun."""
+        written = self.writes()
+        terms = [term for _, _, term in written]
+        assert terms == sorted(terms), "an earlier leader wrote after a later one"
+        leaders = [who for _, who, _ in written]
+        assert [after for before, after in pairwise(["", *leaders]) if before != after] == list(expected)
 
     def writes(self) -> list[tuple[int, str, int]]:
         """All that leaders have written, as (revision, who, in which term), in the server's order."""
@@ -92,18 +104,54 @@ def test_leaders_that_are_killed_or_paused_are_followed_and_never_write_again(el
     election.candidates[third].wait(20)
     assert election.leader_other_than(first, third) == second
 
-    written = election.writes()
-    terms = [term for _, _, term in written]
-    assert terms == sorted(terms), "an earlier leader wrote after a later one"
-    leaders = [who for _, who, _ in written]
-    changes = [after for before, after in pairwise(["", *leaders]) if before != after]
-    assert changes == [first, second, third, second]
+    election.check_turns(first, second, third, second)
+
+
+def test_clocks_that_are_hours_apart_make_no_second_leader(election: Election) -> None:
+    for name, hours in (("behind", "-5"), ("right", "0"), ("ahead", "3")):
+        election.enter(name, hours)
+    first = election.leader_other_than()
+    before = len(election.writes())
+    eventually(lambda: len(election.writes()) > before + 150)  # more than a lease's time
+    election.check_turns(first)
+    election.signal(first, signal.SIGKILL)
+    second = election.leader_other_than(first)
+    election.signal(second, signal.SIGSTOP)
+    third = election.leader_other_than(first, second)
+    election.signal(second, signal.SIGCONT)
+    before = len(election.writes())
+    eventually(lambda: len(election.writes()) > before + 20)
+    election.check_turns(first, second, third)
+
+
+def test_the_lease_says_what_client_go_reads_and_writes(election: Election) -> None:
+    micro_time = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+    election.enter("one")
+    election.leader_other_than()
+    first = election.record()
+    assert set(first) == {"holderIdentity", "leaseDurationSeconds", "acquireTime", "renewTime", "leaseTransitions"}
+    assert (first["leaseDurationSeconds"], first["leaseTransitions"]) == (3, 0)
+    assert micro_time.fullmatch(first["acquireTime"])
+    assert micro_time.fullmatch(first["renewTime"])
+    eventually(lambda: election.record()["renewTime"] > first["renewTime"])
+    assert election.record()["acquireTime"] == first["acquireTime"], "a renewal is no new term"
+
+    election.signal("one", signal.SIGTERM)
+    election.candidates["one"].wait(20)
+    released = election.record()
+    assert (released["holderIdentity"], released["leaseDurationSeconds"]) == ("", 1)
+    assert released["leaseTransitions"] == 0
+    assert released["acquireTime"] == released["renewTime"] > first["renewTime"]
+
+    election.enter("two")
+    eventually(lambda: election.holder() == "two")
+    assert election.record()["leaseTransitions"] == 1
 
 
 def test_another_implementation_of_the_same_rules_competes_for_the_same_lease(election: Election) -> None:
     election.enter("ours")
     assert election.leader_other_than() == "ours"
-    election.enter("theirs", "tests.contract.official_candidate")
+    election.enter("theirs", program="tests.contract.official_candidate")
     before = len(election.writes())
     eventually(lambda: len(election.writes()) > before + 100)
     assert election.holder() == "ours", "theirs waits while ours renews"
