@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kubeloop.api.generated.apps_v1 import ReplicaSet
@@ -9,6 +10,11 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.owners import controller_of
 from kubeloop.api.pods import is_active
 from kubeloop.api.times import format_time
+from kubeloop.apiserver.context import User
+from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.client import Client
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.caused_transport import CausedTransport
 from kubeloop.testing import Cluster
 
 NS = "default"
@@ -57,3 +63,10 @@ def counts(owner: ReplicaSet | Any) -> tuple[int, int, int, int]:
     """Replicas, those with all labels, ready ones, available ones."""
     said = owner.status
     return said.replicas, said.fully_labeled_replicas, said.ready_replicas, said.available_replicas
+
+
+def as_account(cluster: Cluster, account: str) -> Context:
+    """The surroundings of a loop that writes with the rights of its own service account."""
+    groups = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
+    user = User(f"system:serviceaccount:kube-system:{account}", groups)
+    return replace(cluster.context, client=Client(CausedTransport(LocalEntry(cluster.server, user))))

@@ -13,7 +13,17 @@ from kubeloop.api.generated.meta_v1 import LabelSelector
 from kubeloop.controllers.replicaset import wire
 from kubeloop.testing import Cluster, deployment, namespace, node, pod, replica_set
 from kubeloop.testing.faults import unavailable
-from tests.controllers.replicas import NS, active_pods_of, counts, make_ready, pods_of, read, scale, set_status
+from tests.controllers.replicas import (
+    NS,
+    active_pods_of,
+    as_account,
+    counts,
+    make_ready,
+    pods_of,
+    read,
+    scale,
+    set_status,
+)
 
 
 def started(cluster: Cluster, replicas: int = 3, **spec: Any) -> ReplicaSet:
@@ -377,3 +387,17 @@ def test_many_pods_that_become_ready_at_once_cost_few_status_writes(cluster: Clu
     cluster.advance(1)
     assert counts(read(cluster, rs)) == (400, 400, 400, 400)
     assert watched.hits < 20
+
+
+def test_rights_of_its_own_account_are_enough(cluster: Cluster) -> None:
+    """Which may update the status of sets, but not patch it."""
+    cluster.start(wire(as_account(cluster, "replicaset-controller")))
+    cluster.add(pod("lonely", labels={"app": "a"}))
+    rs = cluster.add(replica_set("a", replicas=3))
+    cluster.advance(1)
+    make_ready(cluster, *pods_of(cluster, rs))
+    cluster.advance(1)
+    scale(cluster, rs, 2)
+    cluster.advance(1)
+    assert counts(read(cluster, rs)) == (2, 2, 2, 2)
+    assert read(cluster, rs).status.observed_generation == 2

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kubeloop.api.calls import STRATEGIC_PATCH
 from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
@@ -22,6 +21,7 @@ from kubeloop.controllers.pod_control import PodControl, pod_from_template
 from kubeloop.controllers.replicaset.scaling import age_ratios, pods_to_delete, surplus
 from kubeloop.controllers.replicaset.status import count, seconds_until_next_available, status_patch
 from kubeloop.controllers.replicaset.wakeups import PodWakeups
+from kubeloop.controllers.status_writer import StatusWriter
 from kubeloop.runtime.cache import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
 from kubeloop.runtime.claim import Claimant, claim, live_check
 from kubeloop.runtime.controller import Controller, Result, TerminalError
@@ -83,6 +83,7 @@ class Reconciler:
         self._owners = owners
         self._pods = pods
         self._expectations = expectations
+        self._status = StatusWriter(context.client, kind.resource)
         self._pod_control = PodControl(context.client, context.recorder.of_component(kind.component))
         self._age_ratios: Histogram = context.telemetry.registry.histogram(
             "replicaset_controller_sorting_deletion_age_ratio",
@@ -207,10 +208,7 @@ class Reconciler:
         said = None if failure is None else str(failure)
         patch = status_patch(owner, counts, said, self._kind.condition, now)
         if patch is not None:
-            meta = owner.metadata
-            await self._client.patch(
-                self._kind.resource, meta.name, patch, meta.namespace, type=STRATEGIC_PATCH, subresource="status"
-            )
+            await self._status.write(owner, patch)
 
     def _next_look(self, owner: Any, active: Sequence[Pod], now: datetime) -> Result | None:
         waits = [seconds_until_next_available(active, owner.spec.min_ready_seconds, now)]
