@@ -1,0 +1,108 @@
+"""Which nodes a DaemonSet's pods belong on, and which node a pod of it is for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from kubeloop.api.generated.apps_v1 import DaemonSet
+from kubeloop.api.generated.core_v1 import (
+    Affinity,
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    Toleration,
+)
+from kubeloop.api.placement import first_untolerated, node_affinity_matches
+
+NODE_NAME_FIELD: Final = "metadata.name"
+
+# What every daemon pod stands, because it belongs to its node in good days and bad ones.
+_ALWAYS: Final = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+_ON_HOST_NETWORK: Final = (("node.kubernetes.io/network-unavailable", "NoSchedule"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a node means for a set: whether a pod is wanted there, and whether one that is there may stay."""
+
+    wanted: bool
+    may_stay: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """A set's demands on nodes, worked out once for many of them."""
+
+    spec: PodSpec
+    tolerations: Sequence[Toleration]
+
+    @classmethod
+    def of(cls, daemon_set: DaemonSet) -> Eligibility:
+        spec = daemon_set.spec.template.spec
+        return cls(spec, tolerations_of(spec))
+
+    def verdict(self, node: Node) -> Verdict:
+        if self.spec.node_name and self.spec.node_name != node.metadata.name:
+            return Verdict(False, False)
+        if not node_affinity_matches(self.spec, node):
+            return Verdict(False, False)
+        taints = node.spec.taints
+        if not taints or first_untolerated(taints, self.tolerations, ("NoSchedule", "NoExecute")) is None:
+            return Verdict(True, True)
+        return Verdict(False, first_untolerated(taints, self.tolerations, ("NoExecute",)) is None)
+
+
+def tolerations_of(spec: PodSpec) -> tuple[Toleration, ...]:
+    """The template's tolerations and those that every daemon pod has."""
+    tolerations = spec.tolerations
+    for key, effect in _ALWAYS + (_ON_HOST_NETWORK if spec.host_network else ()):
+        tolerations = _with(tolerations, Toleration(key=key, operator="Exists", effect=effect))
+    return tolerations
+
+
+def _with(tolerations: tuple[Toleration, ...], wanted: Toleration) -> tuple[Toleration, ...]:
+    """A toleration of the same taint takes the place of one that ends after some time; else it comes last."""
+    known = [one for one in tolerations if replace(one, toleration_seconds=None) == wanted]
+    if not known:
+        return (*tolerations, wanted)
+    return tuple(wanted if one in known else one for one in tolerations)
+
+
+# The node of a pod.
+
+
+def bound_to(affinity: Affinity | None, node: str) -> Affinity:
+    """An affinity that leaves the scheduler one node; what else it demands of nodes, that node has already."""
+    only = NodeSelectorRequirement(key=NODE_NAME_FIELD, operator="In", values=(node,))
+    selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))
+    affinity = affinity or Affinity()
+    nodes = affinity.node_affinity or NodeAffinity()
+    return replace(affinity, node_affinity=replace(nodes, required_during_scheduling_ignored_during_execution=selector))
+
+
+def target_node_of(pod: Pod) -> str:
+    """The node that a pod runs on or is meant for; empty for one that is meant for none in particular."""
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    nodes = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    selector = nodes.required_during_scheduling_ignored_during_execution if nodes is not None else None
+    for term in (selector.node_selector_terms or ()) if selector is not None else ():
+        for field in term.match_fields:
+            if field.key == NODE_NAME_FIELD and field.operator == "In":
+                return field.values[0] if len(field.values) == 1 else ""
+    return ""

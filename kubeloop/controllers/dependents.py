@@ -1,0 +1,71 @@
+"""Which objects an owner has to look at, and which owners an object concerns: its own, or all that might adopt it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kubeloop.api.kinds import Resource
+from kubeloop.api.owners import controller_of
+from kubeloop.api.selectors import LabelSelector, SelectorError, from_label_selector
+from kubeloop.runtime.cache import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
+from kubeloop.runtime.enqueue import controller_key
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+
+
+class Dependents:
+    """Objects of one kind, seen by owners of one kind that select them by labels."""
+
+    def __init__(self, objects: Informer, owners: Informer) -> None:
+        objects.add_indexer(CONTROLLER, controller_uid_of)
+        objects.add_indexer(ORPHANS, orphan_namespace_of)
+        self._objects = objects
+        self._owners = owners
+        self._controller_key = controller_key(owners.resource)
+
+    @property
+    def resource(self) -> Resource:
+        return self._objects.resource
+
+    def owned_by(self, owner: Any) -> Iterable[Any]:
+        return self._objects.by_index(CONTROLLER, owner.metadata.uid)
+
+    def claimable_by(self, owner: Any) -> Iterable[Any]:
+        """What the owner manages, and what nobody does."""
+        return (*self.owned_by(owner), *self._objects.by_index(ORPHANS, owner.metadata.namespace))
+
+    def keys_of(self, obj: Any) -> Iterable[ObjectKey]:
+        """The owner's key; for an orphan those of all that select it."""
+        if controller_of(obj.metadata.owner_references) is not None:
+            return self._controller_key(obj)
+        return self.selecting(obj)
+
+    def selecting(self, obj: Any) -> list[ObjectKey]:
+        """All owners that select an object by its labels, whoever manages it."""
+        labels = obj.metadata.labels
+        if not labels:
+            return []
+        near = self._owners.list(obj.metadata.namespace)
+        return [key_of(owner) for owner in near if selector_of(owner).matches(labels)]
+
+
+def selector_of(owner: Any) -> LabelSelector:
+    """What an owner selects; one that can't be understood selects nothing."""
+    try:
+        return from_label_selector(owner.spec.selector)
+    except SelectorError:
+        return from_label_selector(None)
+
+
+def concerns_owner(old: Any, new: Any) -> bool:
+    """Predicate: an orphan matters when it appears or is labelled otherwise, not when it goes."""
+    current = old if new is None else new
+    if controller_of(current.metadata.owner_references) is not None:
+        return True
+    if new is None:
+        return False
+    if old is None:
+        return True
+    before, after = old.metadata, new.metadata
+    return bool(before.labels != after.labels or before.owner_references != after.owner_references)

@@ -1,0 +1,58 @@
+"""A StatefulSet's pods have lasting names and claims, and come, are updated and go in the order of their ordinals.
+
+set, pod, claim ──▶ queue ──▶ reconciler: claim pods and revisions ──▶ history: from which revision to which?
+                                  │                                        plan: what is next? (rolling, claims)
+                                  └── status ◀── members: creates, repairs, deletes ◀──┘
+
+Watches: stateful sets; their pods, and orphans; their revisions; claims that go.
+Owns: pods called `<set>-<ordinal>`, and ControllerRevisions, that match the selector: orphans are adopted, what no
+longer matches is released. Claims only if the retention policy says so.
+Writes: creates and deletes pods, patches their labels; creates claims, patches their owners; creates, renumbers and
+deletes revisions; patches the status of sets.
+Wakes itself: when a ready pod has been so for `minReadySeconds`.
+Differs from upstream: a claim has its owner from the moment it is made, and one that goes wakes the set that waits for
+it; a pod is deleted only if it is still the one that was looked at; revisions are equal if their templates are,
+however they are written; `Recreate` is refused, as by upstream with its gate's default.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.dependents import Dependents, concerns_owner
+from kubeloop.controllers.statefulset.reconciler import CLAIMS, PODS, REVISIONS, SETS, Reconciler
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "statefulset-controller"
+QUEUE = "statefulset"  # upstream's, as dashboards know it
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    informers, telemetry = context.informers, context.telemetry
+    sets = informers.of(SETS)
+    pods, revisions = Dependents(informers.of(PODS), sets), Dependents(informers.of(REVISIONS), sets)
+    claims = Dependents(informers.of(CLAIMS), sets)
+    reconciler = Reconciler(context, sets, pods, revisions)
+    queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=telemetry.registry)
+    workers = context.config.concurrent_statefulset_syncs
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=telemetry
+    )
+    controller.watches(sets, own_key, resync=context.resync_period())
+    controller.watches(informers.of(PODS), pods.keys_of, concerns_owner)
+    controller.watches(informers.of(REVISIONS), revisions.keys_of, _is_orphaned_or_gone)
+    controller.watches(informers.of(CLAIMS), claims.selecting, _is_gone)
+    return controller
+
+
+def _is_orphaned_or_gone(old: Any, new: Any) -> bool:
+    """Revisions that the loop itself writes tell it nothing."""
+    return new is None or (concerns_owner(old, new) and not new.metadata.owner_references)
+
+
+def _is_gone(_: Any, new: Any) -> bool:
+    return new is None

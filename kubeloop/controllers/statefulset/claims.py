@@ -1,0 +1,139 @@
+"""Who owns a pod's claims, by the set's retention policy: so that the garbage collector deletes them, or doesn't. Pure.
+
+              when scaled down: Retain              when scaled down: Delete
+set deleted:
+  Retain      nobody                                the pod, once it is condemned
+  Delete      the set                               the set; the pod instead, once it is condemned
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from kubeloop.api.generated.apps_v1 import StatefulSet
+from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
+from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
+from kubeloop.api.kinds import Resource
+from kubeloop.api.owners import is_owned_by
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.statefulset.identity import claim_name, ordinal_of, ordinals_of
+from kubeloop.runtime.owner_references import controller_reference
+
+RETAIN: Final = "Retain"
+DELETE: Final = "Delete"
+
+_SETS: Final = resource_of_class(StatefulSet)
+_PODS: Final = resource_of_class(Pod)
+
+
+def claims_of(set: StatefulSet, pod: Pod) -> Iterator[PersistentVolumeClaim]:
+    """The claims that a member of a set needs, as they are created: owned from the beginning by whom they shall be."""
+    ordinal = ordinal_of(pod)
+    owners = (controller_reference(set, _SETS),) if _set_owns(set, pod) else ()
+    selected = set.spec.selector.match_labels if set.spec.selector is not None else {}
+    for template in set.spec.volume_claim_templates:
+        said = template.metadata
+        metadata = replace(
+            said,
+            name=claim_name(set, template, ordinal),
+            namespace=set.metadata.namespace,
+            labels={**said.labels, **selected},
+            owner_references=said.owner_references + owners,
+        )
+        yield replace(template, metadata=metadata)
+
+
+def claim_names_of(set: StatefulSet, pod: Pod) -> list[str]:
+    ordinal = ordinal_of(pod)
+    return [claim_name(set, template, ordinal) for template in set.spec.volume_claim_templates]
+
+
+# Whose a claim shall be.
+
+
+def policy_of(set: StatefulSet) -> tuple[str, str]:
+    """What becomes of claims when the set is deleted, and when it is scaled down; what isn't understood is kept."""
+    policy = set.spec.persistent_volume_claim_retention_policy
+    said = (policy.when_deleted, policy.when_scaled) if policy is not None else (RETAIN, RETAIN)
+    return said if all(one in (RETAIN, DELETE) for one in said) else (RETAIN, RETAIN)
+
+
+def _is_condemned(set: StatefulSet, pod: Pod) -> bool:
+    return ordinal_of(pod) not in ordinals_of(set)
+
+
+def _set_owns(set: StatefulSet, pod: Pod) -> bool:
+    when_deleted, when_scaled = policy_of(set)
+    return when_deleted == DELETE and not (when_scaled == DELETE and _is_condemned(set, pod))
+
+
+def _pod_owns(set: StatefulSet, pod: Pod) -> bool:
+    return policy_of(set)[1] == DELETE and _is_condemned(set, pod)
+
+
+def has_right_owners(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> bool:
+    """Whether a claim's owners are as the policy says, or it is in a state that had better not be touched."""
+    references = claim.metadata.owner_references
+    if is_owned_by_earlier(claim, set.metadata, _SETS) or is_owned_by_earlier(claim, pod.metadata, _PODS):
+        return True  # left to the garbage collector
+    by_set, by_pod = is_owned_by(references, set.metadata.uid), is_owned_by(references, pod.metadata.uid)
+    if has_other_manager(claim, set, pod):
+        return not by_set and not by_pod
+    ours = (set.metadata.uid, pod.metadata.uid)
+    if any(one.uid in ours and not one.controller for one in references):
+        return False
+    return by_set is _set_owns(set, pod) and by_pod is _pod_owns(set, pod)
+
+
+def right_owners(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> tuple[OwnerReference, ...]:
+    """The owners that a claim shall have: others' stay, and beside another manager there are none of ours."""
+    others = tuple(
+        one
+        for one in claim.metadata.owner_references
+        if not _speaks_of(one, set.metadata, _SETS) and not _speaks_of(one, pod.metadata, _PODS)
+    )
+    if has_other_manager(claim, set, pod):
+        return others
+    if _set_owns(set, pod):
+        return (*others, controller_reference(set, _SETS))
+    if _pod_owns(set, pod):
+        return (*others, controller_reference(pod, _PODS))
+    return others
+
+
+def has_other_manager(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> bool:
+    """Whether a policy that deletes would meet with somebody else who manages the claim, namesakes included."""
+    if DELETE not in policy_of(set):
+        return False
+    return any(_is_other_manager(one, set.metadata, pod.metadata) for one in claim.metadata.owner_references)
+
+
+def _is_other_manager(reference: OwnerReference, set: ObjectMeta, pod: ObjectMeta) -> bool:
+    if _speaks_of(reference, set, _SETS):
+        return reference.uid != set.uid
+    if _speaks_of(reference, pod, _PODS):
+        return reference.uid != pod.uid
+    return bool(reference.controller)
+
+
+def is_stale(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> bool:
+    """Whether a claim goes with an earlier pod of the same name, so that a new one has to wait for its end."""
+    return policy_of(set)[1] == DELETE and is_owned_by_earlier(claim, pod.metadata, _PODS)
+
+
+def is_owned_by_earlier(claim: PersistentVolumeClaim, owner: ObjectMeta, resource: Resource) -> bool:
+    """Whether the claim's owner has the name of this one, but is another."""
+    named = (one for one in claim.metadata.owner_references if _speaks_of(one, owner, resource))
+    first = next(named, None)
+    return first is not None and first.uid != owner.uid
+
+
+def _speaks_of(reference: OwnerReference, owner: ObjectMeta, resource: Resource) -> bool:
+    return (reference.api_version, reference.kind, reference.name) == (
+        resource.group_version,
+        resource.kind,
+        owner.name,
+    )

@@ -1,0 +1,92 @@
+"""The two revisions that a StatefulSet is between: the one that its pods had, and the one that they shall have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from kubeloop.api.generated.apps_v1 import ControllerRevision, StatefulSet
+from kubeloop.api.generated.core_v1 import PodTemplateSpec
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.revisions import (
+    HASH_LABEL,
+    Revisions,
+    Templates,
+    data_of,
+    hash_of,
+    name_of,
+    new_metadata,
+    next_number,
+)
+from kubeloop.runtime.owner_references import controller_reference
+
+_SETS = resource_of_class(StatefulSet)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Where a set comes from and where it goes; the same revision when nothing is to be updated."""
+
+    current: ControllerRevision
+    update: ControllerRevision
+    current_template: PodTemplateSpec
+    update_template: PodTemplateSpec
+    collision_count: int
+
+
+class History:
+    """Finds or makes the revisions of sets."""
+
+    def __init__(self, revisions: Revisions) -> None:
+        self._revisions = revisions
+        self._templates = Templates()
+
+    async def rollout_of(self, set: StatefulSet, ordered: Sequence[ControllerRevision]) -> Rollout | None:
+        """The set's revisions, given all that it has in their order; its template's becomes the newest.
+
+        None for a set that is being deleted, and this revision with it: to make it anew would hold up the deletion.
+        """
+        found = await self._update_of(set, ordered)
+        if found is None:
+            return None
+        update, collisions = found
+        current = next((one for one in ordered if one.metadata.name == set.status.current_revision), update)
+        template = set.spec.template
+        before = template if current is update else self._templates.of(current)
+        return Rollout(current, update, before, template, collisions)
+
+    async def _update_of(
+        self, set: StatefulSet, ordered: Sequence[ControllerRevision]
+    ) -> tuple[ControllerRevision, int] | None:
+        collisions = set.status.collision_count or 0
+        data = data_of(set.spec.template)
+        equal = [one for one in ordered if self._templates.holds(one, data)]
+        if equal and equal[-1] is ordered[-1]:
+            return equal[-1], collisions
+        if set.metadata.deletion_timestamp is not None:
+            return (equal[-1], collisions) if equal else None
+        if equal:  # rolled back
+            return await self._revisions.renumber(equal[-1], next_number(ordered)), collisions
+        return await self._create(set, data, next_number(ordered), collisions)
+
+    async def _create(
+        self, set: StatefulSet, data: bytes, number: int, collisions: int
+    ) -> tuple[ControllerRevision, int]:
+        """A new revision, under the first name that isn't taken by another template."""
+        label = hash_of(data, collisions)
+        while True:
+            wanted = ControllerRevision(
+                metadata=new_metadata(
+                    set,
+                    controller_reference(set, _SETS),
+                    name_of(set.metadata.name, hash_of(data, collisions)),
+                    {HASH_LABEL: label},
+                ),
+                data=msgspec.Raw(data),
+                revision=number,
+            )
+            if (made := await self._revisions.create(wanted)) is not None:
+                return made, collisions
+            collisions += 1

@@ -1,0 +1,165 @@
+"""Carries out what is decided about single pods of a StatefulSet and their claims, and tells of it in events."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeloop.api import codec
+from kubeloop.api.calls import STRATEGIC_PATCH
+from kubeloop.api.errors import AlreadyExists, Conflict, NotFound
+from kubeloop.api.generated.apps_v1 import StatefulSet
+from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.client import Client
+from kubeloop.controllers.own_writes import OwnWrites
+from kubeloop.controllers.statefulset.claim_owners import ClaimOwners
+from kubeloop.controllers.statefulset.claims import (
+    claim_names_of,
+    claims_of,
+    has_other_manager,
+    has_right_owners,
+    right_owners,
+)
+from kubeloop.controllers.statefulset.identity import has_storage, repair_patch
+from kubeloop.controllers.statefulset.plan import Act, Step
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import key_of
+from kubeloop.runtime.recorder import EventRecorder
+
+CONFLICTING: Final = "ConflictingController"
+
+
+class ClaimsNotMade(Exception):
+    """Some claims of a pod can't be had yet."""
+
+
+class MemberControl:
+    """Makes, repairs and removes the pods of sets."""
+
+    def __init__(self, client: Client, recorder: EventRecorder, claims: Informer, writes: OwnWrites) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._claims = claims
+        self._owners = ClaimOwners(client)
+        self._writes = writes
+
+    async def carry_out(self, set: StatefulSet, step: Step) -> None:
+        match step.act:
+            case Act.CREATE:
+                await self._create(set, step.pod)
+            case Act.DELETE:
+                await self._delete(set, step.pod)
+            case Act.ENSURE_CLAIMS:
+                await self._create_claims(set, step.pod)
+                await self._own_claims(set, step.pod, tell=True)
+            case Act.OWN_CLAIMS:
+                await self._own_claims(set, step.pod, tell=False)
+            case Act.REPAIR:
+                await self._repair(set, step.pod)
+
+    # Pods
+
+    async def _create(self, set: StatefulSet, pod: Pod) -> None:
+        try:
+            await self._create_claims(set, pod)
+            made = await self._client.create(pod)
+        except AlreadyExists:  # a pod that isn't the set's, or that the cache doesn't show yet
+            raise
+        except Exception as error:
+            self._tell(set, "Create", pod, error)
+            raise
+        self._writes.note(key_of(set), "Pod", made)
+        self._tell(set, "Create", pod)
+
+    async def _delete(self, set: StatefulSet, pod: Pod) -> None:
+        meta = pod.metadata
+        try:
+            answer = await self._client.delete(
+                Pod, meta.name, meta.namespace, preconditions=Preconditions(uid=meta.uid)
+            )
+        except NotFound:
+            answer = None
+        except Conflict:
+            return  # its successor is there already
+        except Exception as error:
+            self._tell(set, "Delete", pod, error)
+            raise
+        self._writes.note(key_of(set), "Pod", answer)
+        self._tell(set, "Delete", pod)
+
+    async def _repair(self, set: StatefulSet, pod: Pod) -> None:
+        try:
+            if not has_storage(set, pod):
+                await self._create_claims(set, pod)
+            await self._own_claims(set, pod, tell=False)
+            patch = repair_patch(set, pod)
+            if patch is not None:
+                name, namespace = pod.metadata.name, pod.metadata.namespace
+                changed = await self._client.patch(Pod, name, codec.to_plain(patch), namespace, type=STRATEGIC_PATCH)
+                self._writes.note(key_of(set), "Pod", changed)
+        except Exception as error:
+            self._tell(set, "Update", pod, error)
+            raise
+        self._tell(set, "Update", pod)
+
+    # Claims
+
+    async def _create_claims(self, set: StatefulSet, pod: Pod) -> None:
+        """Make the claims that don't exist; one that is on its way out has to be gone first."""
+        failures: list[str] = []
+        for claim in claims_of(set, pod):
+            there = self._claims.get(claim.metadata.namespace, claim.metadata.name)
+            if there is None:
+                failures += await self._create_claim(set, pod, claim)
+            elif there.metadata.deletion_timestamp is not None:
+                failures.append(f"pvc {claim.metadata.name} is being deleted")
+        if failures:
+            raise ClaimsNotMade(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
+
+    async def _create_claim(self, set: StatefulSet, pod: Pod, claim: PersistentVolumeClaim) -> list[str]:
+        name = claim.metadata.name
+        try:
+            made = await self._client.create(claim)
+        except Exception as error:
+            if not isinstance(error, AlreadyExists):
+                message = f"Create Claim {name} for Pod {pod.metadata.name} in StatefulSet {set.metadata.name} failed"
+                self._recorder.event(set, "Warning", "FailedCreate", f"{message} error: {error}")
+            return [f"failed to create PVC {name}: {error}"]
+        self._writes.note(key_of(set), "PersistentVolumeClaim", made)
+        message = f"Create Claim {name} Pod {pod.metadata.name} in StatefulSet {set.metadata.name} success"
+        self._recorder.event(set, "Normal", "SuccessfulCreate", message)
+        return []
+
+    async def _own_claims(self, set: StatefulSet, pod: Pod, *, tell: bool) -> None:
+        """Give the claims that exist the owners that the retention policy asks for."""
+        try:
+            for name in claim_names_of(set, pod):
+                claim = self._claims.get(set.metadata.namespace, name)
+                if claim is not None:
+                    await self._own_claim(set, pod, claim)
+        except Exception as error:
+            if tell:
+                self._tell(set, "Update", pod, error)
+            raise
+
+    async def _own_claim(self, set: StatefulSet, pod: Pod, claim: PersistentVolumeClaim) -> None:
+        meta = claim.metadata
+        if has_other_manager(claim, set, pod):
+            message = (
+                f"PersistentVolumeClaim {meta.name} has a conflicting OwnerReference that acts as a manging controller"
+                ", the retention policy is ignored for this claim"
+            )
+            self._recorder.event(set, "Warning", CONFLICTING, message)
+        if has_right_owners(claim, set, pod):
+            return
+        changed = await self._owners.write(claim, right_owners(claim, set, pod))
+        self._writes.note(key_of(set), "PersistentVolumeClaim", changed)
+
+    # Telling
+
+    def _tell(self, set: StatefulSet, what: str, pod: Pod, error: Exception | None = None) -> None:
+        about = f"{what} Pod {pod.metadata.name} in StatefulSet {set.metadata.name}"
+        if error is None:
+            self._recorder.event(set, "Normal", f"Successful{what}", f"{about} successful")
+        else:
+            self._recorder.event(set, "Warning", f"Failed{what}", f"{about} failed error: {error}")

@@ -1,0 +1,192 @@
+"""What to do next about a StatefulSet's pods, from one look at them. Pure.
+
+members ─▶ replicas by ordinal ─▶ make, repair, remove the dead ─▶ condemned ones go ─▶ old ones go (rolling)
+           with OrderedReady: one after the other, and nothing behind the first that isn't available
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import NamedTuple
+
+from kubeloop.api.generated.apps_v1 import StatefulSet
+from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
+from kubeloop.api.pods import is_available, is_terminal
+from kubeloop.controllers.statefulset.claims import claim_names_of, has_right_owners, is_stale
+from kubeloop.controllers.statefulset.history import Rollout
+from kubeloop.controllers.statefulset.identity import (
+    NO_ORDINAL,
+    has_identity,
+    has_storage,
+    new_pod,
+    ordinal_of,
+    ordinals_of,
+)
+from kubeloop.controllers.statefulset.rolling import is_unavailable, pods_to_update
+from kubeloop.controllers.statefulset.status import is_created, is_running_and_ready
+
+FindClaim = Callable[[str], PersistentVolumeClaim | None]
+
+
+class Act(Enum):
+    """What is done about one pod."""
+
+    CREATE = "make it, after the claims that it needs"
+    DELETE = "delete it"
+    ENSURE_CLAIMS = "make the claims that it lacks, and see to their owners"
+    OWN_CLAIMS = "see to the owners of its claims"
+    REPAIR = "give it back its identity, storage and claims"
+
+
+class Step(NamedTuple):
+    act: Act
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Work on several pods: what is to be done for each of them, in its order. A failure ends the plan."""
+
+    work: Sequence[Sequence[Step]]
+    is_update: bool = False  # whether its deletions make room for newer pods
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Stages in their order; within one, everything at once or one after the other."""
+
+    stages: Sequence[Stage]
+    at_once: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """A set's pods, by what shall become of them."""
+
+    replicas: Sequence[Pod]  # in the order of their ordinals; those that are missing as they shall be made
+    condemned: Sequence[Pod]  # that are beyond the wanted ordinals, highest first
+
+    @property
+    def all(self) -> Iterable[Pod]:
+        return (*self.replicas, *self.condemned)
+
+
+def members_of(set: StatefulSet, rollout: Rollout, pods: Iterable[Pod]) -> Members:
+    """The pods in their places."""
+    by_ordinal = {ordinal: pod for pod in pods if (ordinal := ordinal_of(pod)) != NO_ORDINAL}
+    wanted = ordinals_of(set)
+    replicas = [by_ordinal.get(one) or _missing_pod(set, rollout, one) for one in wanted]
+    condemned = [by_ordinal[one] for one in sorted(by_ordinal, reverse=True) if one not in wanted]
+    return Members(replicas, condemned)
+
+
+def _missing_pod(set: StatefulSet, rollout: Rollout, ordinal: int) -> Pod:
+    """A pod at the revision that its ordinal has at this point of the rollout."""
+    if ordinal < _first_updated(set):
+        return new_pod(set, rollout.current_template, ordinal, rollout.current.metadata.name)
+    return new_pod(set, rollout.update_template, ordinal, rollout.update.metadata.name)
+
+
+def _first_updated(set: StatefulSet) -> int:
+    """The first ordinal whose pod, if it is missing, is made at the newer revision."""
+    strategy, start = set.spec.update_strategy, ordinals_of(set).start
+    if strategy.rolling_update is not None:
+        return start + (strategy.rolling_update.partition or 0)
+    return start + set.status.current_replicas if strategy.type == "RollingUpdate" else start
+
+
+def decide(set: StatefulSet, rollout: Rollout, members: Members, find_claim: FindClaim, now: datetime) -> Plan:
+    """What to do now. A set that is being deleted is left alone."""
+    if set.metadata.deletion_timestamp is not None:
+        return Plan((), at_once=False)
+    look = _Look(set, find_claim, now)
+    if set.spec.pod_management_policy == "Parallel":
+        return Plan(_parallel_stages(look, rollout, members), at_once=True)
+    return Plan(_ordered_stages(look, rollout, members), at_once=False)
+
+
+def _ordered_stages(look: _Look, rollout: Rollout, members: Members) -> Sequence[Stage]:
+    work: list[Sequence[Step]] = []
+    for pod in members.replicas:
+        work.append(look.steps_for(pod))
+        if look.is_in_the_way(pod):
+            return (Stage(work),)
+    stages = [Stage(work), Stage([look.claim_steps(pod) for pod in members.condemned])]
+    if members.condemned:
+        return (*stages, Stage([look.next_to_go(members)]))
+    return (*stages, _update_stage(look, rollout, members))
+
+
+def _parallel_stages(look: _Look, rollout: Rollout, members: Members) -> Sequence[Stage]:
+    going = [pod for pod in members.condemned if pod.metadata.deletion_timestamp is None]
+    return (
+        Stage([look.steps_for(pod) for pod in members.replicas]),
+        Stage([look.claim_steps(pod) for pod in members.condemned]),
+        Stage([(Step(Act.DELETE, pod),) for pod in going]),
+        _update_stage(look, rollout, members),
+    )
+
+
+def _update_stage(look: _Look, rollout: Rollout, members: Members) -> Stage:
+    old = pods_to_update(look.set, members.replicas, rollout.update.metadata.name, look.now)
+    return Stage([(Step(Act.DELETE, pod),) for pod in old], is_update=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at a set: what single pods need in it."""
+
+    set: StatefulSet
+    find_claim: FindClaim
+    now: datetime
+
+    def steps_for(self, pod: Pod) -> Sequence[Step]:
+        """What a pod within the wanted ordinals needs."""
+        ordered = self.set.spec.pod_management_policy != "Parallel"
+        if is_terminal(pod):  # its successor is made once it is gone
+            return (Step(Act.DELETE, pod),) if pod.metadata.deletion_timestamp is None else ()
+        if not is_created(pod):
+            stale = any(is_stale(one, self.set, pod) for one in self._claims(pod))
+            return () if stale else (Step(Act.CREATE, pod),)
+        lacks = pod.status.phase == "Pending" and self.set.spec.volume_claim_templates
+        steps = [Step(Act.ENSURE_CLAIMS, pod)] if lacks else []
+        if not (ordered and self.is_in_the_way(pod)) and self._needs_repair(pod):
+            steps.append(Step(Act.REPAIR, pod))
+        return steps
+
+    def is_in_the_way(self, pod: Pod) -> bool:
+        """Whether pods of higher ordinals have to wait for this one."""
+        if not is_created(pod) or is_terminal(pod) or pod.metadata.deletion_timestamp is not None:
+            return True
+        return not is_running_and_ready(pod) or not self._is_available(pod)
+
+    def _needs_repair(self, pod: Pod) -> bool:
+        return not (has_identity(self.set, pod) and has_storage(self.set, pod)) or bool(self.claim_steps(pod))
+
+    def claim_steps(self, pod: Pod) -> Sequence[Step]:
+        """What the claims of a pod need, of those that exist."""
+        right = all(has_right_owners(one, self.set, pod) for one in self._claims(pod))
+        return () if right else (Step(Act.OWN_CLAIMS, pod),)
+
+    def next_to_go(self, members: Members) -> Sequence[Step]:
+        """The highest condemned pod, unless it is still going, or is ill while another one is too."""
+        pod = members.condemned[0]
+        if pod.metadata.deletion_timestamp is not None:
+            return ()
+        if is_running_and_ready(pod) and self._is_available(pod):
+            return (Step(Act.DELETE, pod),)
+        ill = (*members.replicas, *reversed(members.condemned))
+        first = next((one for one in ill if is_unavailable(one, self.set.spec.min_ready_seconds, self.now)), None)
+        return (Step(Act.DELETE, pod),) if pod is first else ()
+
+    def _is_available(self, pod: Pod) -> bool:
+        return is_available(pod, self.set.spec.min_ready_seconds, self.now)
+
+    def _claims(self, pod: Pod) -> Iterable[PersistentVolumeClaim]:
+        if not self.set.spec.volume_claim_templates:
+            return ()
+        found = (self.find_claim(name) for name in claim_names_of(self.set, pod))
+        return [one for one in found if one is not None]

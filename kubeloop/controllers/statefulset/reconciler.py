@@ -1,0 +1,153 @@
+"""One StatefulSet brought a step nearer to what it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from msgspec.structs import replace
+
+from kubeloop.api.generated.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
+from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
+from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.dependents import Dependents
+from kubeloop.controllers.own_writes import OwnWrites
+from kubeloop.controllers.revisions import Revisions, beyond_limit, in_order
+from kubeloop.controllers.statefulset.history import History, Rollout
+from kubeloop.controllers.statefulset.identity import is_member, revision_of
+from kubeloop.controllers.statefulset.members import MemberControl
+from kubeloop.controllers.statefulset.plan import Plan, Stage, decide, members_of
+from kubeloop.controllers.statefulset.status import completed, seconds_until_next_available, status_of, status_patch
+from kubeloop.controllers.status_writer import StatusWriter
+from kubeloop.runtime.claim import Claimant, LiveCheck, claim, live_check
+from kubeloop.runtime.controller import Result, TerminalError
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.slow_start import slow_start
+
+COMPONENT: Final = "statefulset-controller"
+RECREATE_GATE: Final = "StatefulSetRecreateStrategy"
+
+SETS: Final = resource_of_class(StatefulSet)
+PODS: Final = resource_of_class(Pod)
+CLAIMS: Final = resource_of_class(PersistentVolumeClaim)
+REVISIONS: Final = resource_of_class(ControllerRevision)
+
+
+class UnknownStrategy(TerminalError):
+    """The set asks to be updated in a way that isn't switched on."""
+
+
+class Reconciler:
+    def __init__(self, context: Context, sets: Informer, pods: Dependents, revisions: Dependents) -> None:
+        claims = context.informers.of(CLAIMS)
+        self._client = context.client
+        self._clock = context.clock
+        self._recorder = context.recorder.of_component(COMPONENT)
+        self._status = StatusWriter(context.client, SETS)
+        self._sets = sets
+        self._pods = pods
+        self._claims = claims
+        self._stored = revisions
+        self._writes = OwnWrites(sets, claims, *(context.informers.of(one) for one in (PODS, REVISIONS)))
+        self._revisions = Revisions(context.client)
+        self._history = History(self._revisions)
+        self._members = MemberControl(context.client, self._recorder, claims, self._writes)
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        await self._writes.seen(key)
+        set = self._sets.get(*key)
+        if set is None:
+            return None
+        claimant = _claimant(set)
+        check = live_check(set, SETS.kind, lambda: self._client.get(StatefulSet, key.name, key.namespace))
+        ordered = await self._claimed_revisions(claimant, check)
+        pods: list[Pod] = await claim(
+            self._client, claimant, PODS, self._pods.claimable_by(set), check, lambda pod: is_member(set, pod)
+        )
+        self._refuse_unknown_strategy(set)
+        rollout = await self._history.rollout_of(set, ordered)
+        if rollout is None:
+            return None
+        self._writes.note(key, REVISIONS.kind, rollout.update)
+        try:
+            result = await self._bring_about(set, rollout, pods, self._clock.now())
+        except Exception:
+            await self._forget_old_revisions(set, rollout, ordered, pods)
+            raise
+        await self._forget_old_revisions(set, rollout, ordered, pods)
+        return result
+
+    async def _claimed_revisions(self, claimant: Claimant, check: LiveCheck) -> Sequence[ControllerRevision]:
+        found = self._stored.claimable_by(claimant.owner)
+        return in_order(await claim(self._client, claimant, REVISIONS, found, check))
+
+    def _refuse_unknown_strategy(self, set: StatefulSet) -> None:
+        if set.spec.update_strategy.type == "Recreate":
+            where = f"{set.metadata.namespace}/{set.metadata.name}"
+            message = f"statefulset {where} uses Recreate strategy but feature gate {RECREATE_GATE} is disabled"
+            self._recorder.event(set, "Warning", "UnknownStrategy", message)
+            raise UnknownStrategy(message)
+
+    async def _bring_about(
+        self, set: StatefulSet, rollout: Rollout, pods: Sequence[Pod], now: datetime
+    ) -> Result | None:
+        """Do what is next; what was counted is reported even if that fails."""
+        members = members_of(set, rollout, pods)
+        plan = decide(set, rollout, members, lambda name: self._claims.get(set.metadata.namespace, name), now)
+        updating, failure = await self._carry_out(set, plan)
+        status = status_of(set, rollout, members.all, now)
+        status = completed(set, replace(status, current_replicas=max(0, status.current_replicas - updating)))
+        try:
+            await self._report(set, status)
+        except Exception as error:
+            failure = failure or error
+        if failure is not None:
+            raise failure
+        left = seconds_until_next_available(set, status, pods, now)
+        return None if left is None else Result(requeue_after=left)
+
+    async def _carry_out(self, set: StatefulSet, plan: Plan) -> tuple[int, Exception | None]:
+        """How many pods were deleted to be updated, and what ended the plan early."""
+        for stage in plan.stages:
+            done, failure = await self._carry_out_stage(set, stage, plan.at_once and not stage.is_update)
+            if failure is not None or stage.is_update:
+                return done if stage.is_update else 0, failure
+        return 0, None
+
+    async def _carry_out_stage(self, set: StatefulSet, stage: Stage, at_once: bool) -> tuple[int, Exception | None]:
+        async def work_on(number: int) -> None:
+            for step in stage.work[number]:
+                await self._members.carry_out(set, step)
+
+        if at_once:
+            return await slow_start(len(stage.work), work_on)
+        for number in range(len(stage.work)):
+            try:
+                await work_on(number)
+            except Exception as error:
+                return number, error
+        return len(stage.work), None
+
+    async def _report(self, set: StatefulSet, status: StatefulSetStatus) -> None:
+        patch = status_patch(set, status)
+        if patch is not None:
+            changed = await self._status.write(set, patch)
+            self._writes.note(key_of(set), SETS.kind, changed)
+
+    async def _forget_old_revisions(
+        self, set: StatefulSet, rollout: Rollout, ordered: Sequence[ControllerRevision], pods: Sequence[Pod]
+    ) -> None:
+        live = {revision_of(pod) for pod in pods} | {rollout.current.metadata.name, rollout.update.metadata.name}
+        for revision in beyond_limit(ordered, live, set.spec.revision_history_limit):
+            await self._revisions.delete(revision)
+
+
+def _claimant(set: StatefulSet) -> Claimant:
+    try:
+        return Claimant(set, SETS, from_label_selector(set.spec.selector))
+    except SelectorError as error:
+        raise TerminalError(f"error converting StatefulSet selector: {error}") from error

@@ -1,0 +1,47 @@
+"""Which pods of an older revision go next, so that newer ones take their places. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from kubeloop.api.generated.apps_v1 import StatefulSet
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.intstr import scaled_value
+from kubeloop.api.pods import is_available
+from kubeloop.controllers.statefulset.identity import replicas_of, revision_of
+from kubeloop.controllers.statefulset.status import is_created
+
+
+def is_unavailable(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
+    """Whether a pod serves nobody, or soon won't."""
+    return pod.metadata.deletion_timestamp is not None or not is_available(pod, min_ready_seconds, now)
+
+
+def max_unavailable(set: StatefulSet) -> int:
+    """How many pods an update may make unavailable at a time; a share is rounded down, but never to none."""
+    rolling = set.spec.update_strategy.rolling_update
+    if rolling is None or rolling.max_unavailable is None:
+        return 1
+    return max(1, scaled_value(rolling.max_unavailable, replicas_of(set), round_up=False))
+
+
+def pods_to_update(set: StatefulSet, replicas: Sequence[Pod], revision: str, now: datetime) -> list[Pod]:
+    """Pods to be deleted now because they aren't of the revision: highest ordinals first, none below the partition."""
+    strategy = set.spec.update_strategy
+    if strategy.type == "OnDelete":
+        return []
+    partition = strategy.rolling_update.partition or 0 if strategy.rolling_update is not None else 0
+    seconds = set.spec.min_ready_seconds
+    room = max_unavailable(set) - sum(is_unavailable(pod, seconds, now) for pod in replicas)
+    old = [
+        pod
+        for pod in reversed(replicas[partition:])
+        if revision_of(pod) != revision and is_created(pod) and pod.metadata.deletion_timestamp is None
+    ]
+    if set.spec.pod_management_policy != "Parallel":
+        return old[: max(0, room)]
+    # Those that serve nobody cost nothing; spent on others, the room would never reach the ill ones further down.
+    ill = [pod for pod in old if not is_available(pod, seconds, now)]
+    well = [pod for pod in old if is_available(pod, seconds, now)]
+    return ill + well[: max(0, room)]

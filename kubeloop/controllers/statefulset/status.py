@@ -1,0 +1,73 @@
+"""What a StatefulSet's status says of its pods. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from kubeloop.api import codec
+from kubeloop.api.generated.apps_v1 import StatefulSet, StatefulSetStatus
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.pods import is_available, is_ready, seconds_until_available
+from kubeloop.controllers.statefulset.history import Rollout
+from kubeloop.controllers.statefulset.identity import replicas_of, revision_of
+
+
+def is_created(pod: Pod) -> bool:
+    """Whether the server has it already, instead of us alone."""
+    return pod.status.phase != ""
+
+
+def is_running_and_ready(pod: Pod) -> bool:
+    return pod.status.phase == "Running" and is_ready(pod)
+
+
+def status_of(set: StatefulSet, rollout: Rollout, pods: Iterable[Pod], now: datetime) -> StatefulSetStatus:
+    """The status after a look at these pods."""
+    current, updated = rollout.current.metadata.name, rollout.update.metadata.name
+    created = [pod for pod in pods if is_created(pod)]
+    ready = [pod for pod in created if is_running_and_ready(pod)]
+    staying = [revision_of(pod) for pod in created if pod.metadata.deletion_timestamp is None]
+    return replace(
+        set.status,
+        observed_generation=set.metadata.generation,
+        replicas=len(created),
+        ready_replicas=len(ready),
+        available_replicas=sum(is_available(pod, set.spec.min_ready_seconds, now) for pod in ready),
+        current_replicas=staying.count(current),
+        updated_replicas=staying.count(updated),
+        current_revision=current,
+        update_revision=updated,
+        collision_count=rollout.collision_count,
+    )
+
+
+def completed(set: StatefulSet, status: StatefulSetStatus) -> StatefulSetStatus:
+    """The update's revision becomes the current one when all pods have it and are ready."""
+    wanted = replicas_of(set)
+    if not status.updated_replicas == status.ready_replicas == status.replicas == wanted:
+        return status
+    return replace(status, current_replicas=status.updated_replicas, current_revision=status.update_revision)
+
+
+def status_patch(set: StatefulSet, status: StatefulSetStatus) -> dict[str, Any] | None:
+    """What has to be written; None if the set says all of it already. Nobody may have written in between."""
+    if status == set.status:
+        return None
+    said: dict[str, Any] = codec.to_plain(status)
+    gone = dict.fromkeys(codec.to_plain(set.status).keys() - said.keys())
+    return {"metadata": {"resourceVersion": set.metadata.resource_version}, "status": {**gone, **said}}
+
+
+def seconds_until_next_available(
+    set: StatefulSet, status: StatefulSetStatus, pods: Sequence[Pod], now: datetime
+) -> float | None:
+    """When to look again because a ready pod will have been so for long enough."""
+    seconds = set.spec.min_ready_seconds
+    if seconds <= 0 or status.ready_replicas == status.available_replicas:
+        return None
+    left = [one for pod in pods if (one := seconds_until_available(pod, seconds, now)) is not None]
+    return min(left, default=float(seconds))
