@@ -49,7 +49,7 @@ CONTROLLERS: tuple[Descriptor, ...] = (
     Descriptor("serviceaccount-controller", "serviceaccount", "serviceaccount", "service-account-controller"),
     Descriptor("garbage-collector-controller", "garbagecollector"),
     Descriptor("daemonset-controller", "daemonset"),
-    Descriptor("job-controller", "job"),
+    Descriptor("job-controller", "job", "job", "job-controller"),
     Descriptor("podgroup-protection-controller", gates=("GenericWorkload",)),
     Descriptor("deployment-controller", "deployment"),
     Descriptor("replicaset-controller", "replicaset", "replicaset", "replicaset-controller"),

@@ -1,0 +1,109 @@
+"""What is done to a job's pods: created, deleted, let go. Every write is remembered until the cache shows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from kubeloop.api.calls import STRATEGIC_PATCH
+from kubeloop.api.errors import ApiError, NotFound
+from kubeloop.api.generated.batch_v1 import Job
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.controllers.job.names import TRACKING
+from kubeloop.controllers.job.own_writes import Memory, may_have_happened
+from kubeloop.controllers.job.pods import is_tracked
+from kubeloop.controllers.job.templates import new_pod, template_of
+from kubeloop.controllers.namespaces import is_terminating
+from kubeloop.controllers.pod_control import PodControl
+from kubeloop.runtime.slow_start import slow_start
+
+
+class PodActions:
+    """Each method does as much as it can, and returns what it did with the first failure."""
+
+    def __init__(self, client: Client, control: PodControl, clock: Clock) -> None:
+        self._client = client
+        self._control = control
+        self.clock = clock
+
+    async def create(
+        self, job: Job, indexes: Sequence[int | None], replaced: Mapping[int, Pod], memory: Memory
+    ) -> tuple[int, Exception | None]:
+        """How many of the pods were created. In a namespace that is ending none can be, and that is no failure."""
+        template = template_of(job)
+        memory.since = self.clock.monotonic()
+        memory.unsure = True  # until all are answered, also if this is cancelled
+        unanswered = False
+
+        async def make(number: int) -> None:
+            nonlocal unanswered
+            index = indexes[number]
+            before = replaced.get(index) if index is not None else None
+            try:
+                memory.created(await self._control.create(new_pod(job, template, index, before), job))
+            except Exception as error:
+                unanswered = unanswered or may_have_happened(error)
+                raise
+
+        created, failure = await slow_start(len(indexes), make)
+        memory.unsure = unanswered
+        is_ending = isinstance(failure, ApiError) and is_terminating(failure)
+        return created, None if is_ending else failure
+
+    async def delete(
+        self, job: Job, pods: Sequence[Pod], memory: Memory, *, uncounted: bool
+    ) -> tuple[list[Pod], Exception | None]:
+        """Which of the pods are deleted now. Those that are not to be counted lose their finalizer first."""
+        memory.since = self.clock.monotonic()
+
+        async def end(pod: Pod) -> None:
+            if uncounted and is_tracked(pod):
+                await release(self._client, pod)
+            memory.deleted.add(pod.metadata.uid)
+            try:
+                await self._control.delete(pod, job)
+            except Exception:
+                memory.deleted.discard(pod.metadata.uid)  # nothing will be seen of it
+                raise
+
+        return await _each(pods, end)
+
+    async def release(self, pods: Sequence[Pod], memory: Memory) -> tuple[list[Pod], Exception | None]:
+        """Which of the pods have no finalizer any more."""
+        memory.since = self.clock.monotonic()
+
+        async def let_go(pod: Pod) -> None:
+            await release(self._client, pod)
+            memory.released.add(pod.metadata.uid)
+
+        return await _each(pods, let_go)
+
+
+async def release(client: Client, pod: Pod) -> None:
+    """Remove the finalizer of this very pod."""
+    meta = pod.metadata
+    patch = {"metadata": {"uid": meta.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
+    await client.patch(Pod, meta.name, patch, meta.namespace, type=STRATEGIC_PATCH)
+
+
+async def _each(pods: Sequence[Pod], act: Callable[[Pod], Awaitable[None]]) -> tuple[list[Pod], Exception | None]:
+    """Act on all pods at once; one that is gone already is as good as acted on."""
+    failures: list[Exception] = []
+    done: list[Pod] = []
+
+    async def attempt(pod: Pod) -> None:
+        try:
+            await act(pod)
+        except NotFound:
+            done.append(pod)
+        except Exception as error:
+            failures.append(error)
+        else:
+            done.append(pod)
+
+    async with asyncio.TaskGroup() as group:
+        for pod in pods:
+            group.create_task(attempt(pod))
+    return done, failures[0] if failures else None

@@ -1,0 +1,46 @@
+"""How long a job waits before it replaces failed pods: ten seconds, doubled with each failure since a success. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.controllers.job.pods import all_index_failures, finish_time
+
+FIRST = 10.0
+LONGEST = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How often in a row a job's pods have failed, and when the last one did."""
+
+    count: int = 0
+    last: datetime | None = None
+
+    def after(self, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> Failures:
+        """The same when these pods have ended too. A success makes good for all failures before it."""
+        if not succeeded and not failed:
+            return self
+        moments = sorted(map(finish_time, failed))
+        if not succeeded:
+            return Failures(self.count + len(moments), moments[-1])
+        success = max(map(finish_time, succeeded))
+        later = [moment for moment in moments if moment > success]
+        return Failures(len(later), later[-1] if later else None)
+
+    def seconds_left(self, now: datetime) -> float:
+        """How long to wait before a pod is made again."""
+        if self.count == 0 or self.last is None:
+            return 0.0
+        pause = min(FIRST * 2.0 ** min(self.count - 1, 32), LONGEST)
+        return max(0.0, pause - (now - self.last).total_seconds())
+
+
+def index_seconds_left(last_failed: Pod | None, now: datetime) -> float:
+    """The same for one index that has its own limit: its last failed pod knows of those before it."""
+    if last_failed is None:
+        return 0.0
+    return Failures(all_index_failures(last_failed) + 1, finish_time(last_failed)).seconds_left(now)

@@ -1,0 +1,117 @@
+"""Whether a job is at its end, and which: the conditions that say so, in upstream's words and order. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from kubeloop.api.conditions import find_condition
+from kubeloop.api.generated.batch_v1 import Job, JobCondition
+from kubeloop.api.times import format_time, parse_time
+from kubeloop.api.wire import Time
+from kubeloop.controllers.job.failure_policy import ruling_on
+from kubeloop.controllers.job.observed import IndexState, Observed, is_suspended
+from kubeloop.controllers.job.pods import has_failed, restarts
+from kubeloop.controllers.job.success_policy import met_rule
+
+FINISHED = ("Complete", "Failed")
+
+
+def condition(kind: str, status: str, reason: str, message: str, now: datetime) -> JobCondition:
+    stamp = Time(format_time(now))
+    return JobCondition(
+        type=kind, status=status, reason=reason, message=message, last_probe_time=stamp, last_transition_time=stamp
+    )
+
+
+def is_finished(job: Job) -> bool:
+    return any(one.type in FINISHED and one.status == "True" for one in job.status.conditions)
+
+
+def early_end(observed: Observed, now: datetime) -> JobCondition | None:
+    """The condition of a job that ends whether or not pods are still wanted, because it failed or succeeded early.
+
+    What was decided before stands; failures come before successes.
+    """
+    job = observed.job
+    decided = _decided(job, now)
+    if decided is not None:
+        return decided
+    if message := _policy_failure(observed):
+        return _failure("PodFailurePolicy", message, now)
+    if _is_past_backoff_limit(observed):
+        return _failure("BackoffLimitExceeded", "Job has reached the specified backoff limit", now)
+    left = deadline_seconds_left(job, now)
+    if left is not None and left <= 0:
+        return _failure("DeadlineExceeded", "Job was active longer than specified deadline", now)
+    return _end_by_indexes(job, observed.indexes, now) if observed.indexes is not None else None
+
+
+def completion(observed: Observed, active: int, now: datetime) -> JobCondition | None:
+    """The condition of a job whose pods have done all that was asked; `active` still run."""
+    completions = observed.job.spec.completions
+    # Without a number of completions one success is enough, once all other pods have ended too.
+    if active > 0 or observed.succeeded < (1 if completions is None else completions):
+        return None
+    message = "Reached expected number of succeeded pods"
+    return condition("SuccessCriteriaMet", "True", "CompletionsReached", message, now)
+
+
+def final(announced: JobCondition, now: datetime) -> JobCondition:
+    """What an announced end becomes when all pods are counted."""
+    kind = {"FailureTarget": "Failed", "SuccessCriteriaMet": "Complete"}.get(announced.type, announced.type)
+    return condition(kind, "True", announced.reason, announced.message, now)
+
+
+def deadline_seconds_left(job: Job, now: datetime) -> float | None:
+    """How long the job may still be active; None if nothing limits that."""
+    limit, start = job.spec.active_deadline_seconds, job.status.start_time
+    if limit is None or start is None or is_suspended(job):
+        return None
+    return limit - (now - parse_time(start)).total_seconds()
+
+
+def _decided(job: Job, now: datetime) -> JobCondition | None:
+    met = find_condition(job.status.conditions, "SuccessCriteriaMet")
+    if met is not None and met.status == "True":
+        return met
+    target = find_condition(job.status.conditions, "FailureTarget")
+    return final(target, now) if target is not None and target.status == "True" else None
+
+
+def _policy_failure(observed: Observed) -> str:
+    """Why the pod failure policy ends the job."""
+    job, policy = observed.job, observed.job.spec.pod_failure_policy
+    if policy is None:
+        return ""
+    failed = (pod for pod in observed.pods if has_failed(pod, job))
+    return next((message for pod in failed if (message := ruling_on(policy, pod).message)), "")
+
+
+def _is_past_backoff_limit(observed: Observed) -> bool:
+    """By failed pods; and by restarts of containers, where pods are not replaced but start again themselves."""
+    spec = observed.job.spec
+    limit = spec.backoff_limit if spec.backoff_limit is not None else 0
+    if observed.failed > limit:
+        return True
+    if spec.template.spec.restart_policy != "OnFailure":
+        return False
+    return restarts(observed.pods) >= max(limit, 1)
+
+
+def _end_by_indexes(job: Job, indexes: IndexState, now: datetime) -> JobCondition | None:
+    spec, completions = job.spec, job.spec.completions or 0
+    if indexes.failed:
+        limit = spec.max_failed_indexes
+        if limit is not None and len(indexes.failed) > limit:
+            message = "Job has exceeded the specified maximal number of failed indexes"
+            return _failure("MaxFailedIndexesExceeded", message, now)
+        if len(indexes.failed) + len(indexes.succeeded) >= completions:
+            return _failure("FailedIndexes", "Job has failed indexes", now)
+    rule = met_rule(spec.success_policy, completions, indexes.succeeded)
+    if rule is None:
+        return None
+    return condition("SuccessCriteriaMet", "True", "SuccessPolicy", f"Matched rules at index {rule}", now)
+
+
+def _failure(reason: str, message: str, now: datetime) -> JobCondition:
+    return condition("FailureTarget", "True", reason, message, now)

@@ -1,0 +1,130 @@
+"""A job and its pods as one sync sees them: what runs, what has ended and isn't counted yet. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kubeloop.api.generated.batch_v1 import Job, UncountedTerminatedPods
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.pods import is_active, is_ready, is_terminating
+from kubeloop.controllers.job.backoff import Failures
+from kubeloop.controllers.job.failure_policy import ruling_on
+from kubeloop.controllers.job.indexes import Indexes
+from kubeloop.controllers.job.pods import (
+    all_index_failures,
+    completion_index,
+    finish_time,
+    has_failed,
+    index_failures,
+    is_tracked,
+    valid_index,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """How far an indexed job's indexes are."""
+
+    before: Indexes  # what the status says has succeeded
+    succeeded: Indexes  # with those that have succeeded since
+    failed: Indexes | None = None  # None where indexes have no limits of their own
+    # The last failed pod of each index that waits for another: it is kept, because it knows how often its index failed.
+    kept: dict[int, Pod] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a sync decides on."""
+
+    job: Job
+    pods: Sequence[Pod]
+    active: Sequence[Pod]
+    ready: int
+    terminating: int
+    succeeded: int
+    failed: int
+    failures: Failures  # in a row, with those of this sync
+    indexes: IndexState | None  # None for jobs without
+
+
+def observe(job: Job, pods: Sequence[Pod], failures: Failures) -> Observed:
+    """`failures` are those in a row before this sync."""
+    active = [pod for pod in pods if is_active(pod)]
+    uncounted = uncounted_of(job)
+    noted = {*uncounted.succeeded, *uncounted.failed}
+    ended = [pod for pod in pods if _may_count(pod, job) and pod.metadata.uid not in noted]
+    succeeded = [one for one in ended if one.status.phase == "Succeeded"]
+    failed = [one for one in ended if has_failed(one, job)]
+    indexes = _indexes_of(job, pods, active) if is_indexed(job) else None
+    counted = sum(ruling_on(job.spec.pod_failure_policy, one).counts for one in failed)
+    status = job.status
+    return Observed(
+        job=job,
+        pods=pods,
+        active=active,
+        ready=sum(map(is_ready, active)),
+        terminating=sum(map(is_terminating, pods)),
+        succeeded=(len(indexes.succeeded) if indexes else status.succeeded + len(succeeded) + len(uncounted.succeeded)),
+        failed=status.failed + counted + len(uncounted.failed),
+        failures=failures.after(succeeded, failed),
+        indexes=indexes,
+    )
+
+
+def is_indexed(job: Job) -> bool:
+    return job.spec.completion_mode == "Indexed"
+
+
+def is_suspended(job: Job) -> bool:
+    return bool(job.spec.suspend)
+
+
+def uncounted_of(job: Job) -> UncountedTerminatedPods:
+    return job.status.uncounted_terminated_pods or UncountedTerminatedPods()
+
+
+def indexes_of(pods: Iterable[Pod]) -> Indexes:
+    """The indexes that pods work on."""
+    return Indexes.of({index for pod in pods if (index := completion_index(pod)) is not None})
+
+
+def _may_count(pod: Pod, job: Job) -> bool:
+    """Whether it isn't dealt with already, and belongs to an index that there is."""
+    return is_tracked(pod) and (not is_indexed(job) or valid_index(pod, job) is not None)
+
+
+def _indexes_of(job: Job, pods: Sequence[Pod], active: Sequence[Pod]) -> IndexState:
+    completions = job.spec.completions or 0
+    tracked = [(index, pod) for pod in pods if is_tracked(pod) and (index := valid_index(pod, job)) is not None]
+    before = Indexes.parse(job.status.completed_indexes, completions)
+    succeeded = before | Indexes.of({index for index, pod in tracked if pod.status.phase == "Succeeded"})
+    if job.spec.backoff_limit_per_index is None:
+        return IndexState(before, succeeded)
+    failed_before = Indexes.parse(job.status.failed_indexes or "", completions)
+    failed = failed_before | Indexes.of({index for index, pod in tracked if _fails_index(job, pod)})
+    settled = succeeded | failed | indexes_of(active)
+    waiting = [(index, pod) for index, pod in tracked if has_failed(pod, job) and index not in settled]
+    return IndexState(before, succeeded, failed, _last_failed(waiting))
+
+
+def _fails_index(job: Job, pod: Pod) -> bool:
+    """Whether a pod's failure is one too many for its index."""
+    if not has_failed(pod, job):
+        return False
+    ruling = ruling_on(job.spec.pod_failure_policy, pod)
+    if ruling.action == "FailIndex":
+        return True
+    return ruling.counts and index_failures(pod) >= (job.spec.backoff_limit_per_index or 0)
+
+
+def _last_failed(pods: Iterable[tuple[int, Pod]]) -> dict[int, Pod]:
+    """For each index the pod that failed last, by its own count and by time."""
+    last: dict[int, Pod] = {}
+    for index, pod in pods:
+        known = last.get(index)
+        if known is None or (
+            all_index_failures(known) <= all_index_failures(pod) and finish_time(known) <= finish_time(pod)
+        ):
+            last[index] = pod
+    return last

@@ -1,0 +1,61 @@
+"""Pods that no job will count any more lose the finalizer that waits for it, so that they can be deleted."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.batch_v1 import Job
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.owners import controller_of
+from kubeloop.client import Client
+from kubeloop.controllers.job.acting import release
+from kubeloop.controllers.job.ending import is_finished
+from kubeloop.controllers.job.pods import is_tracked
+from kubeloop.controllers.job.reconciler import Caches, is_managed_elsewhere
+from kubeloop.runtime.keys import ObjectKey
+
+
+class OrphanKey(NamedTuple):
+    """A pod to look at, in the same queue as jobs and never equal to one's key."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"pod {self.namespace}/{self.name}"
+
+
+def orphan_key(pod: Pod) -> OrphanKey:
+    return OrphanKey("pod", pod.metadata.namespace, pod.metadata.name)
+
+
+JobOrOrphan = ObjectKey | OrphanKey
+
+
+class OrphanReconciler:
+    def __init__(self, client: Client, caches: Caches) -> None:
+        self._client = client
+        self._caches = caches
+
+    async def reconcile(self, key: OrphanKey) -> None:
+        pod = self._caches.pods.get(key.namespace, key.name)
+        if pod is None or not is_tracked(pod) or not self.is_nobodys(pod):
+            return
+        try:
+            await release(self._client, pod)
+        except NotFound:
+            return
+
+    def is_nobodys(self, pod: Pod) -> bool:
+        """Whether no job here or elsewhere will take care of the pod."""
+        reference = controller_of(pod.metadata.owner_references)
+        if reference is None:
+            return True
+        if reference.kind != "Job" or reference.api_version != "batch/v1":
+            return False
+        job: Job | None = self._caches.jobs.get(pod.metadata.namespace, reference.name)
+        if job is None or job.metadata.uid != reference.uid:
+            return True
+        return is_finished(job) and not is_managed_elsewhere(job)

@@ -1,0 +1,258 @@
+"""One sync of a job: see its pods, decide whether it ends, create or delete pods, count those that have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from kubeloop.api.generated.batch_v1 import Job, JobCondition, JobStatus
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.owners import is_owned_by
+from kubeloop.api.pods import is_ready
+from kubeloop.api.selectors import LabelSelector, from_label_selector
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.controllers.job.acting import PodActions
+from kubeloop.controllers.job.ending import completion, deadline_seconds_left, early_end, is_finished
+from kubeloop.controllers.job.metrics import JobMetrics
+from kubeloop.controllers.job.names import MANAGER, TRACKING
+from kubeloop.controllers.job.observed import Observed, observe
+from kubeloop.controllers.job.own_writes import Memories, Memory, version_of
+from kubeloop.controllers.job.pods import is_tracked
+from kubeloop.controllers.job.scaling import Plan, plan
+from kubeloop.controllers.job.status import announced, ended, is_settled, started, status_patch, suspension
+from kubeloop.controllers.job.tracking import Entry, book, settle
+from kubeloop.runtime.cache import CONTROLLER, ORPHANS
+from kubeloop.runtime.claim import Claimant, claim, live_check
+from kubeloop.runtime.controller import Result
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.recorder import EventRecorder
+
+LOOK_AGAIN = 1.0  # seconds; if the event that a lagging cache waits for never comes
+GATHER = 0.1  # seconds in which changes of pods gather to one sync; upstream's is a second
+
+JOBS, PODS = resource_of_class(Job), resource_of_class(Pod)
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """What the loop reads."""
+
+    jobs: Informer
+    pods: Informer
+
+
+@dataclass(slots=True)
+class Step:
+    """How a job's pods are after a sync has acted on them."""
+
+    active: int
+    ready: int
+    terminating: int
+    end: JobCondition | None = None
+    failure: Exception | None = None
+    event: tuple[str, str] | None = None  # reason and message, to be told once the status is written
+    plan: Plan = field(default_factory=lambda: Plan(action="reconciling"))
+
+    def without(self, deleted: Sequence[Pod]) -> None:
+        self.active -= len(deleted)
+        self.terminating += len(deleted)
+        self.ready -= sum(map(is_ready, deleted))
+
+
+class Reconciler:
+    def __init__(
+        self, client: Client, caches: Caches, actions: PodActions, recorder: EventRecorder, metrics: JobMetrics
+    ) -> None:
+        self._client = client
+        self._caches = caches
+        self._actions = actions
+        self._recorder = recorder
+        self._metrics = metrics
+        self._clock: Clock = actions.clock
+        self._memories = Memories()
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        job: Job | None = self._caches.jobs.get(*key)
+        if job is None or is_finished(job):
+            self._memories.forget(key)
+            return None
+        if is_managed_elsewhere(job):
+            return None
+        if job.spec.completion_mode not in (None, "NonIndexed", "Indexed"):
+            message = "Skipped Job sync because completion mode is unknown"
+            self._recorder.event(job, "Warning", "UnknownCompletionMode", message)
+            return None
+        memory = self._memories.of(key, job.metadata.uid)
+        if lag := await self._lag(job, memory):
+            self._metrics.skipped(lag)
+            return Result(requeue_after=LOOK_AGAIN)
+        return await self._sync(job, memory)
+
+    async def _lag(self, job: Job, memory: Memory) -> str:
+        """Which cache doesn't show our own writes yet."""
+        pods = self._caches.pods
+        if memory.unsure:  # a pod may have been created without our knowing: what is there now has to be seen first
+            selector = str(from_label_selector(job.spec.selector))
+            found = await self._client.list(PODS, job.metadata.namespace, labels=selector, metadata_only=True)
+            memory.pods_version = max(memory.pods_version, *map(version_of, found.items), 0)
+            memory.unsure = False
+        own = pods.by_index(CONTROLLER, job.metadata.uid)
+        return memory.lag(job, own, pods.version, self._clock.monotonic())
+
+    async def _sync(self, stored: Job, memory: Memory) -> Result | None:
+        now, began = self._clock.now(), self._clock.monotonic()
+        job = started(stored, now)
+        step, ok = Step(0, 0, 0), False
+        try:
+            observed = observe(job, await self._claimed(job), memory.failures)
+            step = Step(len(observed.active), observed.ready, observed.terminating, early_end(observed, now))
+            status = await self._act(observed, step, memory, now)
+            await self._track(_Books(stored, observed, step, now), status, memory)
+            ok = step.failure is None
+        finally:
+            self._metrics.synced(stored, step.plan.action, ok, self._clock.monotonic() - began)
+        if step.failure is not None:
+            raise step.failure
+        return self._next(job, step, now)
+
+    def _next(self, job: Job, step: Step, now: datetime) -> Result | None:
+        """When to look again although nothing changes."""
+        waits = [] if step.plan.wait is None else [max(step.plan.wait, GATHER)]
+        left = deadline_seconds_left(job, now)
+        if left is not None and step.end is None:
+            waits.append(left)
+        return Result(requeue_after=min(waits)) if waits else None
+
+    # -- the pods
+
+    async def _claimed(self, job: Job) -> list[Pod]:
+        """The job's own pods, with those that it adopts on this occasion."""
+        pods, meta = self._caches.pods, job.metadata
+        candidates: list[Pod] = [*pods.by_index(CONTROLLER, meta.uid), *pods.by_index(ORPHANS, meta.namespace)]
+        selector: LabelSelector = from_label_selector(job.spec.selector)
+        claimant = Claimant(job, JOBS, selector, (TRACKING,))
+        check = live_check(job, "Job", lambda: self._client.get(Job, meta.name, meta.namespace))
+        claimed = await claim(self._client, claimant, PODS, candidates, check)
+        return [_as_adopted(pod, meta.uid) for pod in claimed]
+
+    async def _act(self, observed: Observed, step: Step, memory: Memory, now: datetime) -> JobStatus:
+        """Bring about the pods that there should be; the job's status when that is done."""
+        job = observed.job
+        if step.end is not None:
+            deleted, step.failure = await self._actions.delete(job, observed.active, memory, uncounted=False)
+            if len(deleted) < len(observed.active):
+                step.end = None  # pods that still run would be lost from the count
+            step.without(deleted)
+            return job.status
+        is_managed = job.metadata.deletion_timestamp is None
+        if is_managed:
+            step.plan = plan(observed, now)
+            await self._carry_out(observed, step, memory)
+        step.end = completion(observed, step.active, now)
+        if step.end is not None or not is_managed:
+            return job.status
+        status, step.event = suspension(job, now)
+        return status
+
+    async def _carry_out(self, observed: Observed, step: Step, memory: Memory) -> None:
+        job, wanted = observed.job, step.plan
+        if wanted.delete:
+            deleted, step.failure = await self._actions.delete(job, wanted.delete, memory, uncounted=True)
+            step.without(deleted)
+        elif wanted.create:
+            kept = (observed.indexes.kept if observed.indexes is not None else None) or {}
+            created, step.failure = await self._actions.create(job, wanted.create, kept, memory)
+            step.active += created
+            failed = 1 if step.failure is not None else 0
+            self._metrics.created(_occasion(observed), created, failed)
+
+    # -- the books
+
+    async def _track(self, books: _Books, status: JobStatus, memory: Memory) -> None:
+        step, now = books.step, books.now
+        status = replace(status, active=step.active, ready=step.ready, terminating=step.terminating)
+        entry = book(books.observed, status, step.end)
+        status = announced(entry.status, step.end)
+        job = books.stored
+        if entry.release:
+            job = await self._write(job, status, memory)
+            status = await self._let_go(books, job, entry, memory)
+        if step.end is not None and entry.complete and step.terminating == 0 and is_settled(status):
+            status = ended(status, step.end, now)
+        job = await self._write(job, status, memory)
+        memory.failures = books.observed.failures
+        self._metrics.ruled(entry.policy_actions)
+        if step.event is not None:
+            self._recorder.event(job, "Normal", *step.event)
+        if is_finished(job):
+            self._tell_end(job)
+
+    async def _let_go(self, books: _Books, job: Job, entry: Entry, memory: Memory) -> JobStatus:
+        """Remove finalizers; the status with those pods counted that have lost theirs."""
+        memory.failures = books.observed.failures
+        gone, failure = await self._actions.release(entry.release, memory)
+        tracked = {pod.metadata.uid for pod in books.observed.pods if is_tracked(pod)}
+        status = settle(job.status, tracked - {pod.metadata.uid for pod in gone})
+        if failure is not None:
+            await self._write(job, status, memory)
+            raise failure
+        return status
+
+    async def _write(self, job: Job, status: JobStatus, memory: Memory) -> Job:
+        """Write what has changed, if the job is still the one that was read."""
+        patch, meta = status_patch(job.status, status), job.metadata
+        if not patch:
+            return job
+        about = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = {"metadata": about, "status": patch}
+        written: Job = await self._client.patch(Job, meta.name, body, meta.namespace, subresource="status")
+        memory.since, memory.job_version = self._clock.monotonic(), version_of(written)
+        self._metrics.counted(job, job.status, written.status)
+        return written
+
+    def _tell_end(self, job: Job) -> None:
+        last = next(one for one in job.status.conditions if one.type in ("Complete", "Failed"))
+        complete = last.type == "Complete"
+        self._metrics.finished(job, complete, last.reason)
+        if not complete:
+            self._recorder.event(job, "Warning", last.reason, last.message)
+            return
+        if job.spec.completions is not None and job.status.succeeded > job.spec.completions:
+            message = "Too many succeeded pods running after completion count reached"
+            self._recorder.event(job, "Warning", "TooManySucceededPods", message)
+        self._recorder.event(job, "Normal", "Completed", "Job completed")
+
+
+@dataclass(frozen=True, slots=True)
+class _Books:
+    """What the tracking of one sync goes by."""
+
+    stored: Job  # as the cache has it
+    observed: Observed
+    step: Step
+    now: datetime
+
+
+def is_managed_elsewhere(job: Job) -> bool:
+    return job.spec.managed_by not in (None, MANAGER)
+
+
+def _as_adopted(pod: Pod, owner_uid: str) -> Pod:
+    """A pod that was just adopted as it is by now, which the cache doesn't show yet."""
+    meta = pod.metadata
+    if is_tracked(pod) or is_owned_by(meta.owner_references, owner_uid):
+        return pod
+    return replace(pod, metadata=replace(meta, finalizers=(*meta.finalizers, TRACKING)))
+
+
+def _occasion(observed: Observed) -> str:
+    """Why pods are created, as metrics call it."""
+    if observed.job.spec.pod_replacement_policy == "Failed" and observed.failed > 0:
+        return "recreate_failed"
+    return "recreate_terminating_or_failed" if observed.failed > 0 or observed.terminating > 0 else "new"

@@ -1,0 +1,126 @@
+"""Which pods a job creates and deletes to have as many as it may. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby, islice
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.pods import is_ready, is_terminating, ready_since
+from kubeloop.api.times import parse_time
+from kubeloop.controllers.job.backoff import index_seconds_left
+from kubeloop.controllers.job.indexes import Indexes
+from kubeloop.controllers.job.observed import IndexState, Observed, indexes_of, is_suspended
+from kubeloop.controllers.job.pods import completion_index
+
+MOST_AT_ONCE = 500  # pods that one sync creates or deletes, so that other jobs get their turn
+
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do about the number of pods. Never both: what is deleted makes room in a later sync."""
+
+    delete: Sequence[Pod] = ()
+    create: Sequence[int | None] = ()  # the index of each pod; None in jobs without
+    wait: float | None = None  # seconds until there is something to create
+    action: str = field(default="tracking")  # as metrics call it
+
+
+def plan(observed: Observed, now: datetime) -> Plan:
+    active = len(observed.active)
+    if is_suspended(observed.job):
+        return Plan(delete=observed.active, action="pods_deleted")
+    wanted = _wanted(observed)
+    surplus = _surplus(observed, max(0, active - wanted))[:MOST_AT_ONCE]
+    if surplus:
+        return Plan(delete=surplus, action="pods_deleted")
+    # Where only what has really ended is replaced, what is about to end holds its place.
+    blocked = observed.terminating if observed.job.spec.pod_replacement_policy == "Failed" else 0
+    missing = wanted - blocked - active
+    return _creation(observed, min(missing, MOST_AT_ONCE), now) if missing > 0 else Plan()
+
+
+def _wanted(observed: Observed) -> int:
+    spec = observed.job.spec
+    parallelism = spec.parallelism or 0
+    if spec.completions is None:  # a work queue: after the first success, who still works may finish
+        return len(observed.active) if observed.succeeded > 0 else parallelism
+    return max(0, min(parallelism, spec.completions - observed.succeeded))
+
+
+def _creation(observed: Observed, count: int, now: datetime) -> Plan:
+    own_limits = observed.job.spec.backoff_limit_per_index is not None
+    wait = 0.0 if own_limits else observed.failures.seconds_left(now)
+    if wait > 0:
+        return Plan(wait=wait, action="pods_created")
+    if observed.indexes is None:
+        return Plan(create=(None,) * count, action="pods_created")
+    indexes = list(islice(_pending(observed, observed.indexes).missing(observed.job.spec.completions or 0), count))
+    if not own_limits:
+        return Plan(create=indexes, action="pods_created")
+    kept = observed.indexes.kept or {}
+    waits = {index: index_seconds_left(kept.get(index), now) for index in indexes}
+    due = [index for index in indexes if waits[index] <= 0]
+    if due or not indexes:
+        return Plan(create=due, wait=_shortest(waits), action="pods_created")
+    return Plan(wait=min(waits.values()), action="pods_created")
+
+
+def _shortest(waits: dict[int, float]) -> float | None:
+    return min((wait for wait in waits.values() if wait > 0), default=None)
+
+
+def _pending(observed: Observed, indexes: IndexState) -> Indexes:
+    """All indexes that need no pod."""
+    busy = indexes.succeeded | indexes_of(observed.active)
+    if indexes.failed is not None:
+        busy |= indexes.failed
+    if observed.job.spec.pod_replacement_policy == "Failed":
+        busy |= indexes_of(filter(is_terminating, observed.pods))
+    return busy
+
+
+def _surplus(observed: Observed, at_least: int) -> list[Pod]:
+    """Pods without an index, or with one that another has too, go whatever their number; then who has done least."""
+    if observed.indexes is None:
+        return _least_first(observed.active)[:at_least]
+    completions = observed.job.spec.completions or 0
+    going: list[Pod] = []
+    staying: list[Pod] = []
+    by_index = sorted(observed.active, key=_index_key)
+    for index, pods in groupby(by_index, key=_index_key):
+        *others, last = _least_first(list(pods))
+        going += others
+        (staying if 0 <= index < completions else going).append(last)
+    return going + _least_first(staying)[: max(0, at_least - len(going))]
+
+
+def _index_key(pod: Pod) -> int:
+    index = completion_index(pod)
+    return -1 if index is None else index
+
+
+def _least_first(pods: Sequence[Pod]) -> list[Pod]:
+    """In the order in which an end costs least: unassigned, pending, unready, briefly ready, restarted, young."""
+    return sorted(pods, key=_rank)
+
+
+def _rank(pod: Pod) -> tuple[bool, int, bool, float, int, int, float]:
+    sidecars = {one.name for one in pod.spec.init_containers if one.restart_policy == "Always"}
+    status = pod.status
+    steady = max((one.restart_count for one in status.container_statuses), default=0)
+    aside = max((one.restart_count for one in status.init_container_statuses if one.name in sidecars), default=0)
+    since, created = ready_since(pod) if is_ready(pod) else None, pod.metadata.creation_timestamp
+    return (
+        bool(pod.spec.node_name),
+        _PHASES.get(status.phase, 0),
+        is_ready(pod),
+        -since.timestamp() if since is not None else float("-inf"),
+        -steady,
+        -aside,
+        -parse_time(created).timestamp() if created is not None else float("-inf"),
+    )

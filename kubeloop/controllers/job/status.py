@@ -1,0 +1,89 @@
+"""A job's status between what was read and what is written: times, suspension, the end, and the patch. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from kubeloop.api import codec
+from kubeloop.api.conditions import find_condition
+from kubeloop.api.generated.batch_v1 import Job, JobCondition, JobStatus, UncountedTerminatedPods
+from kubeloop.api.times import format_time
+from kubeloop.api.wire import Time
+from kubeloop.controllers.job.ending import condition, final
+from kubeloop.controllers.job.observed import is_suspended
+
+_UNCOUNTED = "uncountedTerminatedPods"
+
+
+class Suspension(NamedTuple):
+    """What becomes of a status when a job is suspended or resumed, and the event that tells of it."""
+
+    status: JobStatus
+    event: tuple[str, str] | None = None  # reason and message
+
+
+def started(job: Job, now: datetime) -> Job:
+    """The job with a time at which it began, unless it waits to be resumed."""
+    if job.status.start_time is not None or is_suspended(job):
+        return job
+    return replace(job, status=replace(job.status, start_time=Time(format_time(now))))
+
+
+def suspension(job: Job, now: datetime) -> Suspension:
+    """A suspended job has no time at which it began; a resumed one begins anew."""
+    status, known = job.status, find_condition(job.status.conditions, "Suspended")
+    if is_suspended(job):
+        if known is not None and known.status == "True":
+            return Suspension(status)
+        said = condition("Suspended", "True", "JobSuspended", "Job suspended", now)
+        changed = replace(status, conditions=_with(status.conditions, said), start_time=None)
+        return Suspension(changed, ("Suspended", "Job suspended"))
+    if known is None or known.status == "False":
+        return Suspension(status)
+    said = condition("Suspended", "False", "JobResumed", "Job resumed", now)
+    changed = replace(status, conditions=_with(status.conditions, said), start_time=Time(format_time(now)))
+    return Suspension(changed, ("Resumed", "Job resumed"))
+
+
+def announced(status: JobStatus, end: JobCondition | None) -> JobStatus:
+    """The status with the condition that comes before the final one; a final one is not told yet."""
+    if end is None or end.type not in ("FailureTarget", "SuccessCriteriaMet"):
+        return status
+    return replace(status, conditions=_with(status.conditions, end))
+
+
+def ended(status: JobStatus, end: JobCondition, now: datetime) -> JobStatus:
+    """The status of a job that is done."""
+    last = final(end, now)
+    status = replace(status, conditions=_with(status.conditions, last))
+    return replace(status, completion_time=last.last_transition_time) if last.type == "Complete" else status
+
+
+def is_settled(status: JobStatus) -> bool:
+    """Whether all pods that are noted are counted."""
+    noted = status.uncounted_terminated_pods or UncountedTerminatedPods()
+    return not noted.succeeded and not noted.failed
+
+
+def status_patch(before: JobStatus, after: JobStatus) -> dict[str, Any]:
+    """What a merge patch has to say to make the one the other; empty if they are equal."""
+    if before == after:
+        return {}
+    old, new = codec.to_plain(before), codec.to_plain(after)
+    patch = {name: new.get(name) for name in (*old, *new) if old.get(name) != new.get(name)}
+    if patch.get(_UNCOUNTED) is not None:  # merged as a mapping: what is no longer there has to be named
+        patch[_UNCOUNTED] = {"succeeded": None, "failed": None} | patch[_UNCOUNTED]
+    return patch
+
+
+def _with(conditions: tuple[JobCondition, ...], new: JobCondition) -> tuple[JobCondition, ...]:
+    """The conditions with one in the place of its predecessor, or at the end; the same if it says the same."""
+    old = find_condition(conditions, new.type)
+    if old is None:
+        return (*conditions, new)
+    if (old.status, old.reason, old.message) == (new.status, new.reason, new.message):
+        return conditions
+    return tuple(new if one.type == new.type else one for one in conditions)

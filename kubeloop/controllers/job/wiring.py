@@ -1,0 +1,169 @@
+"""What wakes the loop: jobs at once, pods after a moment in which more of them may change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kubeloop.api.generated.batch_v1 import Job
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.owners import controller_of
+from kubeloop.api.pods import is_terminal
+from kubeloop.api.selectors import from_label_selector
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.job.acting import PodActions
+from kubeloop.controllers.job.ending import is_finished
+from kubeloop.controllers.job.metrics import JobMetrics
+from kubeloop.controllers.job.names import CONTROLLER_UID
+from kubeloop.controllers.job.orphans import JobOrOrphan, OrphanKey, OrphanReconciler, orphan_key
+from kubeloop.controllers.job.pods import is_tracked
+from kubeloop.controllers.job.reconciler import GATHER, JOBS, PODS, Caches, Reconciler, is_managed_elsewhere
+from kubeloop.controllers.pod_control import PodControl
+from kubeloop.runtime.cache import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
+from kubeloop.runtime.controller import Controller, Result
+from kubeloop.runtime.enqueue import controller_key
+from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.rate_limits import ItemExponential
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "job-controller"
+QUEUE = "job"  # upstream's, as dashboards know it
+FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0  # upstream's, for calls that fail
+CANDIDATES = "jobs that may adopt"  # an index of jobs
+
+_owner_key = controller_key(JOBS)
+
+
+def wire(context: Context) -> Controller[JobOrOrphan]:
+    caches = Caches(context.informers.of(JOBS), context.informers.of(PODS))
+    caches.pods.add_indexer(CONTROLLER, controller_uid_of)
+    caches.pods.add_indexer(ORPHANS, orphan_namespace_of)
+    caches.jobs.add_indexer(CANDIDATES, _candidacy)
+    recorder = context.recorder.of_component(NAME)
+    metrics = JobMetrics(context.telemetry.registry)
+    actions = PodActions(context.client, PodControl(context.client, recorder), context.clock)
+    jobs = Reconciler(context.client, caches, actions, recorder, metrics)
+    orphans = OrphanReconciler(context.client, caches)
+
+    async def reconcile(key: JobOrOrphan) -> Result | None:
+        if not isinstance(key, OrphanKey):
+            return await jobs.reconcile(key)
+        await orphans.reconcile(key)
+        return None
+
+    queue: WorkQueue[JobOrOrphan] = WorkQueue(
+        context.clock,
+        name=QUEUE,
+        limiter=ItemExponential(FIRST_RETRY, LONGEST_RETRY),
+        registry=context.telemetry.registry,
+    )
+    controller: Controller[JobOrOrphan] = Controller(
+        NAME,
+        reconcile,
+        context.clock,
+        workers=context.config.concurrent_job_syncs,
+        queue=queue,
+        telemetry=context.telemetry,
+    )
+    wakeups = Wakeups(caches, orphans, metrics)
+    controller.watches(caches.jobs, wakeups.jobs, _is_asked_anew, resync=context.resync_period())
+    controller.watches(caches.jobs, wakeups.jobs, _is_only_reported, delay=GATHER)
+    controller.watches(caches.jobs, wakeups.left_behind, _is_over)
+    controller.watches(caches.pods, wakeups.owners, delay=GATHER)
+    controller.watches(caches.pods, wakeups.adopters, _is_newly_free, delay=GATHER)
+    controller.watches(caches.pods, wakeups.orphans)
+    caches.pods.add_handler(wakeups.counting_pods())
+    caches.jobs.add_handler(Callbacks(on_add=wakeups.count_job))
+    return controller
+
+
+class Wakeups:
+    """Whom changes concern."""
+
+    def __init__(self, caches: Caches, orphans: OrphanReconciler, metrics: JobMetrics) -> None:
+        self._caches = caches
+        self._orphans = orphans
+        self._metrics = metrics
+
+    def jobs(self, job: Job) -> Iterable[JobOrOrphan]:
+        return (key_of(job),)
+
+    def owners(self, pod: Pod) -> Iterable[JobOrOrphan]:
+        return _owner_key(pod)
+
+    def left_behind(self, job: Job) -> Iterable[JobOrOrphan]:
+        """Pods that a job which is over, or gone, never let go."""
+        own = self._caches.pods.by_index(CONTROLLER, job.metadata.uid)
+        return [orphan_key(pod) for pod in own if is_tracked(pod)]
+
+    def adopters(self, pod: Pod) -> Iterable[JobOrOrphan]:
+        """Jobs whose selector matches a pod that is nobody's."""
+        if controller_of(pod.metadata.owner_references) is not None:
+            return ()
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        candidates = (
+            *self._caches.jobs.by_index(CANDIDATES, namespace),
+            *self._caches.jobs.by_index(CANDIDATES, labels.get(CONTROLLER_UID, "")),
+        )
+        return [
+            ObjectKey(namespace, job.metadata.name)
+            for job in candidates
+            if job.metadata.namespace == namespace and from_label_selector(job.spec.selector).matches(labels)
+        ]
+
+    def orphans(self, pod: Pod) -> Iterable[JobOrOrphan]:
+        """The pod itself, if it has the finalizer and nobody who will remove it."""
+        if not is_tracked(pod):
+            return ()
+        is_free = controller_of(pod.metadata.owner_references) is None
+        if is_free or (pod.metadata.deletion_timestamp is not None and self._orphans.is_nobodys(pod)):
+            return (orphan_key(pod),)
+        return ()
+
+    def count_job(self, job: Job) -> None:
+        if is_managed_elsewhere(job):
+            self._metrics.managed_elsewhere(job.spec.managed_by or "")
+
+    def counting_pods(self) -> Callbacks:
+        def note(was: bool, is_now: bool) -> None:
+            if was != is_now:
+                self._metrics.tracking_changed(is_now)
+
+        return Callbacks(
+            on_add=lambda pod: note(False, _is_to_count(pod)),
+            on_update=lambda old, new: note(_is_to_count(old), _is_to_count(new)),
+            on_delete=lambda pod: note(_is_to_count(pod), False),
+        )
+
+
+def _is_to_count(pod: Pod) -> bool:
+    return is_terminal(pod) and is_tracked(pod)
+
+
+def _candidacy(job: Job) -> tuple[str, ...]:
+    """Index jobs by what a pod that they may adopt has: the UID as a label, or else only the same namespace."""
+    return (job.metadata.namespace,) if job.spec.manual_selector else (job.metadata.uid,)
+
+
+def _is_asked_anew(old: Any, new: Any) -> bool:
+    """Whether a job is new or gone, or wants something else than before."""
+    return old is None or new is None or old.metadata.generation != new.metadata.generation
+
+
+def _is_only_reported(old: Any, new: Any) -> bool:
+    return not _is_asked_anew(old, new) and not is_finished(new)
+
+
+def _is_over(_: Any, new: Any) -> bool:
+    return new is None or is_finished(new)
+
+
+def _is_newly_free(old: Any, new: Any) -> bool:
+    """Whether a pod may have become one to adopt."""
+    if new is None:
+        return False
+    if old is None:
+        return True
+    before, after = old.metadata, new.metadata
+    return bool(before.labels != after.labels or before.owner_references != after.owner_references)

@@ -1,0 +1,316 @@
+"""Jobs run pods until enough have succeeded: how many at once, how they are counted, what is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeloop.api.errors import forbidden
+from kubeloop.api.generated.batch_v1 import Job
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.times import parse_time
+from kubeloop.controllers.job import wire
+from kubeloop.testing import Cluster, job
+from tests.controllers.job_world import (
+    NAMESPACE,
+    SECOND,
+    TRACKING,
+    active,
+    bind,
+    conditions,
+    deleted,
+    end_deleted,
+    fail,
+    job_of,
+    pods,
+    run,
+    status,
+    succeed,
+    told,
+)
+
+COMPLETE = ("True", "CompletionsReached", "Reached expected number of succeeded pods")
+
+
+@pytest.fixture
+def plane(cluster: Cluster) -> Cluster:
+    cluster.start(wire)
+    return cluster
+
+
+def test_pods_are_made_from_the_template_and_held_until_they_are_counted(plane: Cluster) -> None:
+    plane.add(job())
+    plane.advance(SECOND)
+    (pod,) = pods(plane)
+    uid = job_of(plane).metadata.uid
+    assert pod.metadata.generate_name == "job-"
+    assert pod.metadata.finalizers == (TRACKING,)
+    assert pod.metadata.labels == {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": "job",
+        "controller-uid": uid,
+        "job-name": "job",
+    }
+    (owner,) = pod.metadata.owner_references
+    assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Job", "job", uid, True)
+    assert status(plane) == {"active": 1}
+    assert told(plane) == ["Normal SuccessfulCreate: Created"]
+
+
+def test_job_is_complete_when_its_pods_have_succeeded(plane: Cluster) -> None:
+    plane.add(job(parallelism=3, completions=3))
+    plane.advance(SECOND)
+    succeed(plane, *pods(plane))
+    plane.advance(SECOND)
+    done = job_of(plane)
+    assert status(plane) == {"succeeded": 3}
+    assert [one.type for one in done.status.conditions] == ["SuccessCriteriaMet", "Complete"]
+    assert conditions(plane) == {"SuccessCriteriaMet": COMPLETE, "Complete": COMPLETE}
+    assert done.status.completion_time == done.status.conditions[-1].last_transition_time
+    assert not any(one.metadata.finalizers for one in pods(plane))
+    assert told(plane)[-1] == "Normal Completed: Job completed"
+
+
+def test_never_more_pods_run_than_the_job_allows_or_still_needs(plane: Cluster) -> None:
+    plane.add(job(parallelism=3, completions=5))
+    plane.advance(SECOND)
+    assert len(active(plane)) == 3
+    succeed(plane, active(plane)[0])
+    plane.advance(SECOND)
+    assert len(active(plane)) == 3
+    succeed(plane, *active(plane)[:2])
+    plane.advance(SECOND)
+    assert len(active(plane)) == 2
+    assert status(plane) == {"active": 2, "succeeded": 3}
+
+
+def test_work_queue_needs_one_success_and_lets_the_others_finish(plane: Cluster) -> None:
+    plane.add(job(parallelism=3))
+    plane.advance(SECOND)
+    succeed(plane, active(plane)[0])
+    plane.advance(SECOND)
+    assert len(active(plane)) == 2, "nobody is replaced any more"
+    fail(plane, active(plane)[0])
+    plane.advance(20)
+    assert len(active(plane)) == 1
+    assert "Complete" not in conditions(plane)
+    succeed(plane, *active(plane))
+    plane.advance(SECOND)
+    assert conditions(plane)["Complete"] == COMPLETE
+    assert status(plane) == {"succeeded": 2, "failed": 1}
+
+
+def test_job_that_needs_nothing_is_complete_at_once(plane: Cluster) -> None:
+    plane.add(job(completions=0))
+    plane.advance(SECOND)
+    assert conditions(plane)["Complete"] == COMPLETE
+    assert not pods(plane)
+
+
+def test_job_without_parallelism_waits(plane: Cluster) -> None:
+    plane.add(job(parallelism=0, completions=2))
+    plane.advance(SECOND)
+    assert not pods(plane)
+    assert status(plane) == {}
+    assert job_of(plane).status.start_time is not None
+    plane.client.patch(Job, "job", {"spec": {"parallelism": 2}}, NAMESPACE)
+    plane.advance(SECOND)
+    assert len(active(plane)) == 2
+
+
+def test_surplus_pods_go_without_being_counted_and_who_has_done_least_goes_first(plane: Cluster) -> None:
+    plane.add(job(parallelism=3, completions=9))
+    plane.advance(SECOND)
+    first, second, third = pods(plane)
+    bind(plane, second)
+    run(plane, second)
+    plane.advance(SECOND)
+    plane.client.patch(Job, "job", {"spec": {"parallelism": 1}}, NAMESPACE)
+    plane.advance(SECOND)
+    assert [one.metadata.name for one in pods(plane)] == [second.metadata.name]
+    assert status(plane) == {"active": 1, "ready": 1}
+    assert told(plane).count("Normal SuccessfulDelete: Deleted") == 2
+    del first, third
+
+
+def test_ready_and_terminating_pods_are_reported(plane: Cluster) -> None:
+    plane.add(job(parallelism=3, completions=9))
+    plane.advance(SECOND)
+    bind(plane, *pods(plane))
+    run(plane, *pods(plane))
+    plane.advance(SECOND)
+    assert status(plane) == {"active": 3, "ready": 3}
+    plane.client.delete(Pod, pods(plane)[0].metadata.name, NAMESPACE)
+    plane.advance(SECOND)
+    assert status(plane) == {"active": 2, "ready": 2, "terminating": 1, "failed": 1}
+    plane.advance(10)
+    assert status(plane) == {"active": 3, "ready": 2, "terminating": 1, "failed": 1}
+    end_deleted(plane)
+    plane.advance(SECOND)
+    assert status(plane) == {"active": 3, "ready": 2, "failed": 1}
+
+
+def test_refused_creation_is_told_and_tried_again_after_a_while(plane: Cluster) -> None:
+    plane.faults.fail("create", "pods", forbidden("", "pods", "", "exceeded quota"), times=2)
+    plane.add(job(parallelism=3, completions=3))
+    plane.settle()
+    assert not pods(plane), "the first refusal ends the attempt"
+    assert told(plane)[0].startswith("Warning FailedCreate: Error creating: ")
+    plane.advance(5)
+    assert len(active(plane)) == 3
+    assert status(plane) == {"active": 3}
+
+
+def test_pods_in_a_namespace_that_is_ending_are_no_failure(plane: Cluster) -> None:
+    plane.add(job())
+    plane.advance(SECOND)
+    plane.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ending"}})
+    plane.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "ending"}})
+    plane.client.create(job("late", "ending"))
+    plane.client.delete("namespaces", "ending")
+    plane.advance(SECOND)
+    assert not [one for one in plane.events("ending") if one.reason == "FailedCreate"]
+
+
+def test_many_pods_are_counted_some_hundreds_at_a_time(plane: Cluster) -> None:
+    plane.add(job(parallelism=600, completions=600))
+    plane.advance(SECOND)
+    assert len(pods(plane)) == 600
+    succeed(plane, *pods(plane))
+    plane.advance(5)
+    assert status(plane) == {"succeeded": 600}
+    assert conditions(plane)["Complete"] == COMPLETE
+
+
+def test_job_that_somebody_else_manages_is_left_alone(plane: Cluster) -> None:
+    plane.add(job("theirs", managed_by="example.com/other"), job("ours", managed_by="kubernetes.io/job-controller"))
+    plane.advance(SECOND)
+    assert not pods(plane, name="theirs")
+    assert pods(plane, name="ours")
+
+
+def test_pod_that_matches_and_is_nobodys_is_adopted_and_held(plane: Cluster) -> None:
+    made = plane.add(job())
+    plane.advance(SECOND)
+    (own,) = pods(plane)
+    lone = {"ownerReferences": [], "finalizers": []}
+    plane.client.patch(Pod, own.metadata.name, {"metadata": lone}, NAMESPACE)
+    plane.advance(SECOND)
+    (adopted,) = pods(plane)
+    assert adopted.metadata.owner_references[0].uid == made.metadata.uid
+    assert adopted.metadata.finalizers == (TRACKING,)
+    assert status(plane) == {"active": 1}
+
+
+def test_pod_that_no_longer_matches_is_released_and_replaced(plane: Cluster) -> None:
+    plane.add(job())
+    plane.advance(SECOND)
+    (own,) = pods(plane)
+    other = {"labels": {"batch.kubernetes.io/controller-uid": "another"}}
+    plane.client.patch(Pod, own.metadata.name, {"metadata": other}, NAMESPACE)
+    plane.advance(SECOND)
+    released = plane.client.get(Pod, own.metadata.name, NAMESPACE)
+    assert not released.metadata.owner_references
+    assert not released.metadata.finalizers
+    assert len(pods(plane)) == 2
+
+
+def test_selector_by_hand_counts_its_pods_too(plane: Cluster) -> None:
+    labels = {"job-name": "job", "team": "blue"}
+    selector = {"matchLabels": {"team": "blue"}}
+    plane.add(_by_hand(labels, selector))
+    plane.advance(SECOND)
+    (pod,) = pods(plane)
+    assert pod.metadata.labels == labels
+    succeed(plane, pod)
+    plane.advance(SECOND)
+    assert conditions(plane)["Complete"] == COMPLETE
+
+
+def _by_hand(labels: dict[str, str], selector: dict[str, object]) -> dict[str, object]:
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "app", "image": "x"}], "restartPolicy": "Never"},
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "job", "namespace": NAMESPACE},
+        "spec": {"manualSelector": True, "selector": selector, "template": template},
+    }
+
+
+def test_deleted_job_lets_its_pods_go(plane: Cluster) -> None:
+    plane.add(job(parallelism=2, completions=2))
+    plane.advance(SECOND)
+    plane.client.delete(Job, "job", NAMESPACE, propagation="Background")
+    plane.advance(SECOND)
+    assert [one.metadata.finalizers for one in pods(plane)] == [(), ()]
+
+
+def test_orphaned_pods_are_let_go(plane: Cluster) -> None:
+    """Garbage collection takes the owner from the pods before it lets the job go."""
+    plane.add(job())
+    plane.advance(SECOND)
+    plane.client.delete(Job, "job", NAMESPACE, propagation="Orphan")
+    (pod,) = pods(plane)
+    plane.client.patch(Pod, pod.metadata.name, {"metadata": {"ownerReferences": []}}, NAMESPACE)
+    plane.advance(SECOND)
+    (pod,) = pods(plane)
+    assert not pod.metadata.finalizers
+    assert not pod.metadata.owner_references
+
+
+def test_job_that_is_being_deleted_makes_no_pods_and_lets_its_own_go(plane: Cluster) -> None:
+    made = job(parallelism=2, completions=2)
+    plane.add(made)
+    plane.advance(SECOND)
+    plane.client.delete(Job, "job", NAMESPACE, propagation="Foreground")
+    plane.advance(SECOND)
+    found = pods(plane)
+    assert len(found) == 2
+    assert not any(one.metadata.finalizers for one in found)
+    for one in found:
+        plane.client.delete(Pod, one.metadata.name, NAMESPACE)
+    plane.advance(SECOND)
+    assert not pods(plane)
+
+
+def test_pod_of_a_job_that_is_gone_is_let_go_when_it_is_deleted(cluster: Cluster) -> None:
+    """As left behind by a manager that was not there when the job went."""
+    loop = cluster.start(wire)
+    cluster.add(job())
+    cluster.advance(SECOND)
+    cluster.stop(loop)
+    cluster.client.delete(Job, "job", NAMESPACE, propagation="Background")
+    cluster.client.delete(Pod, pods(cluster)[0].metadata.name, NAMESPACE)
+    assert deleted(pods(cluster)[0])
+    cluster.start(wire)
+    cluster.advance(SECOND)
+    assert not pods(cluster)
+
+
+def test_pod_that_fails_after_the_job_was_done_is_not_counted(plane: Cluster) -> None:
+    plane.add(job())
+    plane.advance(SECOND)
+    succeed(plane, *pods(plane))
+    plane.advance(SECOND)
+    plane.client.delete(Pod, pods(plane)[0].metadata.name, NAMESPACE)
+    plane.advance(SECOND)
+    assert status(plane) == {"succeeded": 1}
+
+
+def test_start_time_is_that_of_the_first_sync(plane: Cluster) -> None:
+    plane.advance(100)
+    plane.add(job())
+    plane.advance(SECOND)
+    start = job_of(plane).status.start_time
+    assert start is not None
+    assert (plane.clock.now() - parse_time(start)).total_seconds() == pytest.approx(SECOND)
+
+
+def test_quiet_job_is_not_written_to(plane: Cluster) -> None:
+    plane.add(job(parallelism=2, completions=2))
+    plane.advance(SECOND)
+    before = job_of(plane).metadata.resource_version
+    plane.advance(hours=1)
+    assert job_of(plane).metadata.resource_version == before
