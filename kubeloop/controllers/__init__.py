@@ -51,7 +51,7 @@ CONTROLLERS: tuple[Descriptor, ...] = (
     Descriptor("daemonset-controller", "daemonset"),
     Descriptor("job-controller", "job", "job", "job-controller"),
     Descriptor("podgroup-protection-controller", gates=("GenericWorkload",)),
-    Descriptor("deployment-controller", "deployment"),
+    Descriptor("deployment-controller", "deployment", "deployment", "deployment-controller"),
     Descriptor("replicaset-controller", "replicaset", "replicaset", "replicaset-controller"),
     Descriptor("horizontal-pod-autoscaler-controller", "horizontalpodautoscaling"),
     Descriptor("disruption-controller", "disruption"),

@@ -1,0 +1,61 @@
+"""Conditions of deployments: their types, reasons and words, and how one takes the place of another. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from kubeloop.api.conditions import find_condition, remove_condition
+from kubeloop.api.generated.apps_v1 import DeploymentCondition, ReplicaSetCondition
+from kubeloop.api.times import format_time
+from kubeloop.api.wire import Time
+
+AVAILABLE: Final = "Available"
+PROGRESSING: Final = "Progressing"
+REPLICA_FAILURE: Final = "ReplicaFailure"
+
+UPDATED: Final = "ReplicaSetUpdated"
+CREATE_ERROR: Final = "ReplicaSetCreateError"
+CREATED: Final = "NewReplicaSetCreated"
+FOUND: Final = "FoundNewReplicaSet"
+COMPLETE: Final = "NewReplicaSetAvailable"
+TIMED_OUT: Final = "ProgressDeadlineExceeded"
+PAUSED: Final = "DeploymentPaused"
+RESUMED: Final = "DeploymentResumed"
+
+Conditions = tuple[DeploymentCondition, ...]
+
+
+def condition(type: str, status: str, reason: str, message: str, now: datetime) -> DeploymentCondition:
+    """A condition that is so from now on."""
+    stamp = Time(format_time(now))
+    return DeploymentCondition(
+        type=type, status=status, reason=reason, message=message, last_update_time=stamp, last_transition_time=stamp
+    )
+
+
+def with_condition(conditions: Conditions, new: DeploymentCondition) -> Conditions:
+    """The conditions with one put at their end, unless it has the same status and reason already.
+
+    While the status stays the same, so does the time of the transition.
+    """
+    old = find_condition(conditions, new.type)
+    if old is not None and old.status == new.status:
+        if old.reason == new.reason:
+            return conditions
+        new = msgspec.structs.replace(new, last_transition_time=old.last_transition_time)
+    return (*remove_condition(conditions, new.type), new)
+
+
+def from_replica_set(one: ReplicaSetCondition) -> DeploymentCondition:
+    """A replica set's condition as the deployment's own."""
+    return DeploymentCondition(
+        type=one.type,
+        status=one.status,
+        reason=one.reason,
+        message=one.message,
+        last_update_time=one.last_transition_time,
+        last_transition_time=one.last_transition_time,
+    )

@@ -1,0 +1,53 @@
+"""The replica set that stands for a deployment's present template. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet, ReplicaSetSpec
+from kubeloop.api.generated.meta_v1 import LabelSelector, ObjectMeta
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.deployment.limits import ROLLING
+from kubeloop.controllers.deployment.replica_sets import HASH_LABEL, Family, wanted_by
+from kubeloop.controllers.deployment.revisions import REVISION, copied_annotations
+from kubeloop.controllers.deployment.rolling import size_of_new
+from kubeloop.controllers.deployment.scaling import size_annotations
+from kubeloop.controllers.template_hash import template_hash
+from kubeloop.runtime.owner_references import controller_reference
+
+_MAX_NAME: Final = 253
+
+replace = msgspec.structs.replace
+
+
+def new_replica_set(deployment: Deployment, family: Family, revision: int) -> ReplicaSet:
+    """Made of the template alone, so that making it twice makes the same; a label tells its pods from others'."""
+    spec, meta = deployment.spec, deployment.metadata
+    digest = template_hash(spec.template, deployment.status.collision_count)
+    of_template = spec.template.metadata or ObjectMeta()
+    selector = spec.selector or LabelSelector()
+    labels = {**of_template.labels, HASH_LABEL: digest}
+    annotations = copied_annotations(meta.annotations) | size_annotations(deployment) | {REVISION: str(revision)}
+    is_rolling = spec.strategy.type == ROLLING
+    return ReplicaSet(
+        metadata=ObjectMeta(
+            name=name_for(meta.name, digest),
+            namespace=meta.namespace,
+            labels=labels,
+            annotations=annotations,
+            owner_references=(controller_reference(deployment, resource_of_class(Deployment)),),
+        ),
+        spec=ReplicaSetSpec(
+            replicas=size_of_new(deployment, family) if is_rolling else wanted_by(deployment),
+            min_ready_seconds=spec.min_ready_seconds,
+            selector=replace(selector, match_labels={**selector.match_labels, HASH_LABEL: digest}),
+            template=replace(spec.template, metadata=replace(of_template, labels=labels)),
+        ),
+    )
+
+
+def name_for(deployment: str, digest: str) -> str:
+    """The deployment's name, cut off if need be, and the hash of the template."""
+    return f"{deployment[: _MAX_NAME - 1 - len(digest)]}-{digest}"

@@ -1,0 +1,72 @@
+"""What there is of a deployment: itself, its replica sets and their pods, from caches and the loop's own writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.owners import is_controlled_by
+from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.deployment.own_writes import OwnWrites
+from kubeloop.runtime.cache import CONTROLLER, ORPHANS
+from kubeloop.runtime.claim import Claimant, claim, live_check
+from kubeloop.runtime.controller import TerminalError
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey
+
+
+class Caches(NamedTuple):
+    """What the loop reads from."""
+
+    deployments: Informer
+    replica_sets: Informer
+    pods: Informer
+
+
+class Observer:
+    """The newest that can be known without asking the server."""
+
+    def __init__(self, client: Client, caches: Caches) -> None:
+        self._client = client
+        self._caches = caches
+        self.written_deployments: OwnWrites[ObjectKey] = OwnWrites(caches.deployments)
+        self.written_replica_sets: OwnWrites[str] = OwnWrites(caches.replica_sets)  # by their owner's UID
+
+    def deployment(self, key: ObjectKey) -> Deployment | None:
+        cached = self._caches.deployments.get(*key)
+        if cached is None:
+            self.written_deployments.forget(key)
+            return None
+        found: list[Deployment] = self.written_deployments.over(key, (cached,))
+        return found[0]
+
+    async def replica_sets(self, deployment: Deployment) -> list[ReplicaSet] | None:
+        """The deployment's replica sets. None if orphans became its own just now, which will wake it again."""
+        uid, namespace = deployment.metadata.uid, deployment.metadata.namespace
+        cache = self._caches.replica_sets
+        owned = self.written_replica_sets.over(uid, cache.by_index(CONTROLLER, uid))
+        candidates = (*owned, *cache.by_index(ORPHANS, namespace))
+        check = live_check(deployment, "Deployment", lambda: self._fresh(deployment))
+        claimant = _claimant(deployment)
+        claimed = await claim(self._client, claimant, resource_of_class(ReplicaSet), candidates, check)
+        is_adopted = any(not is_controlled_by(one.metadata.owner_references, uid) for one in claimed)
+        return None if is_adopted else claimed
+
+    def pods(self, replica_set: ReplicaSet) -> Iterable[Pod]:
+        return self._caches.pods.by_index(CONTROLLER, replica_set.metadata.uid)
+
+    async def _fresh(self, deployment: Deployment) -> Deployment:
+        return await self._client.get(Deployment, deployment.metadata.name, deployment.metadata.namespace)
+
+
+def _claimant(deployment: Deployment) -> Claimant:
+    try:
+        selector = from_label_selector(deployment.spec.selector)
+    except SelectorError as error:
+        where = f"{deployment.metadata.namespace}/{deployment.metadata.name}"
+        raise TerminalError(f"deployment {where} has invalid label selector: {error}") from None
+    return Claimant(deployment, resource_of_class(Deployment), selector)

@@ -1,0 +1,148 @@
+"""How a rollout gets on: complete, progressing, or stuck for longer than its deadline. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from kubeloop.api.conditions import find_condition, remove_condition
+from kubeloop.api.fields import quote
+from kubeloop.api.generated.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus
+from kubeloop.api.times import parse_time
+from kubeloop.controllers.deployment.conditions import (
+    COMPLETE,
+    PAUSED,
+    PROGRESSING,
+    REPLICA_FAILURE,
+    RESUMED,
+    TIMED_OUT,
+    UPDATED,
+    Conditions,
+    condition,
+    from_replica_set,
+    with_condition,
+)
+from kubeloop.controllers.deployment.replica_sets import Family
+from kubeloop.controllers.deployment.status import is_complete, status_of
+
+_NO_DEADLINE: Final = 2**31 - 1
+_SKEW_SECONDS: Final = 1.0  # conditions tell whole seconds, so the deadline has surely passed one later
+
+replace = msgspec.structs.replace
+
+
+def has_deadline(deployment: Deployment) -> bool:
+    return deployment.spec.progress_deadline_seconds not in (None, _NO_DEADLINE)
+
+
+def with_pause(deployment: Deployment, now: datetime) -> Deployment:
+    """The deployment, which says so if it has just been paused or resumed: time spent in a pause doesn't count.
+
+    That the deadline was missed stays said.
+    """
+    if not has_deadline(deployment):
+        return deployment
+    present = find_condition(deployment.status.conditions, PROGRESSING)
+    reason = "" if present is None else present.reason
+    paused = deployment.spec.paused
+    if reason == TIMED_OUT or paused == (reason == PAUSED):
+        return deployment
+    if paused:
+        told = condition(PROGRESSING, "Unknown", PAUSED, "Deployment is paused", now)
+    else:
+        told = condition(PROGRESSING, "Unknown", RESUMED, "Deployment is resumed", now)
+    return with_told(deployment, told)
+
+
+def with_told(deployment: Deployment, told: DeploymentCondition) -> Deployment:
+    """The deployment with a condition."""
+    conditions = with_condition(deployment.status.conditions, told)
+    return replace(deployment, status=replace(deployment.status, conditions=conditions))
+
+
+def rollout_status(deployment: Deployment, family: Family, now: datetime) -> DeploymentStatus:
+    """The status in a rollout. `deployment` carries what was said of its progress so far."""
+    status = status_of(deployment, family, now)
+    before = find_condition(deployment.status.conditions, PROGRESSING)
+    conditions = status.conditions
+    if not has_deadline(deployment):
+        conditions = remove_condition(conditions, PROGRESSING)
+    elif before is None or before.reason != COMPLETE or status.replicas != status.updated_replicas:
+        # Otherwise nothing is being rolled out: whatever happens to pods by now isn't progress.
+        conditions = _with_verdict(deployment, status, family, now)
+    return replace(status, conditions=_with_failures(conditions, family))
+
+
+def _with_verdict(deployment: Deployment, status: DeploymentStatus, family: Family, now: datetime) -> Conditions:
+    if family.new is not None:
+        whose = f"ReplicaSet {quote(family.new.metadata.name)}"
+    else:
+        whose = f"Deployment {quote(deployment.metadata.name)}"
+    conditions = status.conditions
+    if is_complete(deployment, status):
+        done = condition(PROGRESSING, "True", COMPLETE, f"{whose} has successfully progressed.", now)
+        return with_condition(conditions, done)
+    if is_progressing(deployment.status, status):
+        moved = condition(PROGRESSING, "True", UPDATED, f"{whose} is progressing.", now)
+        return _renewed(conditions, moved)
+    if is_overdue(deployment, find_condition(conditions, PROGRESSING), now):
+        late = condition(PROGRESSING, "False", TIMED_OUT, f"{whose} has timed out progressing.", now)
+        return with_condition(conditions, late)
+    return conditions
+
+
+def _renewed(conditions: Conditions, new: DeploymentCondition) -> Conditions:
+    """Also with the same reason as before: it is the time of the last progress that matters."""
+    old = find_condition(conditions, new.type)
+    if old is not None and old.status == new.status:
+        new = replace(new, last_transition_time=old.last_transition_time)
+    return (*remove_condition(conditions, new.type), new)
+
+
+def is_progressing(before: DeploymentStatus, after: DeploymentStatus) -> bool:
+    """Whether there are more new pods, fewer old ones, more ready or more available ones."""
+    return (
+        after.updated_replicas > before.updated_replicas
+        or after.replicas - after.updated_replicas < before.replicas - before.updated_replicas
+        or after.ready_replicas > before.ready_replicas
+        or after.available_replicas > before.available_replicas
+    )
+
+
+def is_overdue(deployment: Deployment, told: DeploymentCondition | None, now: datetime) -> bool:
+    """Whether the last progress is longer ago than the deadline; a complete rollout is never late."""
+    if told is None or told.reason == COMPLETE:
+        return False
+    if told.reason == TIMED_OUT:
+        return True
+    moment = _deadline_of(deployment, told)
+    return moment is not None and moment < now
+
+
+def seconds_until_overdue(deployment: Deployment, status: DeploymentStatus, now: datetime) -> float | None:
+    """When to look again whether a rollout is stuck; None if it can't get stuck, or has been told to be."""
+    told = find_condition(status.conditions, PROGRESSING)
+    if told is None or told.reason in (COMPLETE, TIMED_OUT) or is_complete(deployment, status):
+        return None
+    moment = _deadline_of(deployment, told)
+    return None if moment is None else max((moment - now).total_seconds(), 0.0) + _SKEW_SECONDS
+
+
+def _deadline_of(deployment: Deployment, told: DeploymentCondition) -> datetime | None:
+    seconds = deployment.spec.progress_deadline_seconds
+    if seconds is None or not has_deadline(deployment):
+        return None
+    since = told.last_update_time
+    return None if since is None else parse_time(since) + timedelta(seconds=seconds)
+
+
+def _with_failures(conditions: Conditions, family: Family) -> Conditions:
+    """A replica set that can't make its pods is the deployment's trouble too; the new one's comes first."""
+    sets = family.old if family.new is None else (family.new, *family.old)
+    for one in sets:
+        failure = find_condition(one.status.conditions, REPLICA_FAILURE)
+        if failure is not None:
+            return with_condition(conditions, from_replica_set(failure))
+    return remove_condition(conditions, REPLICA_FAILURE)

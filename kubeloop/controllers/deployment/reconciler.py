@@ -1,0 +1,175 @@
+"""One deployment brought a step closer to what it shall be: observe, decide, act, report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from kubeloop.api.conditions import find_condition
+from kubeloop.api.errors import ApiError
+from kubeloop.api.fields import quote
+from kubeloop.api.generated.apps_v1 import Deployment, DeploymentStatus
+from kubeloop.api.generated.meta_v1 import LabelSelector
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.controllers.deployment import recreate, rollback
+from kubeloop.controllers.deployment.conditions import CREATED, FOUND, PROGRESSING, condition
+from kubeloop.controllers.deployment.creation import new_replica_set
+from kubeloop.controllers.deployment.limits import RECREATE, ROLLING
+from kubeloop.controllers.deployment.observing import Caches, Observer
+from kubeloop.controllers.deployment.progress import (
+    has_deadline,
+    rollout_status,
+    seconds_until_overdue,
+    with_pause,
+    with_told,
+)
+from kubeloop.controllers.deployment.replica_sets import Family, Scaling, family_of, size_of, wanted_by
+from kubeloop.controllers.deployment.revisions import REVISION, changed_annotations, max_revision, superfluous
+from kubeloop.controllers.deployment.rolling import shrinking, size_of_new
+from kubeloop.controllers.deployment.scaling import is_scaled, rescaling
+from kubeloop.controllers.deployment.status import is_complete, status_of
+from kubeloop.controllers.deployment.writing import Writer
+from kubeloop.controllers.namespaces import is_terminating
+from kubeloop.runtime.controller import Result, TerminalError
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.recorder import EventRecorder
+
+replace = msgspec.structs.replace
+
+
+class Reconciler:
+    """Deployments by key."""
+
+    def __init__(self, client: Client, recorder: EventRecorder, clock: Clock, caches: Caches) -> None:
+        self._clock = clock
+        self._observer = Observer(client, caches)
+        self._writer = Writer(client, recorder, clock, self._observer)
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        deployment = self._observer.deployment(key)
+        if deployment is None:
+            return None
+        if deployment.spec.selector == LabelSelector():
+            await self._refuse(deployment)
+            return None
+        members = await self._observer.replica_sets(deployment)
+        if members is None:
+            return None
+        try:
+            return await self._step(deployment, family_of(deployment, members))
+        except ApiError as error:
+            if is_terminating(error):
+                return None  # all creations fail from now on, and there is nothing that could be done
+            raise
+
+    # Decide and act
+
+    async def _refuse(self, deployment: Deployment) -> None:
+        message = "This deployment is selecting all pods. A non-empty selector is required."
+        self._writer.tell(deployment, "Warning", "SelectingAll", message)
+        status, generation = deployment.status, deployment.metadata.generation
+        if status.observed_generation < generation:
+            await self._report(deployment, deployment, replace(status, observed_generation=generation))
+
+    async def _step(self, stored: Deployment, family: Family) -> Result | None:
+        now = self._clock.now()
+        if stored.metadata.deletion_timestamp is not None:
+            await self._report(stored, stored, status_of(stored, family, now))
+            return None
+        deployment = with_pause(stored, now)
+        deployment, family = await self._aligned(deployment, family, now)
+        if deployment.spec.paused:
+            family = await self._scaled(deployment, family, rescaling(deployment, family))
+            if rollback.asked_revision(stored) is None:
+                await self._clean_up(deployment, family)
+            await self._report(stored, deployment, status_of(deployment, family, now))
+            return None
+        if (asked := rollback.asked_revision(stored)) is not None:
+            await self._roll_back(deployment, family, asked)
+            return None
+        if is_scaled(deployment, family) and (plan := rescaling(deployment, family)):
+            family = await self._scaled(deployment, family, plan)
+            await self._report(stored, deployment, status_of(deployment, family, now))
+            return None
+        deployment, family = await self._rolled_out(deployment, family, now)
+        status = rollout_status(deployment, family, now)
+        if is_complete(deployment, status):
+            await self._clean_up(deployment, family)
+        await self._report(stored, deployment, status)
+        return Result(seconds_until_overdue(deployment, status, now))
+
+    async def _aligned(self, deployment: Deployment, family: Family, now: datetime) -> tuple[Deployment, Family]:
+        """The new replica set, if there is one, gets the deployment's annotations, and the deployment its revision."""
+        if family.new is None:
+            return deployment, family
+        changed = changed_annotations(deployment, family.new, max_revision(family.old) + 1)
+        new = await self._writer.align(deployment, family.new, changed)
+        deployment = _with_revision(deployment, new.metadata.annotations.get(REVISION, ""))
+        if has_deadline(deployment) and find_condition(deployment.status.conditions, PROGRESSING) is None:
+            message = f"Found new replica set {quote(new.metadata.name)}"
+            deployment = with_told(deployment, condition(PROGRESSING, "True", FOUND, message, now))
+        return deployment, Family(new, family.old)
+
+    async def _rolled_out(self, deployment: Deployment, family: Family, now: datetime) -> tuple[Deployment, Family]:
+        """One more step towards the present template."""
+        strategy = deployment.spec.strategy.type
+        if strategy == ROLLING:
+            deployment, family = await self._with_new(deployment, family, now)
+            family = await self._grown(deployment, family, size_of_new(deployment, family))
+            return deployment, await self._scaled(deployment, family, shrinking(deployment, family))
+        if strategy != RECREATE:
+            raise TerminalError(f"unexpected deployment strategy type: {strategy}")
+        if plan := recreate.removals(family):
+            return deployment, await self._scaled(deployment, family, plan)
+        if recreate.is_old_running(family, self._observer.pods):
+            return deployment, family
+        deployment, family = await self._with_new(deployment, family, now)
+        return deployment, await self._grown(deployment, family, wanted_by(deployment))
+
+    async def _with_new(self, deployment: Deployment, family: Family, now: datetime) -> tuple[Deployment, Family]:
+        """Make the new replica set if there is none."""
+        if family.new is not None:
+            return deployment, family
+        revision = max_revision(family.old) + 1
+        new, is_created = await self._writer.create(deployment, new_replica_set(deployment, family, revision))
+        deployment = _with_revision(deployment, str(revision))
+        if is_created and has_deadline(deployment):
+            message = f"Created new replica set {quote(new.metadata.name)}"
+            deployment = with_told(deployment, condition(PROGRESSING, "True", CREATED, message, now))
+        return deployment, Family(new, family.old)
+
+    async def _grown(self, deployment: Deployment, family: Family, size: int) -> Family:
+        new = family.new
+        if new is None or size_of(new) == size:
+            return family
+        return await self._scaled(deployment, family, (Scaling(new, size),))
+
+    async def _scaled(self, deployment: Deployment, family: Family, plan: Iterable[Scaling]) -> Family:
+        for one in plan:
+            family = family.with_changed(await self._writer.scale(deployment, one))
+        return family
+
+    async def _clean_up(self, deployment: Deployment, family: Family) -> None:
+        for one in superfluous(deployment, family.old):
+            await self._writer.remove(one)
+
+    async def _roll_back(self, deployment: Deployment, family: Family, asked: int) -> None:
+        deployment, family = await self._with_new(deployment, family, self._clock.now())
+        outcome = rollback.rolled_back(deployment, family, asked)
+        await self._writer.replace(outcome.deployment)
+        self._writer.tell(deployment, outcome.type, outcome.reason, outcome.message)
+
+    # Report
+
+    async def _report(self, stored: Deployment, deployment: Deployment, status: DeploymentStatus) -> None:
+        await self._writer.save(stored, replace(deployment, status=status))
+
+
+def _with_revision(deployment: Deployment, revision: str) -> Deployment:
+    meta = deployment.metadata
+    if meta.annotations.get(REVISION) == revision:
+        return deployment
+    return replace(deployment, metadata=replace(meta, annotations={**meta.annotations, REVISION: revision}))

@@ -1,0 +1,98 @@
+"""The replica sets of a deployment: which one is of its present template, which are of former ones. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet
+from kubeloop.api.generated.core_v1 import PodTemplateSpec
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+
+HASH_LABEL: Final = "pod-template-hash"
+
+replace = msgspec.structs.replace
+
+
+class Scaling(NamedTuple):
+    """A replica set and the size that it shall have."""
+
+    replica_set: ReplicaSet
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """All replica sets that are a deployment's."""
+
+    new: ReplicaSet | None  # of the present template
+    old: tuple[ReplicaSet, ...]  # of former ones, oldest first
+
+    @property
+    def all(self) -> tuple[ReplicaSet, ...]:
+        return self.old if self.new is None else (*self.old, self.new)
+
+    @property
+    def active(self) -> tuple[ReplicaSet, ...]:
+        """Those that shall have pods."""
+        return tuple(one for one in self.all if size_of(one) > 0)
+
+    @property
+    def active_old(self) -> tuple[ReplicaSet, ...]:
+        return tuple(one for one in self.old if size_of(one) > 0)
+
+    def with_changed(self, changed: ReplicaSet) -> Family:
+        """The family after one of its members was written."""
+        uid = changed.metadata.uid
+        if self.new is not None and self.new.metadata.uid == uid:
+            return Family(changed, self.old)
+        return Family(self.new, tuple(changed if one.metadata.uid == uid else one for one in self.old))
+
+
+def family_of(deployment: Deployment, members: Iterable[ReplicaSet]) -> Family:
+    """Tell new from old. Of several with the present template, the oldest is the new one."""
+    template = deployment.spec.template
+    by_age = sorted(members, key=age_rank)
+    new = next((one for one in by_age if is_same_template(one.spec.template, template)), None)
+    return Family(new, tuple(one for one in by_age if one is not new))
+
+
+def age_rank(replica_set: ReplicaSet) -> tuple[str, str]:
+    """Sorts the oldest first; among equals the name decides."""
+    meta = replica_set.metadata
+    return meta.creation_timestamp or "", meta.name
+
+
+def is_same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
+    """Whether two templates make the same pods, apart from the label that tells them from those of others."""
+    if one.spec != other.spec:
+        return False
+    return _without_hash(one.metadata or ObjectMeta()) == _without_hash(other.metadata or ObjectMeta())
+
+
+def _without_hash(meta: ObjectMeta) -> ObjectMeta:
+    return replace(meta, labels=without_hash(meta.labels)) if HASH_LABEL in meta.labels else meta
+
+
+def without_hash(labels: Mapping[str, str]) -> dict[str, str]:
+    """Labels as the user gave them."""
+    return {key: value for key, value in labels.items() if key != HASH_LABEL}
+
+
+def size_of(replica_set: ReplicaSet) -> int:
+    """How many pods it shall have."""
+    replicas = replica_set.spec.replicas
+    return 1 if replicas is None else replicas
+
+
+def total_size(replica_sets: Iterable[ReplicaSet]) -> int:
+    return sum(map(size_of, replica_sets))
+
+
+def wanted_by(deployment: Deployment) -> int:
+    """How many pods a deployment shall have."""
+    replicas = deployment.spec.replicas
+    return 1 if replicas is None else replicas

@@ -1,0 +1,102 @@
+"""Revisions: each rollout has a number, and a replica set remembers which rollouts it stood for. Pure.
+
+Annotations of the deployment are copied to its new replica set, so that each revision keeps what was said of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet
+from kubeloop.controllers.deployment.replica_sets import age_rank, size_of
+from kubeloop.controllers.deployment.scaling import DESIRED, MOST
+
+REVISION: Final = "deployment.kubernetes.io/revision"
+HISTORY: Final = "deployment.kubernetes.io/revision-history"
+ROLLBACK_TO: Final = "deprecated.deployment.rollback.rollbackTo"
+# What is about one object alone, and so never copied.
+_OWN: Final = frozenset(
+    {"kubectl.kubernetes.io/last-applied-configuration", REVISION, HISTORY, DESIRED, MOST, ROLLBACK_TO}
+)
+_MAX_HISTORY_CHARACTERS: Final = 2000
+_NUMBER: Final = re.compile("[+-]?[0-9]{1,19}")
+_UNLIMITED: Final = 2**31 - 1
+
+
+def revision_of(obj: Any) -> int | None:
+    """The revision of a deployment or replica set: zero if it has none, None if it is no number."""
+    text = obj.metadata.annotations.get(REVISION)
+    return 0 if text is None else parse_revision(text)
+
+
+def parse_revision(text: str) -> int | None:
+    return int(text) if _NUMBER.fullmatch(text) else None
+
+
+def max_revision(replica_sets: Iterable[ReplicaSet]) -> int:
+    return max((revision_of(one) or 0 for one in replica_sets), default=0)
+
+
+def last_revision(replica_sets: Iterable[ReplicaSet]) -> int:
+    """The one before the present one; zero if there is none."""
+    known = sorted(number for one in replica_sets if (number := revision_of(one)) is not None)
+    return max(known[-2], 0) if len(known) > 1 else 0
+
+
+def copied_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Those that go from a deployment to its new replica set, or back."""
+    return {key: value for key, value in annotations.items() if key not in _OWN}
+
+
+def own_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Those that stay where they are."""
+    return {key: value for key, value in annotations.items() if key in _OWN}
+
+
+def changed_annotations(deployment: Deployment, new: ReplicaSet, revision: int) -> dict[str, str]:
+    """What has to change in the new replica set's annotations, given the revision that follows all old ones.
+
+    A revision never falls: it stays higher than all others after some of these are deleted. One that rises has had
+    another before, which goes into the history. What isn't a number isn't touched, nor is anything beside it.
+    """
+    known = new.metadata.annotations
+    present = revision_of(new) if known.get(REVISION) else 0
+    if present is None:
+        return {}
+    wanted = copied_annotations(deployment.metadata.annotations)
+    if present < revision:
+        wanted[REVISION] = str(revision)
+        if REVISION in known:
+            wanted |= _history_with(known[REVISION], known.get(HISTORY, ""))
+    return {key: value for key, value in wanted.items() if known.get(key) != value}
+
+
+def _history_with(revision: str, history: str) -> dict[str, str]:
+    """The oldest revisions are forgotten when there are too many."""
+    if not history or history.startswith(","):
+        return {HISTORY: revision}
+    kept = history.split(",")
+    while kept and len(",".join((*kept, revision))) > _MAX_HISTORY_CHARACTERS:
+        del kept[0]
+    return {HISTORY: ",".join((*kept, revision))}
+
+
+def superfluous(deployment: Deployment, old: Iterable[ReplicaSet]) -> list[ReplicaSet]:
+    """The old replica sets beyond the history's limit that have nothing left to do, oldest revision first."""
+    limit = deployment.spec.revision_history_limit
+    if limit is None or limit == _UNLIMITED:
+        return []
+    alive = [one for one in old if one.metadata.deletion_timestamp is None]
+    excess = len(alive) - limit
+    if excess <= 0:
+        return []
+    by_revision = sorted(alive, key=lambda one: (revision_of(one) or 0, age_rank(one)))
+    return [one for one in by_revision[:excess] if _is_done(one)]
+
+
+def _is_done(replica_set: ReplicaSet) -> bool:
+    status = replica_set.status
+    is_observed = replica_set.metadata.generation <= status.observed_generation
+    return size_of(replica_set) == 0 and status.replicas == 0 and is_observed

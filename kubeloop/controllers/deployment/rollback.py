@@ -1,0 +1,68 @@
+"""Rolling back on request of an annotation that clients of long ago leave: kubectl writes the old template itself."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from kubeloop.api.fields import quote
+from kubeloop.api.generated.apps_v1 import Deployment
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.controllers.deployment.replica_sets import Family, is_same_template, without_hash
+from kubeloop.controllers.deployment.revisions import (
+    ROLLBACK_TO,
+    copied_annotations,
+    last_revision,
+    own_annotations,
+    parse_revision,
+    revision_of,
+)
+
+replace = msgspec.structs.replace
+
+
+class Outcome(NamedTuple):
+    """The deployment as it is to be written, and the event that tells of it."""
+
+    deployment: Deployment
+    type: str
+    reason: str
+    message: str
+
+
+def asked_revision(deployment: Deployment) -> int | None:
+    """The revision to go back to, zero for the last one; None if nobody asks, or in no number."""
+    return parse_revision(deployment.metadata.annotations.get(ROLLBACK_TO, ""))
+
+
+def rolled_back(deployment: Deployment, family: Family, asked: int) -> Outcome:
+    """The deployment with the template of another revision. In any case the request is taken away."""
+    cleared = _without_request(deployment)
+    revision = asked or last_revision(family.all)
+    if revision == 0:
+        return Outcome(cleared, "Warning", "DeploymentRollbackRevisionNotFound", "Unable to find last revision.")
+    target = next((one for one in family.all if revision_of(one) == revision), None)
+    if target is None:
+        message = "Unable to find the revision to rollback to."
+        return Outcome(cleared, "Warning", "DeploymentRollbackRevisionNotFound", message)
+    name, template = quote(deployment.metadata.name), target.spec.template
+    if is_same_template(deployment.spec.template, template):
+        message = f"The rollback revision contains the same template as current deployment {name}"
+        return Outcome(cleared, "Warning", "DeploymentRollbackTemplateUnchanged", message)
+    meta = template.metadata or ObjectMeta()
+    template = replace(template, metadata=replace(meta, labels=without_hash(meta.labels)))
+    # What was said of the revision comes back with it.
+    annotations = own_annotations(cleared.metadata.annotations) | copied_annotations(target.metadata.annotations)
+    done = replace(
+        cleared,
+        metadata=replace(cleared.metadata, annotations=annotations),
+        spec=replace(cleared.spec, template=template),
+    )
+    return Outcome(done, "Normal", "DeploymentRollback", f"Rolled back deployment {name} to revision {revision}")
+
+
+def _without_request(deployment: Deployment) -> Deployment:
+    meta = deployment.metadata
+    annotations = {key: value for key, value in meta.annotations.items() if key != ROLLBACK_TO}
+    return replace(deployment, metadata=replace(meta, annotations=annotations))

@@ -1,0 +1,58 @@
+"""What a deployment says of itself: the sums over its replica sets, and whether enough pods are available. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from kubeloop.api.generated.apps_v1 import Deployment, DeploymentStatus, ReplicaSet
+from kubeloop.controllers.deployment.conditions import AVAILABLE, condition, with_condition
+from kubeloop.controllers.deployment.limits import fewest_available
+from kubeloop.controllers.deployment.replica_sets import Family, total_size, wanted_by
+
+
+def status_of(deployment: Deployment, family: Family, now: datetime) -> DeploymentStatus:
+    """The status by what the replica sets tell; conditions other than availability stay as they are."""
+    everything = family.all
+    available = sum(one.status.available_replicas for one in everything)
+    if available >= fewest_available(deployment):
+        verdict = condition(
+            AVAILABLE, "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", now
+        )  # fmt: skip
+    else:
+        verdict = condition(
+            AVAILABLE, "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.", now
+        )
+    return DeploymentStatus(
+        observed_generation=deployment.metadata.generation,
+        replicas=sum(one.status.replicas for one in everything),
+        updated_replicas=0 if family.new is None else family.new.status.replicas,
+        ready_replicas=sum(one.status.ready_replicas for one in everything),
+        available_replicas=available,
+        unavailable_replicas=max(total_size(everything) - available, 0),
+        terminating_replicas=terminating(everything),
+        collision_count=deployment.status.collision_count,
+        conditions=with_condition(deployment.status.conditions, verdict),
+    )
+
+
+def terminating(replica_sets: Iterable[ReplicaSet]) -> int | None:
+    """How many pods are about to go; None while a replica set that was seen to by its loop doesn't tell."""
+    count = 0
+    for one in replica_sets:
+        told = one.status.terminating_replicas
+        if told is None and one.status.observed_generation != 0:
+            return None
+        count += told or 0
+    return count
+
+
+def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
+    """Whether all wanted pods are of the present template and available, and no others are left."""
+    wanted = wanted_by(deployment)
+    return (
+        status.updated_replicas == wanted
+        and status.replicas == wanted
+        and status.available_replicas == wanted
+        and status.observed_generation >= deployment.metadata.generation
+    )

@@ -1,0 +1,145 @@
+"""What the deployment loop writes, and the events that tell of it; each write is remembered until the cache shows it.
+
+The status is put as a whole, because the loop's role lets it update but not patch it; a server takes the status and
+the annotations of that, and nothing else.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from kubeloop.api.errors import AlreadyExists, ApiError, NotFound
+from kubeloop.api.fields import quote
+from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.owners import is_controlled_by
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.controllers.deployment.conditions import CREATE_ERROR, PROGRESSING, condition
+from kubeloop.controllers.deployment.observing import Observer
+from kubeloop.controllers.deployment.progress import has_deadline, with_told
+from kubeloop.controllers.deployment.replica_sets import Scaling, is_same_template, size_of
+from kubeloop.controllers.deployment.scaling import size_annotations
+from kubeloop.controllers.namespaces import is_terminating
+from kubeloop.runtime.keys import key_of
+from kubeloop.runtime.recorder import EventRecorder
+
+replace = msgspec.structs.replace
+
+
+class Writer:
+    """Writes for deployments, and knows what it has written."""
+
+    def __init__(
+        self,
+        client: Client,
+        recorder: EventRecorder,
+        clock: Clock,
+        observer: Observer,
+    ) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._clock = clock
+        self._deployments = observer.written_deployments
+        self._replica_sets = observer.written_replica_sets
+
+    async def save(self, before: Deployment, after: Deployment) -> None:
+        """The status and revision of a deployment, if they have changed."""
+        if after.status == before.status and after.metadata.annotations == before.metadata.annotations:
+            return
+        saved = await self._client.update(after, subresource="status")
+        self._deployments.note(key_of(saved), saved)
+
+    async def replace(self, deployment: Deployment) -> None:
+        """The deployment itself: the one case is a rollback that was asked for."""
+        saved = await self._client.update(deployment)
+        self._deployments.note(key_of(saved), saved)
+
+    def tell(self, deployment: Deployment, type: str, reason: str, message: str) -> None:
+        self._recorder.event(deployment, type, reason, message)
+
+    async def scale(self, deployment: Deployment, scaling: Scaling) -> ReplicaSet:
+        """Give a replica set its size, and let it know for which size of the deployment."""
+        one, size = scaling
+        before = size_of(one)
+        scaled = await self._patch(
+            deployment, one, {"replicas": size} if size != before else {}, size_annotations(deployment)
+        )
+        if size != before:
+            self._tell_of_scaling(deployment, scaled, before)
+        return scaled
+
+    async def align(self, deployment: Deployment, one: ReplicaSet, annotations: dict[str, str]) -> ReplicaSet:
+        """Bring the new replica set up to date with what may change without a new template."""
+        seconds = deployment.spec.min_ready_seconds
+        spec = {"minReadySeconds": seconds} if one.spec.min_ready_seconds != seconds else {}
+        return await self._patch(deployment, one, spec, annotations) if spec or annotations else one
+
+    async def remove(self, one: ReplicaSet) -> None:
+        meta = one.metadata
+        try:
+            await self._client.delete(
+                ReplicaSet, meta.name, meta.namespace, preconditions=Preconditions(uid=meta.uid)
+            )  # fmt: skip
+        except NotFound:
+            return
+
+    async def create(self, deployment: Deployment, wanted: ReplicaSet) -> tuple[ReplicaSet, bool]:
+        """The replica set, and whether it wasn't there before. A failure is told in status and event."""
+        try:
+            made: ReplicaSet = await self._client.create(wanted)
+        except AlreadyExists:
+            if (found := await self._existing(deployment, wanted)) is None:
+                raise  # tried again, under another name
+            return found, False
+        except ApiError as error:
+            if not is_terminating(error):
+                await self._tell_of_failure(deployment, wanted, error)
+            raise
+        self._replica_sets.note(deployment.metadata.uid, made)
+        if size_of(made) > 0:
+            self._tell_of_scaling(deployment, made, 0)
+        return made, True
+
+    async def _existing(self, deployment: Deployment, wanted: ReplicaSet) -> ReplicaSet | None:
+        """The one with the same name, if we made it and don't see it yet. Else two templates have the same hash, and a
+        higher count of such collisions will give this one another.
+        """
+        meta = wanted.metadata
+        found = await self._client.get(ReplicaSet, meta.name, meta.namespace)
+        is_ours = is_controlled_by(found.metadata.owner_references, deployment.metadata.uid)
+        if is_ours and is_same_template(found.spec.template, deployment.spec.template):
+            self._replica_sets.note(deployment.metadata.uid, found)
+            return found
+        collisions = (deployment.status.collision_count or 0) + 1
+        await self.save(deployment, replace(deployment, status=replace(deployment.status, collision_count=collisions)))
+        return None
+
+    async def _tell_of_failure(self, deployment: Deployment, wanted: ReplicaSet, error: ApiError) -> None:
+        message = f"Failed to create new replica set {quote(wanted.metadata.name)}: {error}"
+        if has_deadline(deployment):
+            failed = condition(PROGRESSING, "False", CREATE_ERROR, message, self._clock.now())
+            with suppress(ApiError):  # there is a greater trouble to tell of
+                await self.save(deployment, with_told(deployment, failed))
+        self.tell(deployment, "Warning", CREATE_ERROR, message)
+
+    def _tell_of_scaling(self, deployment: Deployment, scaled: ReplicaSet, before: int) -> None:
+        after = size_of(scaled)
+        direction = "up" if after > before else "down"
+        message = f"Scaled {direction} replica set {scaled.metadata.name} from {before} to {after}"
+        self.tell(deployment, "Normal", "ScalingReplicaSet", message)
+
+    async def _patch(
+        self, deployment: Deployment, one: ReplicaSet, spec: dict[str, Any], annotations: dict[str, str]
+    ) -> ReplicaSet:
+        """Change this very version: whatever was decided was decided by what it says."""
+        meta = one.metadata
+        patch: dict[str, Any] = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}}
+        if spec:
+            patch["spec"] = spec
+        changed: ReplicaSet = await self._client.patch(ReplicaSet, meta.name, patch, meta.namespace)
+        self._replica_sets.note(deployment.metadata.uid, changed)
+        return changed
