@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import argparse
 import socket
-import sys
 import tempfile
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kubeloop import __version__
+from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.server import AccountTokens, ServerConfig, start_server
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
 from kubeloop.cli.up_flags import default_data_dir
 from kubeloop.cli.up_loops import start_loops
-from kubeloop.clock import SystemClock
+from kubeloop.clock import Clock, SystemClock
+from kubeloop.controllers import select
 from kubeloop.store.filelock import FileLock
 
 
@@ -31,6 +32,8 @@ class Plan:
     port: int
     kubeconfig: Path
     manager_port: int
+    nodes: int
+    node_events: str
 
 
 class RunningPlane:
@@ -48,12 +51,19 @@ def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
     backend = options.store or ("memory" if options.ephemeral else "sqlite")
     store = f"sqlite:{folder / 'store.db'}" if backend == "sqlite" else "memory"
     kubeconfig = options.kubeconfig or folder / "admin.conf"
-    return Plan(folder, store, options.bind_address, options.port, kubeconfig, options.controller_manager_port)
+    return Plan(
+        folder,
+        store,
+        options.bind_address,
+        options.port,
+        kubeconfig,
+        options.controller_manager_port,
+        options.nodes,
+        options.node_events,
+    )
 
 
 def run_up(options: argparse.Namespace) -> int:
-    if options.nodes:
-        print(f"kubeloop: --nodes {options.nodes} has no effect: this version runs no nodes yet", file=sys.stderr)
     with ExitStack() as cleanup:
 
         async def start() -> RunningPlane:
@@ -85,11 +95,24 @@ async def _start(plan: Plan) -> RunningPlane:
         parts.push_async_callback(server.close)
         loops = await start_loops(server.app, pki, clock, plan.manager_port)
         parts.push_async_callback(loops.close)
+        await _start_nodes(plan, server.app, clock, parts)
         url = server_url(plan.host, server.port)
         write_kubeconfig(plan.kubeconfig, admin_kubeconfig(pki, pki.ca, url))
         kubeconfig = plan.kubeconfig.absolute()
         print(f"kubeloop {__version__} is ready at {url}: export KUBECONFIG={kubeconfig}", flush=True)
         return RunningPlane(parts.pop_all())
+
+
+async def _start_nodes(plan: Plan, server: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
+    if not plan.nodes:
+        return
+    from kubeloop.cli.up_nodes import start_nodes
+    from kubeloop.node.fleet import FleetConfig
+
+    untaint = any(one.name == "node-lifecycle-controller" for one in select(["*"]).missing)
+    config = FleetConfig(count=plan.nodes, events=plan.node_events, untaint=untaint)  # type: ignore[arg-type]  # a choice
+    nodes = await start_nodes(server, clock, config)
+    parts.push_async_callback(nodes.close)
 
 
 def _with_keys(config: ServerConfig, pki: Pki) -> ServerConfig:

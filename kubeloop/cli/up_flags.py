@@ -40,7 +40,13 @@ def add_command(commands: Any) -> None:
         default=10257,
         help="port of the loops' health, metrics and status, if it is free; 0 for none (default: 10257)",
     )
-    parser.add_argument("--nodes", type=count, default=0, metavar="N", help="simulated nodes (none in this version)")
+    parser.add_argument("--nodes", type=count, default=0, metavar="N", help="simulated nodes: n1, n2, … (default: 0)")
+    parser.add_argument(
+        "--node-events",
+        choices=("none", "warnings", "all"),
+        default="warnings",
+        help="which events simulated nodes write about pods (default: warnings)",
+    )
     parser.add_argument(
         "--store", choices=("sqlite", "memory"), help="where state lives (default: sqlite, or memory if ephemeral)"
     )

@@ -29,6 +29,9 @@ from kubeloop.testing.loop import ClusterLoop
 from kubeloop.testing.plane import own_objects, start_plane
 
 if TYPE_CHECKING:
+    from kubeloop.node.fleet import Fleet
+    from kubeloop.node.registration import NodeShape
+    from kubeloop.node.telling import Loudness
     from kubeloop.testing.serving import Address
 
 T = TypeVar("T")
@@ -147,6 +150,20 @@ class Cluster:
         self._hosted[loop.name] = asyncio.create_task(loop.run(), name=loop.name)
         return loop
 
+    def add_nodes(self, count: int = 1, *, shape: NodeShape | None = None, events: Loudness = "all") -> Fleet:
+        """Simulated nodes n1, n2, … that run what is bound to them; once a cluster. Their calls go through `faults`."""
+        from kubeloop.node.fleet import Fleet, FleetConfig
+        from kubeloop.node.registration import NodeShape
+
+        config = FleetConfig(count=count, shape=shape or NodeShape(), events=events, untaint=True)
+        fleet = Fleet(self.async_client, self.context.informers, self.clock, config)
+        for loop in fleet.loops:
+            self.start(loop)
+        self._hosted["events of nodes"] = self._loop.run(_started(fleet.recorder.run()))
+        if not self._loop.is_live:
+            self.settle()
+        return fleet
+
     def stop(self, loop: Loop) -> None:
         """End a loop at once, as if its process had been killed; start another in its place to see it recover."""
         self._loop.run(_cancelled([self._hosted.pop(loop.name)]))
@@ -220,6 +237,10 @@ def _what(obj: Any) -> Any:
         return type(obj)
     group, _, version = obj.api_version.rpartition("/")
     return f"{obj.kind}.{group}/{version}"
+
+
+async def _started(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    return asyncio.create_task(work)
 
 
 async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:

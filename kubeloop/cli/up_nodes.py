@@ -1,0 +1,55 @@
+"""The nodes of `kubeloop up`: simulated ones, in the server's own process."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.context import AUTHENTICATED, User
+from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.node.fleet import COMPONENT, Fleet, FleetConfig
+from kubeloop.runtime.caused_transport import CausedTransport
+from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.manager import Manager
+
+# As with loops: in one process accounts of their own would guard nothing.
+_USER = User("system:node-simulator", ("system:masters", "system:nodes", AUTHENTICATED))
+_REGISTER_SECONDS = 60.0
+_DRAIN_SECONDS = 0.5  # what is left undone is done after the next start
+
+
+class Nodes:
+    """Running nodes; made by `start_nodes`."""
+
+    def __init__(self, fleet: Fleet, informers: Informers, clock: Clock) -> None:
+        self.fleet = fleet
+        self._informers = informers
+        self._manager = Manager(fleet.loops, clock, name=COMPONENT)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        self._informers.start()
+        self._tasks = [
+            asyncio.create_task(self.fleet.recorder.run(), name="events of nodes"),
+            asyncio.create_task(self._manager.run(lambda: _DRAIN_SECONDS), name="nodes"),
+        ]
+        async with asyncio.timeout(_REGISTER_SECONDS):
+            await self.fleet.registered()
+
+    async def close(self) -> None:
+        """Stop where they are; the next start finds pods as they were."""
+        for task in reversed(self._tasks):
+            task.cancel()
+        await asyncio.wait(self._tasks)
+        await self._informers.stop()
+
+
+async def start_nodes(server: ApiServer, clock: Clock, config: FleetConfig) -> Nodes:
+    """Returns when all nodes are registered."""
+    client = Client(CausedTransport(LocalEntry(server, _USER)), user_agent=COMPONENT)
+    informers = Informers(client, clock)
+    nodes = Nodes(Fleet(client, informers, clock, config), informers, clock)
+    await nodes.start()
+    return nodes

@@ -1,0 +1,119 @@
+"""From decisions to deeds: calls the runtime, and remembers what came of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import Container, Pod
+from kubeloop.clock import Clock
+from kubeloop.node import probes
+from kubeloop.node.decision import Decision
+from kubeloop.node.lifecycle import decide
+from kubeloop.node.memory import Memory, Waiting
+from kubeloop.node.restart import CRASH_LOOP, FIRST_DELAY, LONGEST_DELAY, raised
+from kubeloop.node.runtime import Observation, Runtime, StartFailed
+from kubeloop.node.telling import Telling
+
+# Each step of a pod is one; a pod with more containers than this has its next steps after the others' turn.
+_STEPS = 100
+_PULL_FAILED = "ErrImagePull"
+
+
+class Actor:
+    """Brings pods on, by one runtime."""
+
+    def __init__(self, runtime: Runtime, telling: Telling, clock: Clock) -> None:
+        self._runtime = runtime
+        self._telling = telling
+        self._clock = clock
+
+    async def bring_on(self, pod: Pod, memory: Memory) -> tuple[Decision, Observation, Memory]:
+        """Do what can be done for a pod now; what there is of it afterwards."""
+        for _ in range(_STEPS):
+            seen, now = await self._runtime.observe(pod), self._clock.now()
+            decision = decide(pod, seen, memory, now)
+            memory = self._remember(pod, decision, memory)
+            if not decision.acts:
+                return decision, seen, memory
+            memory = await self._act(pod, seen, decision, memory)
+        decision.wake(self._clock.now())
+        return decision, await self._runtime.observe(pod), memory
+
+    def _remember(self, pod: Pod, decision: Decision, memory: Memory) -> Memory:
+        if decision.verdict is not None:
+            self._telling.deadline_exceeded(pod, decision.verdict.reason, decision.verdict.message)
+            memory = msgspec.structs.replace(memory, verdict=decision.verdict)
+        if decision.backing_off and any(memory.waiting.get(name) != one for name, one in decision.backing_off.items()):
+            for container in (*pod.spec.init_containers, *(pod.spec.containers or ())):
+                if container.name in decision.backing_off:
+                    self._telling.backing_off(pod, container)
+            memory = msgspec.structs.replace(memory, waiting={**memory.waiting, **decision.backing_off})
+        return memory
+
+    async def _act(self, pod: Pod, seen: Observation, decision: Decision, memory: Memory) -> Memory:
+        for kill in decision.kills:
+            self._telling.killing(pod, kill.container, kill.message)
+            await self._runtime.stop(pod, kill.container.name, kill.grace, kill.hook)
+        if decision.prepare:
+            memory = await self._prepare(pod, seen, memory)
+        for container in decision.starts:
+            memory = await self._start(pod, container, seen, memory)
+        for due in decision.probes:
+            memory = await self._probe(pod, due, memory)
+        return memory
+
+    async def _prepare(self, pod: Pod, seen: Observation, memory: Memory) -> Memory:
+        if seen.runs:
+            self._telling.sandbox_changed(pod)
+        try:
+            await self._runtime.prepare(pod)
+        except StartFailed as error:
+            self._telling.sandbox_failed(pod, error.message)
+            return _waits(memory, "", self._until_retry(memory, "", "", ""))
+        return _waits(memory, "", None)
+
+    async def _start(self, pod: Pod, container: Container, seen: Observation, memory: Memory) -> Memory:
+        name, last = container.name, seen.last(container.name)
+        if last is not None and last.finished_at is not None:
+            back_off = raised(memory.backoffs.get(name), last.finished_at, self._clock.now())
+            memory = msgspec.structs.replace(memory, backoffs={**memory.backoffs, name: back_off})
+        try:
+            await self._runtime.start(pod, container, last.attempt + 1 if last is not None else 0)
+        except StartFailed as error:
+            return self._failed(pod, container, error, memory)
+        self._telling.started(pod, container)
+        return _waits(memory, name, None) if memory.waiting else memory
+
+    def _failed(self, pod: Pod, container: Container, error: StartFailed, memory: Memory) -> Memory:
+        """Wait before the next try; a failing pull says so first, then that it waits."""
+        before = memory.waiting.get(container.name)
+        name = container.name
+        if error.reason != _PULL_FAILED or before is None or before.reason == CRASH_LOOP:
+            self._telling.start_failed(pod, container, error.reason, error.message)
+            return _waits(memory, name, self._until_retry(memory, name, error.reason, error.message))
+        self._telling.pull_backing_off(pod, container)
+        message = f'Back-off pulling image "{container.image}": {_PULL_FAILED}: {error.message}'
+        return _waits(memory, name, self._until_retry(memory, name, "ImagePullBackOff", message))
+
+    def _until_retry(self, memory: Memory, name: str, reason: str, message: str) -> Waiting:
+        """Twice as long as the last time."""
+        now, before = self._clock.now(), memory.waiting.get(name)
+        delay = FIRST_DELAY
+        if before is not None and before.until is not None and before.since is not None:
+            delay = min(2 * (before.until - before.since).total_seconds(), LONGEST_DELAY)
+        return Waiting(reason, message, now + timedelta(seconds=delay), now)
+
+    async def _probe(self, pod: Pod, due: probes.DueProbe, memory: Memory) -> Memory:
+        answer = await self._runtime.probe(pod, due.container, due.kind, due.probe)
+        if not answer.ok:
+            self._telling.unhealthy(pod, due, answer)
+        key = (due.container.name, due.kind)
+        record = probes.after(memory.probes.get(key), due, answer, self._clock.now())
+        return msgspec.structs.replace(memory, probes={**memory.probes, key: record})
+
+
+def _waits(memory: Memory, name: str, waiting: Waiting | None) -> Memory:
+    others = {other: one for other, one in memory.waiting.items() if other != name}
+    return msgspec.structs.replace(memory, waiting=others if waiting is None else {**others, name: waiting})

@@ -1,0 +1,68 @@
+"""Whether a node takes a pod that was bound to it. Pure."""
+
+from __future__ import annotations
+
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.placement import first_untolerated, node_affinity_matches
+from kubeloop.api.quantity import Quantity, parse_quantity
+from kubeloop.api.quota.pod_amounts import requests_of
+from kubeloop.api.quota.resource_names import is_extended
+from kubeloop.node.ledger import Ledger, host_ports_of
+from kubeloop.node.memory import Verdict
+
+OS_LABEL = "kubernetes.io/os"
+
+_Reason = tuple[str, str]
+
+
+def rejection_of(pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
+    """Why a pod can't run beside those that the node has taken; None if it can."""
+    found = _by_system(pod, node) or _by_resources(pod, node, taken) or _by_place(pod, node, taken)
+    return Verdict(*found, rejected=True) if found is not None else None
+
+
+def _by_system(pod: Pod, node: Node) -> _Reason | None:
+    system = node.status.node_info.operating_system or "linux"
+    if pod.metadata.labels.get(OS_LABEL, system) != system:
+        message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
+        return "PodOSSelectorNodeLabelDoesNotMatch", message
+    if pod.spec.os is not None and pod.spec.os.name != system:
+        return "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
+    return None
+
+
+def _by_resources(pod: Pod, node: Node, taken: Ledger) -> _Reason | None:
+    room = node.status.allocatable
+    places = parse_quantity(room.get("pods", "0")).value()
+    if len(taken) + 1 > places:
+        return _short_of("pods", 1, len(taken), places)
+    for name, wanted in requests_of(pod).items():
+        if not wanted or (name not in room and is_extended(name)):
+            continue
+        capacity, used = parse_quantity(room.get(name, "0")), Quantity(taken.used[name])
+        if used + wanted > capacity:
+            return _short_of(name, _amount(name, wanted), _amount(name, used), _amount(name, capacity))
+    return None
+
+
+def _amount(name: str, quantity: Quantity) -> int:
+    return quantity.milli_value() if name == "cpu" else quantity.value()
+
+
+def _short_of(name: str, requested: int, used: int, capacity: int) -> _Reason:
+    message = f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
+    return f"OutOf{name}", message
+
+
+def _by_place(pod: Pod, node: Node, taken: Ledger) -> _Reason | None:
+    if not node_affinity_matches(pod.spec, node):
+        return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    if not all(taken.is_free(port) for port in host_ports_of(pod)):
+        return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+    if first_untolerated(node.spec.taints, pod.spec.tolerations, ("NoExecute",)) is not None:
+        return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+    return None
+
+
+def _failed(predicate: str, why: str) -> _Reason:
+    return predicate, f"Predicate {predicate} failed: {why}"

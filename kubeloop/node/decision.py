@@ -1,0 +1,45 @@
+"""What the agent may do about a pod, and when it wants to look again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import Container, LifecycleHandler
+from kubeloop.node.memory import Verdict, Waiting
+from kubeloop.node.probes import DueProbe
+
+
+class Kill(msgspec.Struct, frozen=True):
+    """A container to be ended."""
+
+    container: Container
+    message: str
+    grace: float
+
+    @property
+    def hook(self) -> LifecycleHandler | None:
+        lifecycle = self.container.lifecycle
+        return lifecycle.pre_stop if lifecycle is not None else None
+
+
+class Decision(msgspec.Struct, kw_only=True):
+    """What to do now, and when to look again."""
+
+    prepare: bool = False
+    starts: list[Container] = msgspec.field(default_factory=list)
+    kills: list[Kill] = msgspec.field(default_factory=list)
+    probes: list[DueProbe] = msgspec.field(default_factory=list)
+    backing_off: dict[str, Waiting] = msgspec.field(default_factory=dict)
+    wake_at: datetime | None = None
+    verdict: Verdict | None = None  # a new one
+    ended: bool = False  # nothing runs, and nothing will again
+
+    @property
+    def acts(self) -> bool:
+        return self.prepare or bool(self.starts or self.kills or self.probes)
+
+    def wake(self, moment: datetime | None) -> None:
+        if moment is not None and (self.wake_at is None or moment < self.wake_at):
+            self.wake_at = moment

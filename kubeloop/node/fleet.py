@@ -1,0 +1,134 @@
+"""Wires an agent: caches, worker, heartbeat, and the loops that run them, for any number of simulated nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.node.heartbeat import Heartbeat
+from kubeloop.node.registration import NodeShape, node_object
+from kubeloop.node.roster import SERVED, STOPPED, Roster, is_served
+from kubeloop.node.simulated.addresses import node_address
+from kubeloop.node.simulated.runtime import SimulatedRuntime
+from kubeloop.node.status import TERMINAL
+from kubeloop.node.telling import Loudness, Telling
+from kubeloop.node.worker import PodWorker
+from kubeloop.runtime.cache import NODE, node_name_of
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.recorder import EventRecorder
+
+COMPONENT = "kubelet"
+PODS, HEARTBEATS = "kubelet-pods", "kubelet-heartbeats"
+# Writes that are under way together share a flush of the store; more gain nothing.
+_POD_WORKERS, _NODE_WORKERS = 64, 32
+BOUND = "spec.nodeName!="
+
+
+@dataclass(frozen=True, slots=True)
+class FleetConfig:
+    """What can be chosen."""
+
+    count: int = 0  # nodes to register: n1, n2, …
+    shape: NodeShape = field(default_factory=NodeShape)
+    events: Loudness = "warnings"
+    untaint: bool = False  # where no loop takes the taint off that nodes begin with
+
+
+class Fleet:
+    """Simulated nodes. `loops` are to be run by somebody, beside the informers."""
+
+    def __init__(self, client: Client, informers: Informers, clock: Clock, config: FleetConfig) -> None:
+        self._pods = informers.of(resource_of_class(Pod), fields=BOUND)
+        self._pods.add_indexer(NODE, node_name_of)
+        nodes = informers.of(resource_of_class(Node))
+        self.roster = Roster(nodes)
+        self.runtime = SimulatedRuntime(clock, self.roster.network_of)
+        self.recorder = EventRecorder(client, COMPONENT, clock)
+        telling = Telling(lambda _: self.recorder, config.events)
+        self.worker = PodWorker(client, self._pods, self.roster, self.runtime, telling, clock)
+        wanted = nodes_of(config, self.runtime.name, clock)
+        self._heartbeat = Heartbeat(client, self.roster, clock, wanted, untaint=config.untaint)
+        self._pod_loop: Controller[ObjectKey] = Controller(PODS, self.worker.reconcile, clock, workers=_POD_WORKERS)
+        self._node_loop: Controller[ObjectKey] = Controller(
+            HEARTBEATS, self._heartbeat.reconcile, clock, workers=_NODE_WORKERS
+        )
+        self._pod_loop.watches(self._pods, own_key, _matters)
+        self._node_loop.watches(nodes, own_key, _is_news_of_node)
+        nodes.add_handler(Callbacks(on_update=self._on_node_changed))
+        self._registered = asyncio.Event()
+        self._missing = set(wanted)
+        self._heartbeat.on_registered = self._note_registered
+        for name in wanted:
+            self._node_loop.queue.add(ObjectKey("", name))
+        if not wanted:
+            self._registered.set()
+
+    @property
+    def loops(self) -> tuple[Controller[ObjectKey], ...]:
+        return (self._node_loop, self._pod_loop)
+
+    async def registered(self) -> None:
+        """Return once all nodes that were asked for are there."""
+        await self._registered.wait()
+
+    def _note_registered(self, name: str) -> None:
+        self._missing.discard(name)
+        if not self._missing:
+            self._registered.set()
+
+    def _on_node_changed(self, old: Node, new: Node) -> None:
+        """A node was switched off or on, cut off or brought back: its pods have to hear of it."""
+        before, after = self.roster.state_of(old), self.roster.state_of(new)
+        if before == after or not is_served(new):
+            return
+        pods = self._pods.by_index(NODE, new.metadata.name)
+        if after == STOPPED:
+            for pod in pods:
+                self.runtime.halt(pod.metadata.uid)
+        if not after:
+            for pod in pods:
+                self._pod_loop.queue.add(key_of(pod))
+
+
+def nodes_of(config: FleetConfig, runtime: str, clock: Clock) -> dict[str, Node]:
+    """The nodes to register, by name."""
+    annotations = {SERVED: "", **config.shape.annotations}
+    shape = msgspec.structs.replace(config.shape, annotations=annotations, runtime=runtime)
+    now = clock.now()
+    return {
+        f"n{number}": node_object(f"n{number}", node_address(number), shape, now)
+        for number in range(1, config.count + 1)
+    }
+
+
+def _matters(old: Any, new: Any) -> bool:
+    """Whether a change of a pod may give the agent something to do; its own status writes don't."""
+    if old is None or new is None:
+        return True
+    before, after = old.metadata, new.metadata
+    return bool(
+        before.generation != after.generation
+        or before.deletion_timestamp != after.deletion_timestamp
+        or before.deletion_grace_period_seconds != after.deletion_grace_period_seconds
+        or before.annotations != after.annotations
+        or (old.status.phase != new.status.phase and new.status.phase in TERMINAL)
+        or (new.spec.readiness_gates and old.status.conditions != new.status.conditions)
+    )
+
+
+def _is_news_of_node(old: Any, new: Any) -> bool:
+    """Whether a node is to be looked at before its lease is due."""
+    if new is None or not is_served(new):
+        return False
+    return old is None or bool(old.metadata.annotations != new.metadata.annotations)

@@ -1,0 +1,61 @@
+"""What the pods of a node take of it, kept as a sum so that one more is judged without looking at all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.quota.amounts import Amounts
+from kubeloop.api.quota.pod_amounts import requests_of
+from kubeloop.node.spec import all_of
+
+HostPort = tuple[str, str, int]  # protocol, address, port
+
+
+def host_ports_of(pod: Pod) -> list[HostPort]:
+    return [
+        (port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)
+        for container in all_of(pod)
+        for port in container.ports
+        if port.host_port
+    ]
+
+
+class Ledger:
+    """The pods that a node has taken. Always true: `used` is the sum of their requests, in billionths."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, tuple[Amounts, list[HostPort]]] = {}
+        self.used: Counter[str] = Counter()
+        self.ports: Counter[HostPort] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def take(self, pod: Pod) -> None:
+        """Count a pod, once."""
+        uid = pod.metadata.uid
+        if uid in self._taken:
+            return
+        amounts, ports = requests_of(pod), host_ports_of(pod)
+        self._taken[uid] = amounts, ports
+        for name, amount in amounts.items():
+            self.used[name] += amount.nanos
+        self.ports.update(ports)
+
+    def release(self, uid: str) -> None:
+        """Count a pod no longer."""
+        amounts, ports = self._taken.pop(uid, ({}, []))
+        for name, amount in amounts.items():
+            self.used[name] -= amount.nanos
+        self.ports.subtract(ports)
+
+    def is_free(self, wanted: HostPort) -> bool:
+        """Whether nobody has a port; an address that is all addresses is in the way of each."""
+        protocol, address, number = wanted
+        return not any(
+            count > 0
+            and (protocol, number) == (taken[0], taken[2])
+            and (address == taken[1] or "0.0.0.0" in (address, taken[1]))
+            for taken, count in self.ports.items()
+        )

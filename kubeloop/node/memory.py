@@ -1,0 +1,42 @@
+"""What the agent remembers of a pod between two looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import PodStatus
+from kubeloop.node.probes import ProbeRecords
+from kubeloop.node.restart import BackOff
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """Why a container that should run doesn't."""
+
+    reason: str
+    message: str
+    until: datetime | None = None  # when it is tried again
+    since: datetime | None = None  # when it was last tried
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Why a pod has to fail whatever its containers say."""
+
+    reason: str
+    message: str
+    rejected: bool = False  # it never ran, and nothing of it is reported
+    disruption: str = ""  # the reason of a DisruptionTarget condition that goes with it
+    grace: float | None = None  # in place of the pod's own
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it; replaced, never changed."""
+
+    reported: PodStatus  # the status as the agent last wrote or found it
+    backoffs: Mapping[str, BackOff] = msgspec.field(default_factory=dict)
+    waiting: Mapping[str, Waiting] = msgspec.field(default_factory=dict)
+    probes: ProbeRecords = msgspec.field(default_factory=dict)
+    verdict: Verdict | None = None
+    deleted: bool = False  # the last delete was sent: nothing more to do

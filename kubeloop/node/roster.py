@@ -1,0 +1,70 @@
+"""Which nodes an agent serves, and how they are: read off the Node objects, so that anybody can change it by them.
+
+sim.kubeloop.io/node: ""                  the node is simulated, and whoever simulates nodes serves it
+sim.kubeloop.io/state: stopped            it is switched off: nothing runs on it, nothing is heard from it
+                       partitioned        it runs on, but hears nothing and is not heard
+sim.kubeloop.io/pressure: memory,disk,pid what it is short of
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from kubeloop.api.generated.core_v1 import Node
+
+SERVED = "sim.kubeloop.io/node"
+STATE = "sim.kubeloop.io/state"
+PRESSURE = "sim.kubeloop.io/pressure"
+STOPPED, PARTITIONED = "stopped", "partitioned"
+_PRESSURES = {"memory": "MemoryPressure", "disk": "DiskPressure", "pid": "PIDPressure"}
+
+
+class NodeCache(Protocol):
+    """A cache of nodes, as far as it is read here."""
+
+    def get(self, namespace: str, name: str) -> Any | None: ...
+
+    def list(self) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+
+class Roster:
+    """The nodes of an agent."""
+
+    def __init__(self, nodes: NodeCache) -> None:
+        self._nodes = nodes
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return (node for node in self._nodes.list() if is_served(node))
+
+    def get(self, name: str) -> Node | None:
+        """A node that is served, whatever its state."""
+        node: Node | None = self._nodes.get("", name)
+        return node if node is not None and is_served(node) else None
+
+    def reachable(self, name: str) -> Node | None:
+        node = self.get(name)
+        return node if node is not None and not self.state_of(node) else None
+
+    def state_of(self, node: Node) -> str:
+        """Empty for a node that runs and is in touch."""
+        return node.metadata.annotations.get(STATE, "")
+
+    def pressures_of(self, node: Node) -> list[str]:
+        """The types of the conditions that are true."""
+        said = node.metadata.annotations.get(PRESSURE, "")
+        return [_PRESSURES[one.strip()] for one in said.split(",") if one.strip() in _PRESSURES]
+
+    def network_of(self, name: str) -> str:
+        """The network that a node's pods were given, if they were."""
+        node: Node | None = self._nodes.get("", name)
+        return node.spec.pod_cidr if node is not None else ""
+
+
+def is_served(node: Node) -> bool:
+    return SERVED in node.metadata.annotations

@@ -1,0 +1,132 @@
+"""What the agent asks of whatever runs containers, and what it hears from there.
+
+A runtime begins things and tells what there is. What to do and when is the agent's: it observes, decides, acts, and
+observes again. Whatever takes time (an image, a hook, an end) is seen by observing later, never waited for here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import Literal, Protocol
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import Container, LifecycleHandler, Pod, Probe
+
+RunState = Literal["created", "running", "exited"]  # created: it is about to run
+ProbeKind = Literal["startup", "liveness", "readiness"]
+
+
+class StartFailed(Exception):
+    """Why a container can't be started for now; reason and message are what its status shows."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason = reason
+        self.message = message
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of one container."""
+
+    container: str
+    id: str  # with the runtime's name in front, as statuses show it
+    attempt: int  # how often the container had been started before
+    image: str
+    image_id: str
+    state: RunState
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    stopping: bool = False  # it was told to end
+    of_present_sandbox: bool = True
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is of a pod."""
+
+    addresses: tuple[str, ...] | None = None  # None while there is no sandbox
+    runs: Mapping[str, tuple[Run, ...]] = msgspec.field(default_factory=dict)  # by container, the newest first
+    changes_at: datetime | None = None  # when it will be otherwise without anybody's doing, if that is known
+
+    def last(self, container: str) -> Run | None:
+        """The newest run of a container."""
+        runs = self.runs.get(container)
+        return runs[0] if runs else None
+
+    def present(self, container: str) -> Run | None:
+        """The newest run of a container, unless it was in a sandbox that is gone."""
+        run = self.last(container)
+        return run if run is not None and run.of_present_sandbox else None
+
+
+class ProbeAnswer(msgspec.Struct, frozen=True):
+    """How a probe went; a runtime that knows until when it will go the same way says so, and is not asked before."""
+
+    ok: bool
+    output: str = ""
+    holds_until: datetime | None = None
+    holds_forever: bool = False
+
+
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which part of a log is wanted."""
+
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    tail_lines: int | None = None
+    since: datetime | None = None
+    limit_bytes: int | None = None
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a container uses at a moment."""
+
+    cpu_nanocores: int
+    memory_bytes: int
+
+
+class ExecResult(msgspec.Struct, frozen=True):
+    """What a command that was run in a container has said, and its exit code."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    exit_code: int = 0
+
+
+class Runtime(Protocol):
+    """Runs the containers of pods."""
+
+    name: str  # as in `nodeInfo.containerRuntimeVersion`
+
+    async def observe(self, pod: Pod) -> Observation:
+        """What there is of a pod now."""
+
+    async def prepare(self, pod: Pod) -> None:
+        """Make the pod's sandbox, with its addresses; `StartFailed` if that can't be."""
+
+    async def start(self, pod: Pod, container: Container, attempt: int) -> None:
+        """Begin a run of a container; `StartFailed` if that can't be for now."""
+
+    async def stop(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
+        """Begin to end a container: the hook, then the signal, all within the grace. Said again, the shorter counts."""
+
+    async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeAnswer:
+        """Whether a container is as a probe wants it."""
+
+    async def remove(self, uid: str) -> None:
+        """Forget a pod, with all that is left of it."""
+
+    def logs(self, pod: Pod, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        """What a container wrote, in pieces of whole lines."""
+
+    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], stdin: bytes) -> ExecResult:
+        """Run a command in a container."""
+
+    def usage(self, pod: Pod) -> Mapping[str, Usage]:
+        """What the running containers of a pod use now."""

@@ -1,0 +1,116 @@
+"""One simulated run of a container: its course is fixed at the start, and changed only by who ends it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from kubeloop.api.generated.core_v1 import Container
+from kubeloop.node.runtime import Run
+from kubeloop.node.simulated.script import Script
+from kubeloop.node.simulated.shell import Course, Line, course_of
+
+KILLED = 137
+
+
+class Process:
+    """A run; `seen_at` tells what there is of it at a moment."""
+
+    __slots__ = (
+        "_ends_at",
+        "_exit_code",
+        "_reason",
+        "_stopping",
+        "attempt",
+        "container",
+        "created_at",
+        "id",
+        "image_id",
+        "lines",
+        "of_present_sandbox",
+        "script",
+        "starts_at",
+    )
+
+    def __init__(self, container: Container, attempt: int, id: str, image_id: str, created_at: datetime) -> None:
+        self.container = container
+        self.attempt = attempt
+        self.id = id
+        self.image_id = image_id
+        self.created_at = self.starts_at = created_at
+        self.script: Script | None = None
+        self.lines: tuple[Line, ...] = ()
+        self.of_present_sandbox = True
+        self._ends_at: datetime | None = None
+        self._exit_code = 0
+        self._reason = ""
+        self._stopping = False
+
+    def follow(self, script: Script | None) -> None:
+        """Take the course that the command and the script, if there is one, give."""
+        course = course_of((*self.container.command, *self.container.args))
+        if script is not None:
+            course = _scripted(course, script)
+            self.starts_at = self.created_at + timedelta(seconds=script.seconds("start-delay") or 0.0)
+            self._reason = script.text("exit-reason")
+        self.script = script
+        self.lines = course.lines
+        self._exit_code = course.exit_code
+        if course.seconds is not None:
+            self._ends_at = self.starts_at + timedelta(seconds=course.seconds)
+
+    def end(self, at: datetime, exit_code: int, reason: str = "") -> None:
+        """Let it end at a moment, unless it has by then."""
+        if self._ends_at is None or at < self._ends_at:
+            self._ends_at, self._exit_code, self._reason = at, exit_code, reason
+
+    def stop(self, now: datetime, hook_seconds: float, grace: float) -> None:
+        """Let it end as one that was told to: after its hook and its own delay, or when the grace is over."""
+        script = self.script
+        delay = hook_seconds + ((script.seconds("stop-delay") or 0.0) if script is not None else 0.0)
+        code = (script.number("stop-code") if script is not None else None) or 0
+        self._stopping = True
+        if delay > grace:
+            self.end(now + timedelta(seconds=grace), KILLED)
+        else:
+            self.end(now + timedelta(seconds=delay), code)
+
+    def changes_after(self, now: datetime) -> datetime | None:
+        """The next moment at which it is otherwise."""
+        if self.starts_at > now:
+            return self.starts_at
+        return self._ends_at if self._ends_at is not None and self._ends_at > now else None
+
+    def is_alive(self, now: datetime) -> bool:
+        return self._ends_at is None or self._ends_at > now
+
+    def seen_at(self, now: datetime) -> Run:
+        over = self._ends_at is not None and self._ends_at <= now
+        begun = self.starts_at <= now and (self._ends_at is None or self.starts_at <= self._ends_at)
+        return Run(
+            container=self.container.name,
+            id=self.id,
+            attempt=self.attempt,
+            image=self.container.image,
+            image_id=self.image_id,
+            state="exited" if over else "running" if begun else "created",
+            created_at=self.created_at,
+            started_at=self.starts_at if begun else None,
+            finished_at=self._ends_at if over else None,
+            exit_code=self._exit_code if over else 0,
+            reason=self._reason if over else "",
+            stopping=self._stopping,
+            of_present_sandbox=self.of_present_sandbox,
+        )
+
+
+def _scripted(course: Course, script: Script) -> Course:
+    """A course as a script changes it."""
+    seconds, code = script.seconds("exit-after"), script.number("exit-code")
+    lines = course.lines
+    if text := script.text("log"):
+        lines = (*((0.0, line) for line in text.splitlines()), *lines)
+    if seconds is None and code is None:
+        return Course(course.seconds, course.exit_code, lines)
+    if seconds is None:
+        seconds = course.seconds or 0.0
+    return Course(seconds, course.exit_code if code is None else code, lines)

@@ -1,0 +1,219 @@
+"""The simulated runtime: pods whose containers have a course instead of processes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import datetime
+from functools import lru_cache
+from hashlib import sha256
+
+from kubeloop.api.generated.core_v1 import Container, ContainerStatus, LifecycleHandler, Pod, Probe
+from kubeloop.api.times import parse_time
+from kubeloop.clock import Clock
+from kubeloop.node.runtime import (
+    ExecResult,
+    LogOptions,
+    Observation,
+    ProbeAnswer,
+    ProbeKind,
+    Run,
+    StartFailed,
+    Usage,
+)
+from kubeloop.node.simulated.addresses import Addresses
+from kubeloop.node.simulated.execution import executed
+from kubeloop.node.simulated.logs import log_of
+from kubeloop.node.simulated.probing import answer
+from kubeloop.node.simulated.process import Process
+from kubeloop.node.simulated.script import Script, is_scripted
+from kubeloop.node.simulated.shell import course_of
+from kubeloop.node.simulated.usage import usage_of
+from kubeloop.node.spec import all_of
+
+SCHEME = "sim://"
+_KEPT = 2  # runs of a container: the present one, and the one before it
+# What a container is told to have died of when its node was switched off.
+_LOST = (255, "Unknown")
+
+
+class _SimulatedPod:
+    """What there is of one pod."""
+
+    __slots__ = ("address", "node", "processes", "ready")
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.address = ""
+        self.ready = False  # whether there is a sandbox
+        self.processes: dict[str, list[Process]] = {}  # by container, the newest first
+
+
+class SimulatedRuntime:
+    """Runs the containers of any number of nodes."""
+
+    name = "kubeloop://simulated"
+
+    def __init__(self, clock: Clock, network_of: Callable[[str], str] = lambda _: "") -> None:
+        self._clock = clock
+        self._addresses = Addresses(network_of)
+        self._pods: dict[str, _SimulatedPod] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    async def observe(self, pod: Pod) -> Observation:
+        found = self._pods.get(pod.metadata.uid)
+        if found is None:
+            if not pod.status.container_statuses or pod.status.phase in ("Succeeded", "Failed"):
+                return Observation()
+            found = self._adopt(pod)
+        now = self._clock.now()
+        runs: dict[str, tuple[Run, ...]] = {}
+        changes_at: datetime | None = None
+        for name, processes in found.processes.items():
+            runs[name] = tuple(one.seen_at(now) for one in processes)
+            moment = processes[0].changes_after(now)
+            if moment is not None and (changes_at is None or moment < changes_at):
+                changes_at = moment
+        return Observation(addresses=(found.address,) if found.ready else None, runs=runs, changes_at=changes_at)
+
+    async def prepare(self, pod: Pod) -> None:
+        found = self._pods.setdefault(pod.metadata.uid, _SimulatedPod(pod.spec.node_name))
+        if not found.address:
+            try:
+                found.address = self._addresses.take(found.node)
+            except OverflowError as error:
+                raise StartFailed("FailedCreatePodSandBox", f"failed to set up sandbox network: {error}") from None
+        found.ready = True
+
+    async def start(self, pod: Pod, container: Container, attempt: int) -> None:
+        script = _script(pod, container.name)
+        if script is not None and (reason := script.text("start-error")):
+            raise StartFailed(reason, script.text("start-error-message") or _start_error(reason, container))
+        process = Process(container, attempt, self._new_id(), _image_id(container.image), self._clock.now())
+        process.follow(script)
+        processes = self._pods[pod.metadata.uid].processes
+        processes[container.name] = [process, *processes.get(container.name, ())][:_KEPT]
+
+    async def stop(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
+        process = self._process(pod.metadata.uid, container)
+        if process is not None:
+            process.stop(self._clock.now(), _seconds_of(hook, grace), grace)
+
+    async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeAnswer:
+        process = self._process(pod.metadata.uid, container.name)
+        if process is None:
+            return ProbeAnswer(False, "container is gone")
+        return answer(kind, probe, process.script, process.starts_at, self._clock.now())
+
+    async def remove(self, uid: str) -> None:
+        found = self._pods.pop(uid, None)
+        if found is not None and found.address:
+            self._addresses.release(found.node, found.address)
+
+    def halt(self, uid: str) -> None:
+        """A pod's node is switched off: sandbox and processes are gone."""
+        found = self._pods.get(uid)
+        if found is None:
+            return
+        found.ready = False
+        for processes in found.processes.values():
+            for process in processes:
+                process.end(self._clock.now(), *_LOST)
+                process.of_present_sandbox = False
+
+    async def logs(self, pod: Pod, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        found = self._pods.get(pod.metadata.uid)
+        processes = found.processes.get(container, []) if found is not None else []
+        index = 1 if options.previous else 0
+        if index < len(processes):
+            async for piece in log_of(processes[index], pod, options, self._clock):
+                yield piece
+
+    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], stdin: bytes) -> ExecResult:
+        return executed(pod, container, command, stdin)
+
+    def usage(self, pod: Pod) -> Mapping[str, Usage]:
+        found, now = self._pods.get(pod.metadata.uid), self._clock.now()
+        if found is None:
+            return {}
+        return {
+            name: usage_of(processes[0].container, processes[0].script)
+            for name, processes in found.processes.items()
+            if processes[0].is_alive(now) and processes[0].starts_at <= now
+        }
+
+    # Within.
+
+    def _process(self, uid: str, container: str) -> Process | None:
+        found = self._pods.get(uid)
+        processes = found.processes.get(container) if found is not None else None
+        return processes[0] if processes else None
+
+    def _new_id(self) -> str:
+        return f"{SCHEME}{self._clock.random().getrandbits(256):064x}"
+
+    def _adopt(self, pod: Pod) -> _SimulatedPod:
+        """A pod that ran before this process began: what its status says is all that there is of it."""
+        found = self._pods[pod.metadata.uid] = _SimulatedPod(pod.spec.node_name)
+        found.address, found.ready = pod.status.pod_ip, bool(pod.status.pod_ip)
+        if found.address:
+            self._addresses.claim(found.node, found.address)
+        reported = (
+            *pod.status.init_container_statuses,
+            *pod.status.container_statuses,
+            *pod.status.ephemeral_container_statuses,
+        )
+        statuses = {one.name: one for one in reported}
+        for container in all_of(pod):
+            process = _adopted(pod, container, statuses.get(container.name))
+            if process is not None:
+                found.processes[container.name] = [process]
+        return found
+
+
+def _adopted(pod: Pod, container: Container, status: ContainerStatus | None) -> Process | None:
+    if status is None or not status.container_id:
+        return None
+    running, over = status.state.running, status.state.terminated or status.last_state.terminated
+    began = running.started_at if running is not None else over.started_at if over is not None else None
+    if began is None:
+        return None
+    process = Process(container, status.restart_count, status.container_id, status.image_id, parse_time(began))
+    process.follow(_script(pod, container.name))
+    process.starts_at = process.created_at
+    if running is None and over is not None:
+        process.end(parse_time(over.finished_at or began), over.exit_code, over.reason)
+    return process
+
+
+def _script(pod: Pod, container: str) -> Script | None:
+    annotations = pod.metadata.annotations
+    return Script(annotations, container) if annotations and is_scripted(annotations) else None
+
+
+def _seconds_of(hook: LifecycleHandler | None, grace: float) -> float:
+    """How long a hook takes; one that doesn't end takes all the grace there is."""
+    if hook is None:
+        return 0.0
+    if hook.sleep is not None:
+        return float(hook.sleep.seconds)
+    if hook.exec is not None:
+        seconds = course_of(hook.exec.command).seconds
+        return seconds if seconds is not None else grace
+    return 0.0
+
+
+def _start_error(reason: str, container: Container) -> str:
+    if reason in ("ErrImagePull", "ImagePullBackOff"):
+        return f'failed to pull and unpack image "{container.image}": not found'
+    return f"container {container.name} could not be started"
+
+
+@lru_cache(maxsize=1024)
+def _image_id(image: str) -> str:
+    repository = image.partition("@")[0]
+    tagged = repository.rpartition(":")
+    if tagged[0] and "/" not in tagged[2]:
+        repository = tagged[0]
+    return f"{repository}@sha256:{sha256(image.encode()).hexdigest()}"

@@ -1,0 +1,87 @@
+"""What a pod's annotations make simulated containers do.
+
+All begin with `sim.kubeloop.io/`; one that ends in `.CONTAINER` is about that container alone, and comes first.
+
+    start-delay: 2s           until the container runs, as if its image had to be pulled
+    start-error: ErrImagePull the container doesn't start, for this reason; `start-error-message` says more
+    exit-after: 10s           it ends by itself after so long …
+    exit-code: "1"            … with this code; alone: at once
+    exit-reason: OOMKilled    what its status then says
+    stop-delay: 5s            how long it takes to end when it is told to
+    stop-code: "143"          the code it then ends with (0 unless this is given)
+    fail-startup, fail-liveness, fail-readiness: 10s-20s,30s-
+                              when a probe fails, counted from the container's start; `always`
+    cpu, memory: 250m, 64Mi   what it uses
+    log: text                 what it writes when it starts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kubeloop.api.duration import SECOND, DurationError, parse_duration
+from kubeloop.api.quantity import Quantity, QuantityError, parse_quantity
+
+PREFIX = "sim.kubeloop.io/"
+
+Interval = tuple[float, float | None]  # seconds after the start; without an end, for ever
+
+
+class Script:
+    """The directions for one container."""
+
+    __slots__ = ("_annotations", "_container")
+
+    def __init__(self, annotations: Mapping[str, str], container: str) -> None:
+        self._annotations = annotations
+        self._container = container
+
+    def text(self, key: str) -> str:
+        own = self._annotations.get(f"{PREFIX}{key}.{self._container}")
+        return own if own is not None else self._annotations.get(PREFIX + key, "")
+
+    def seconds(self, key: str) -> float | None:
+        """A duration, or a bare number of seconds; None for what can't be understood."""
+        return _seconds(self.text(key))
+
+    def number(self, key: str) -> int | None:
+        text = self.text(key)
+        return int(text) if text.isdigit() else None
+
+    def quantity(self, key: str) -> Quantity | None:
+        text = self.text(key)
+        try:
+            return parse_quantity(text) if text else None
+        except QuantityError:
+            return None
+
+    def intervals(self, key: str) -> tuple[Interval, ...]:
+        """When something is the case."""
+        text = self.text(key)
+        if not text:
+            return ()
+        if text in ("always", "true"):
+            return ((0.0, None),)
+        return tuple(one for part in text.split(",") if (one := _interval(part)) is not None)
+
+
+def is_scripted(annotations: Mapping[str, str]) -> bool:
+    """Whether there are any directions at all; most pods have none, and need no looking."""
+    return any(key.startswith(PREFIX) for key in annotations)
+
+
+def _interval(text: str) -> Interval | None:
+    first, dash, last = text.strip().partition("-")
+    begin = _seconds(first) if first else 0.0
+    if begin is None or not dash:
+        return None
+    return begin, _seconds(last)
+
+
+def _seconds(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        return float(text) if text.replace(".", "", 1).isdigit() else parse_duration(text) / SECOND
+    except DurationError:
+        return None

@@ -1,0 +1,134 @@
+"""What a command line does, as far as a simulation can tell: how long it takes, what it says, with which code it ends.
+
+`true`, `false`, `exit N`, `sleep N`, `echo …` and shells that run them are understood. What is not is taken to run on,
+unless a shell's script goes on to `exit` after it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+import msgspec
+
+_SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
+_SEPARATORS = re.compile(r"(&&|\|\||;|\n)")
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LOOPS = re.compile(r"(?:^|[;\n&|]\s*)(?:while|until|for|case|if)\b")
+_SILENT = frozenset({"set", "cd", "export", "mkdir", "touch", "trap", "umask", ":", "test", "[", "exec"})
+
+
+Line = tuple[float, str]  # seconds after the start, what is written
+
+
+class Course(msgspec.Struct, frozen=True):
+    """How a process goes; without seconds it runs on until somebody ends it."""
+
+    seconds: float | None = None
+    exit_code: int = 0
+    lines: tuple[Line, ...] = ()
+
+
+ENDLESS = Course()
+
+
+def course_of(command: Sequence[str]) -> Course:
+    """The course of a container's command and arguments."""
+    if not command:
+        return ENDLESS
+    program, *arguments = command
+    name = program.rpartition("/")[2]
+    if name in _SHELLS:
+        return _shell(arguments)
+    return _simple(name, arguments) or ENDLESS
+
+
+def _shell(arguments: Sequence[str]) -> Course:
+    """A shell with -c and a script; anything else waits for input."""
+    for index, argument in enumerate(arguments):
+        if argument.startswith("-") and argument.endswith("c") and index + 1 < len(arguments):
+            return _script(arguments[index + 1])
+        if not argument.startswith(("-", "+")):
+            break
+    return ENDLESS
+
+
+def _script(text: str) -> Course:
+    """Commands one after the other, each if the operator before it lets it."""
+    if _LOOPS.search(text):
+        return ENDLESS
+    done, operator = Course(0.0), ";"
+    parts = _SEPARATORS.split(text)
+    for index in range(0, len(parts), 2):
+        is_reached = operator in (";", "\n") or (operator == "&&") == (done.exit_code == 0)
+        operator = parts[index + 1] if index + 1 < len(parts) else ";"
+        words = _words(parts[index])
+        if not words or not is_reached:
+            continue
+        if words[0] == "exit":
+            return Course(done.seconds, _number(words[1:], done.exit_code), done.lines)
+        done = _then(done, _known(words) or (Course(0.0) if _exits_later(parts[index + 1 :]) else ENDLESS))
+        if done.seconds is None:
+            break
+    return done
+
+
+def _then(first: Course, second: Course) -> Course:
+    """One process after another."""
+    begin = first.seconds or 0.0
+    lines = (*first.lines, *((begin + at, text) for at, text in second.lines))
+    return Course(None if second.seconds is None else begin + second.seconds, second.exit_code, lines)
+
+
+def _known(words: Sequence[str]) -> Course | None:
+    if words[0] == "exec":
+        return course_of(words[1:])
+    if words[0] in _SILENT:
+        return Course(0.0)
+    name = words[0].rpartition("/")[2]
+    return _shell(words[1:]) if name in _SHELLS else _simple(name, words[1:])
+
+
+def _simple(name: str, arguments: Sequence[str]) -> Course | None:
+    """A program that everybody knows; None for any other."""
+    if name == "true":
+        return Course(0.0)
+    if name == "false":
+        return Course(0.0, 1)
+    if name == "sleep":
+        return _sleep(arguments)
+    if name in ("echo", "printf"):
+        words = [word for word in arguments if word not in ("-n", "-e")]
+        return Course(0.0, 0, ((0.0, " ".join(words)),))
+    return None
+
+
+def _sleep(arguments: Sequence[str]) -> Course:
+    if not arguments:
+        return Course(0.0, 1, ((0.0, "sleep: missing operand"),))
+    total = 0.0
+    for argument in arguments:
+        if argument in ("infinity", "inf"):
+            return ENDLESS
+        unit = _UNITS.get(argument[-1:], 0.0)
+        try:
+            total += float(argument[:-1]) * unit if unit else float(argument)
+        except ValueError:
+            return Course(0.0, 1, ((0.0, f"sleep: invalid time interval '{argument}'"),))
+    return Course(total)
+
+
+def _words(step: str) -> list[str]:
+    try:
+        return shlex.split(step, comments=True)
+    except ValueError:
+        return step.split()
+
+
+def _number(words: Sequence[str], otherwise: int) -> int:
+    return int(words[0]) % 256 if words and words[0].isdigit() else otherwise
+
+
+def _exits_later(steps: Sequence[str]) -> bool:
+    return any(step.split()[:1] == ["exit"] for step in steps)

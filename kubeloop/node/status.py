@@ -1,0 +1,137 @@
+"""A pod's whole status, and what to write of it: only what the agent changed since it last wrote. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.generated.core_v1 import HostIP, Pod, PodCondition, PodIP, PodStatus
+from kubeloop.api.times import format_time
+from kubeloop.api.wire import Time
+from kubeloop.node.conditions import Said, conditions_of, with_times
+from kubeloop.node.container_status import by_name, ephemeral_statuses, init_statuses, regular_statuses
+from kubeloop.node.memory import Memory, Verdict
+from kubeloop.node.phase import phase_of
+from kubeloop.node.runtime import Observation
+
+TERMINAL = ("Succeeded", "Failed")
+# Field and its name on the wire; lists that patches merge are replaced as a whole, but for the conditions.
+_WRITTEN = (
+    ("phase", "phase"),
+    ("reason", "reason"),
+    ("message", "message"),
+    ("observed_generation", "observedGeneration"),
+    ("start_time", "startTime"),
+    ("host_ip", "hostIP"),
+    ("pod_ip", "podIP"),
+    ("container_statuses", "containerStatuses"),
+    ("init_container_statuses", "initContainerStatuses"),
+    ("ephemeral_container_statuses", "ephemeralContainerStatuses"),
+)
+_MERGED_LISTS = (("host_ips", "hostIPs"), ("pod_ips", "podIPs"))
+
+
+class Around(msgspec.Struct, frozen=True):
+    """What a status says besides the containers'."""
+
+    host_ips: tuple[str, ...]
+    now: datetime
+    ended: bool  # nothing runs and nothing will again
+
+
+def status_of(pod: Pod, seen: Observation, memory: Memory, around: Around) -> PodStatus:
+    """The status as it should be."""
+    if memory.verdict is not None and memory.verdict.rejected:
+        return _rejected(pod, memory.verdict)
+    init, regular = init_statuses(pod, seen, memory), regular_statuses(pod, seen, memory)
+    named = by_name((*init, *regular))
+    phase = _phase(pod, phase_of(pod, named, ended=around.ended), memory, around)
+    reason, message = _why(phase, memory)
+    now = Time(format_time(around.now))
+    said = conditions_of(pod, seen, named, phase)
+    _add_disruption(said, memory.verdict)
+    known = (*memory.reported.conditions, *pod.status.conditions)
+    ips = seen.addresses or tuple(one.ip for one in memory.reported.pod_ips)
+    if pod.spec.host_network:
+        ips = around.host_ips
+    return PodStatus(
+        phase=phase,
+        reason=reason,
+        message=message,
+        observed_generation=pod.metadata.generation,
+        start_time=memory.reported.start_time or now,
+        host_ip=around.host_ips[0],
+        host_ips=tuple(HostIP(ip=ip) for ip in around.host_ips),
+        pod_ip=ips[0] if ips else "",
+        pod_ips=tuple(PodIP(ip=ip) for ip in ips),
+        container_statuses=regular,
+        init_container_statuses=init,
+        ephemeral_container_statuses=ephemeral_statuses(pod, seen, memory) if pod.spec.ephemeral_containers else (),
+        conditions=with_times(said, known, pod.metadata.generation, now),
+    )
+
+
+def _rejected(pod: Pod, verdict: Verdict) -> PodStatus:
+    return PodStatus(
+        phase="Failed",
+        reason=verdict.reason,
+        message=f"Pod was rejected: {verdict.message}",
+        observed_generation=pod.metadata.generation,
+        start_time=pod.status.start_time,
+    )
+
+
+def _phase(pod: Pod, found: str, memory: Memory, around: Around) -> str:
+    """The phase after what was said before: who has ended stays ended, and who was told to fail does."""
+    for before in (memory.reported.phase, pod.status.phase):
+        if before in TERMINAL:
+            return before
+    if memory.verdict is not None:
+        return "Failed"
+    if around.ended and found not in TERMINAL:
+        return "Failed"
+    return found
+
+
+def _why(phase: str, memory: Memory) -> tuple[str, str]:
+    if memory.verdict is not None:
+        return memory.verdict.reason, memory.verdict.message
+    if phase == memory.reported.phase:
+        return memory.reported.reason, memory.reported.message
+    return "", ""
+
+
+def _add_disruption(said: dict[str, Said], verdict: Verdict | None) -> None:
+    if verdict is not None and verdict.disruption:
+        said["DisruptionTarget"] = Said(True, verdict.disruption, verdict.message)
+
+
+def changes(before: PodStatus, after: PodStatus) -> dict[str, Any]:
+    """A strategic merge patch of a status that makes of the one before the one after; empty if they are alike."""
+    patch: dict[str, Any] = {}
+    for field, name in _WRITTEN:
+        old, new = getattr(before, field), getattr(after, field)
+        if old != new:
+            patch[name] = _plain(new) or None
+    for field, name in _MERGED_LISTS:
+        old, new = getattr(before, field), getattr(after, field)
+        if old != new:
+            patch[name] = [{"$patch": "replace"}, *_plain(new)] if old else _plain(new)
+    conditions = [one for one in after.conditions if one not in before.conditions]
+    if conditions:
+        patch["conditions"] = _plain(conditions)
+    return patch
+
+
+def merged(reported: PodStatus, written: PodStatus) -> PodStatus:
+    """What is known to be written once a patch went through: foreign conditions are of no interest."""
+    types = {one.type for one in written.conditions}
+    kept: tuple[PodCondition, ...] = tuple(one for one in reported.conditions if one.type not in types)
+    return msgspec.structs.replace(written, conditions=(*kept, *written.conditions))
+
+
+def _plain(value: Any) -> Any:
+    return codec.to_plain(value)

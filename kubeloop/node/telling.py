@@ -1,0 +1,93 @@
+"""What the agent says about pods in events, in the kubelet's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from kubeloop.api.generated.core_v1 import Container, ObjectReference, Pod
+from kubeloop.node.probes import DueProbe
+from kubeloop.node.runtime import ProbeAnswer
+from kubeloop.node.spec import pod_text
+
+# Which events are written: those of thousands of simulated pods that start as they should are seldom wanted.
+Loudness = Literal["none", "warnings", "all"]
+
+
+class Recorder(Protocol):
+    """What telling takes of `kubeloop.runtime.recorder.EventRecorder`."""
+
+    def event(self, obj: object, type: str, reason: str, message: str) -> None: ...
+
+
+class Telling:
+    """Events about pods, each in the name of the pod's node."""
+
+    def __init__(self, recorder_of: Callable[[str], Recorder], loudness: Loudness) -> None:
+        self._recorder_of = recorder_of
+        self._loudness = loudness
+
+    def started(self, pod: Pod, container: Container) -> None:
+        if self._loudness != "all":
+            return
+        image = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
+        self._normal(pod, "Pulled", image, container)
+        self._normal(pod, "Created", "Container created", container)
+        self._normal(pod, "Started", "Container started", container)
+
+    def killing(self, pod: Pod, container: Container, message: str) -> None:
+        self._normal(pod, "Killing", message, container)
+
+    def sandbox_changed(self, pod: Pod) -> None:
+        self._normal(pod, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+
+    def deadline_exceeded(self, pod: Pod, reason: str, message: str) -> None:
+        self._normal(pod, reason, message)
+
+    def backing_off(self, pod: Pod, container: Container) -> None:
+        message = f"Back-off restarting failed container {container.name} in pod {pod_text(pod)}"
+        self._warning(pod, "BackOff", message, container)
+
+    def pull_backing_off(self, pod: Pod, container: Container) -> None:
+        self._normal(pod, "BackOff", f'Back-off pulling image "{container.image}"', container)
+
+    def start_failed(self, pod: Pod, container: Container, reason: str, message: str) -> None:
+        if reason == "ErrImagePull":
+            self._warning(pod, "Failed", f'Failed to pull image "{container.image}": {message}', container)
+        self._warning(pod, "Failed", f"Error: {reason if reason == 'ErrImagePull' else message}", container)
+
+    def sandbox_failed(self, pod: Pod, message: str) -> None:
+        self._warning(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {message}")
+
+    def unhealthy(self, pod: Pod, due: DueProbe, answer: ProbeAnswer) -> None:
+        kind = due.kind.capitalize()
+        self._warning(pod, "Unhealthy", f"{kind} probe failed: {answer.output}", due.container)
+
+    def refused(self, pod: Pod, reason: str, message: str) -> None:
+        """A pod that the node doesn't take, or no longer."""
+        self._warning(pod, reason, message)
+
+    def _normal(self, pod: Pod, reason: str, message: str, container: Container | None = None) -> None:
+        if self._loudness == "all":
+            self._recorder_of(pod.spec.node_name).event(_reference(pod, container), "Normal", reason, message)
+
+    def _warning(self, pod: Pod, reason: str, message: str, container: Container | None = None) -> None:
+        if self._loudness != "none":
+            self._recorder_of(pod.spec.node_name).event(_reference(pod, container), "Warning", reason, message)
+
+
+def _reference(pod: Pod, container: Container | None) -> ObjectReference:
+    meta = pod.metadata
+    path = ""
+    if container is not None:
+        group = "initContainers" if any(one is container for one in pod.spec.init_containers) else "containers"
+        path = f"spec.{group}{{{container.name}}}"
+    return ObjectReference(
+        kind="Pod",
+        api_version="v1",
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        field_path=path,
+    )

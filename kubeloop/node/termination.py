@@ -1,0 +1,69 @@
+"""How a pod ends: why, with how much grace, and what goes first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from kubeloop.api.generated.core_v1 import Container, Pod, Probe
+from kubeloop.api.times import parse_time
+from kubeloop.node.decision import Decision, Kill
+from kubeloop.node.memory import Memory, Verdict
+from kubeloop.node.runtime import Observation, Run
+from kubeloop.node.spec import ephemeral_of, one_shots_of, regular_of, sidecars_of
+
+DEFAULT_GRACE = 30.0
+# Upstream always gives containers so long to end, whatever grace is left.
+LEAST_GRACE = 2.0
+DEADLINE_EXCEEDED = Verdict("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+
+
+def is_to_end(pod: Pod) -> bool:
+    """Whether somebody has said that a pod must no longer run."""
+    return pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
+
+
+def is_over_deadline(pod: Pod, memory: Memory, now: datetime, decision: Decision) -> bool:
+    """Whether a pod has been active for too long; if it will be, the decision wakes then."""
+    start = memory.reported.start_time
+    if pod.spec.active_deadline_seconds is None or start is None or is_to_end(pod):
+        return False
+    deadline = parse_time(start) + timedelta(seconds=pod.spec.active_deadline_seconds)
+    if now < deadline:
+        decision.wake(deadline)
+    return now >= deadline
+
+
+def end(pod: Pod, seen: Observation, why: Verdict | None, decision: Decision) -> None:
+    """End what runs; sidecars once everything that may need them is over, the last one first."""
+    grace = grace_of(pod) if why is None or why.grace is None else why.grace
+    first = (*regular_of(pod), *one_shots_of(pod), *ephemeral_of(pod))
+    _stop(first, seen, grace, decision)
+    if any(is_alive(seen.last(one.name)) for one in first):
+        return
+    for sidecar in reversed(sidecars_of(pod)):
+        if is_alive(seen.last(sidecar.name)):
+            _stop((sidecar,), seen, grace, decision)
+            return
+    decision.ended = True
+
+
+def grace_of(pod: Pod, probe: Probe | None = None) -> float:
+    """How long a container may take to end: as who deletes the pod says, or the probe that failed, or the pod."""
+    own = pod.metadata.deletion_grace_period_seconds
+    if own is None and probe is not None:
+        own = probe.termination_grace_period_seconds
+    if own is None:
+        own = pod.spec.termination_grace_period_seconds
+    return DEFAULT_GRACE if own is None else max(float(own), LEAST_GRACE)
+
+
+def is_alive(run: Run | None) -> bool:
+    return run is not None and run.state != "exited"
+
+
+def _stop(containers: Iterable[Container], seen: Observation, grace: float, decision: Decision) -> None:
+    for container in containers:
+        run = seen.last(container.name)
+        if run is not None and run.state != "exited" and not run.stopping:
+            decision.kills.append(Kill(container, f"Stopping container {container.name}", grace))

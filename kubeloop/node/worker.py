@@ -1,0 +1,149 @@
+"""One pod after the other: looks at it, brings it on, reports what changed, and deletes it when it has ended."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+
+from kubeloop.api.calls import STRATEGIC_PATCH
+from kubeloop.api.errors import Conflict, NotFound
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.node.acting import Actor
+from kubeloop.node.admission import rejection_of
+from kubeloop.node.ledger import Ledger
+from kubeloop.node.memory import Memory, Verdict
+from kubeloop.node.runtime import Runtime
+from kubeloop.node.status import TERMINAL, Around, changes, merged, status_of
+from kubeloop.node.telling import Telling
+from kubeloop.runtime.controller import Result
+from kubeloop.runtime.keys import ObjectKey
+
+
+class Pods(Protocol):
+    """A cache of pods, as far as the worker reads it."""
+
+    def get(self, namespace: str, name: str) -> Any | None: ...
+
+
+class Nodes(Protocol):
+    """Which nodes this agent serves."""
+
+    def reachable(self, name: str) -> Node | None:
+        """A node that runs and hears of changes; None for any other."""
+
+
+class PodWorker:
+    """Reconciles the pods of all nodes of an agent."""
+
+    def __init__(
+        self, client: Client, pods: Pods, nodes: Nodes, runtime: Runtime, telling: Telling, clock: Clock
+    ) -> None:
+        self._client = client
+        self._pods = pods
+        self._nodes = nodes
+        self._runtime = runtime
+        self._telling = telling
+        self._clock = clock
+        self._actor = Actor(runtime, telling, clock)
+        self._memories: dict[str, Memory] = {}  # by uid
+        self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of the pods there are memories of
+        self._ledgers: dict[str, Ledger] = defaultdict(Ledger)  # by node
+        self._evicted: dict[str, Verdict] = {}  # by uid, until their turn
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        pod: Pod | None = self._pods.get(*key)
+        known = self._known.get(key)
+        if known is not None and (pod is None or pod.metadata.uid != known[0]):
+            await self._forget(key, *known)
+        if pod is None or (node := self._nodes.reachable(pod.spec.node_name)) is None:
+            return None
+        memory = self._memories.get(pod.metadata.uid) or self._meet(key, pod, node)
+        if memory.deleted:
+            return None
+        if (verdict := self._evicted.pop(pod.metadata.uid, None)) is not None:
+            memory = msgspec.structs.replace(memory, verdict=verdict)
+        return await self._bring_on(pod, node, memory)
+
+    def evict(self, pod: Pod, verdict: Verdict) -> bool:
+        """Let a pod fail at its next turn; whether it is one that can."""
+        memory = self._memories.get(pod.metadata.uid)
+        if memory is None or memory.verdict is not None or memory.reported.phase in TERMINAL:
+            return False
+        self._evicted[pod.metadata.uid] = verdict
+        return True
+
+    # Steps.
+
+    def _meet(self, key: ObjectKey, pod: Pod, node: Node) -> Memory:
+        """Take in a pod that is seen for the first time."""
+        uid, memory = pod.metadata.uid, Memory(reported=pod.status)
+        ledger = self._ledgers[pod.spec.node_name]
+        if pod.status.phase not in TERMINAL and pod.metadata.deletion_timestamp is None:
+            is_new = not pod.status.container_statuses
+            if is_new and (verdict := rejection_of(pod, node, ledger)) is not None:
+                self._telling.refused(pod, verdict.reason, verdict.message)
+                memory = msgspec.structs.replace(memory, verdict=verdict)
+            else:
+                ledger.take(pod)
+        self._known[key] = uid, pod.spec.node_name
+        self._memories[uid] = memory
+        return memory
+
+    async def _bring_on(self, pod: Pod, node: Node, memory: Memory) -> Result | None:
+        uid = pod.metadata.uid
+        decision, seen, memory = await self._actor.bring_on(pod, memory)
+        self._memories[uid] = memory
+        if not (decision.ended and memory.reported.phase in TERMINAL):
+            around = Around(_addresses_of(node), self._clock.now(), decision.ended)
+            await self._report(pod, memory, status_of(pod, seen, memory, around))
+        if decision.ended:
+            self._ledgers[pod.spec.node_name].release(uid)
+            if pod.metadata.deletion_timestamp is not None:
+                await self._delete(pod)
+            return None
+        return Result(requeue_after=self._seconds_until(decision.wake_at)) if decision.wake_at is not None else None
+
+    async def _report(self, pod: Pod, memory: Memory, status: Any) -> None:
+        patch = changes(memory.reported, status)
+        if not patch:
+            return
+        meta = pod.metadata
+        body = {"metadata": {"uid": meta.uid}, "status": patch}
+        try:
+            await self._client.patch(Pod, meta.name, body, meta.namespace, type=STRATEGIC_PATCH, subresource="status")
+        except (NotFound, Conflict):  # it is gone, or another of its name is there: word of that is on its way
+            return
+        written = msgspec.structs.replace(self._memories[meta.uid], reported=merged(memory.reported, status))
+        self._memories[meta.uid] = written
+
+    async def _delete(self, pod: Pod) -> None:
+        """The last word: nothing runs any more."""
+        meta = pod.metadata
+        with suppress(NotFound, Conflict):
+            await self._client.delete(
+                Pod, meta.name, meta.namespace, grace_seconds=0, preconditions=Preconditions(uid=meta.uid)
+            )
+        if (memory := self._memories.get(meta.uid)) is not None:
+            self._memories[meta.uid] = msgspec.structs.replace(memory, deleted=True)
+
+    async def _forget(self, key: ObjectKey, uid: str, node: str) -> None:
+        del self._known[key]
+        self._memories.pop(uid, None)
+        self._evicted.pop(uid, None)
+        self._ledgers[node].release(uid)
+        await self._runtime.remove(uid)
+
+    def _seconds_until(self, moment: datetime) -> float:
+        return max((moment - self._clock.now()).total_seconds(), 0.0)
+
+
+def _addresses_of(node: Node) -> tuple[str, ...]:
+    found = tuple(one.address for one in node.status.addresses if one.type == "InternalIP")
+    return found or ("127.0.0.1",)

@@ -1,0 +1,184 @@
+"""Pods on simulated nodes: what the API says of them, from binding to the end."""
+
+from __future__ import annotations
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.testing import Cluster, builders
+
+TRUE = {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"}
+
+
+def running(cluster: Cluster, name: str = "pod") -> Pod:
+    return cluster.client.get(Pod, name, "default")
+
+
+def command(*words: str, **about: object) -> tuple[object, ...]:
+    return (builders.container(command=words, **about),)
+
+
+def is_gone(cluster: Cluster, name: str = "pod") -> bool:
+    try:
+        cluster.client.get(Pod, name, "default")
+    except NotFound:
+        return True
+    return False
+
+
+def test_nodes_register_ready_with_labels_room_and_lease(cluster: Cluster) -> None:
+    cluster.add_nodes(3)
+    nodes = cluster.client.list("nodes").items
+    assert [one.metadata.name for one in nodes] == ["n1", "n2", "n3"]
+    first: Node = nodes[0]
+    assert first.metadata.labels["kubernetes.io/hostname"] == "n1"
+    assert first.metadata.labels["kubernetes.io/os"] == "linux"
+    assert first.status.allocatable["pods"] == "110"
+    said = {one.type: (one.status, one.reason) for one in first.status.conditions}
+    assert said == {
+        "MemoryPressure": ("False", "KubeletHasSufficientMemory"),
+        "DiskPressure": ("False", "KubeletHasNoDiskPressure"),
+        "PIDPressure": ("False", "KubeletHasSufficientPID"),
+        "Ready": ("True", "KubeletReady"),
+    }
+    assert len({one.status.addresses[0].address for one in nodes}) == 3
+    lease = cluster.client.get(Lease, "n1", "kube-node-lease")
+    assert (lease.spec.holder_identity, lease.spec.lease_duration_seconds) == ("n1", 40)
+    assert lease.metadata.owner_references[0].uid == first.metadata.uid
+
+
+def test_leases_are_renewed_every_ten_seconds_and_conditions_every_five_minutes(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    before = cluster.client.get(Lease, "n1", "kube-node-lease").spec.renew_time
+    node = cluster.client.get(Node, "n1")
+    cluster.advance(11)
+    assert cluster.client.get(Lease, "n1", "kube-node-lease").spec.renew_time > before
+    assert cluster.client.get(Node, "n1").metadata.resource_version == node.metadata.resource_version
+    cluster.advance(minutes=6)
+    beat = cluster.client.get(Node, "n1").status.conditions[0].last_heartbeat_time
+    assert beat > node.status.conditions[0].last_heartbeat_time
+
+
+def test_bound_pod_is_running_and_ready_at_once_by_one_write(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    made = cluster.client.create(builders.pod(node="n1"))
+    cluster.settle()
+    pod = running(cluster)
+    assert pod.status.phase == "Running"
+    assert {one.type for one in pod.status.conditions if one.status == "True"} == TRUE
+    assert all(one.observed_generation == 1 for one in pod.status.conditions)
+    (status,) = pod.status.container_statuses
+    assert (status.ready, status.started, status.restart_count) == (True, True, 0)
+    assert status.state.running is not None
+    assert status.container_id.startswith("sim://")
+    assert "@sha256:" in status.image_id
+    assert pod.status.pod_ip == pod.status.pod_ips[0].ip
+    assert pod.status.host_ip == cluster.client.get(Node, "n1").status.addresses[0].address
+    assert pod.status.start_time is not None
+    assert pod.metadata.uid == made.metadata.uid
+
+
+def test_pods_have_addresses_of_their_own(cluster: Cluster) -> None:
+    cluster.add_nodes(2)
+    for number in range(6):
+        cluster.client.create(builders.pod(f"p{number}", node=f"n{number % 2 + 1}"))
+    cluster.settle()
+    assert len({running(cluster, f"p{number}").status.pod_ip for number in range(6)}) == 6
+
+
+def test_pod_of_a_node_that_is_not_simulated_is_left_alone(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    cluster.add(builders.node("real"))
+    cluster.client.create(builders.pod(node="real"))
+    cluster.settle()
+    assert running(cluster).status.phase == "Pending"
+
+
+def test_container_that_ends_well_makes_a_pod_succeed(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    cluster.client.create(builders.pod(node="n1", restart_policy="Never", containers=command("true")))
+    cluster.settle()
+    status = running(cluster).status
+    assert status.phase == "Succeeded"
+    end = status.container_statuses[0].state.terminated
+    assert end is not None
+    assert (end.exit_code, end.reason) == (0, "Completed")
+    said = {one.type: (one.status, one.reason) for one in status.conditions}
+    assert said["Ready"] == ("False", "PodCompleted")
+    assert said["ContainersReady"] == ("False", "PodCompleted")
+    assert said["Initialized"] == ("True", "PodCompleted")
+
+
+def test_container_that_ends_badly_makes_a_pod_fail_with_its_code(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    containers = command("sh", "-c", "sleep 5; exit 42")
+    cluster.client.create(builders.pod(node="n1", restart_policy="Never", containers=containers))
+    cluster.advance(4)
+    assert running(cluster).status.phase == "Running"
+    cluster.advance(2)
+    status = running(cluster).status
+    assert status.phase == "Failed"
+    end = status.container_statuses[0].state.terminated
+    assert end is not None
+    assert (end.exit_code, end.reason) == (42, "Error")
+    assert {one.reason for one in status.conditions if one.type == "Ready"} == {"PodFailed"}
+
+
+def test_failing_container_is_restarted_at_once_then_with_growing_delays(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    cluster.client.create(builders.pod(node="n1", containers=command("false")))
+    cluster.settle()
+    pod = running(cluster)
+    (status,) = pod.status.container_statuses
+    assert pod.status.phase == "Running"
+    assert status.restart_count == 1
+    assert status.state.waiting is not None
+    assert status.state.waiting.reason == "CrashLoopBackOff"
+    text = f"pod_default({pod.metadata.uid})"
+    assert status.state.waiting.message == f"back-off 10s restarting failed container=app pod={text}"
+    assert status.last_state.terminated is not None
+    seen = []
+    for _ in range(700):
+        cluster.advance(1)
+        seen.append(running(cluster).status.container_statuses[0].restart_count)
+    restarts = [index + 1 for index in range(1, 700) if seen[index] != seen[index - 1]]
+    assert restarts == [10, 30, 70, 150, 310, 610]
+    (event, *_) = cluster.events(reason="BackOff")
+    assert event.message == f"Back-off restarting failed container app in pod {text}"
+    assert event.involved_object.field_path == "spec.containers{app}"
+
+
+def test_deleted_pod_ends_and_is_gone(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    cluster.client.create(builders.pod(node="n1"))
+    cluster.settle()
+    cluster.client.delete(Pod, "pod", "default")
+    cluster.settle()
+    assert is_gone(cluster)
+
+
+def test_deleted_pod_with_a_finalizer_shows_how_it_ended(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    meta = builders.metadata("pod", "default", finalizers=("example.com/mine",))
+    cluster.client.create(Pod(metadata=meta, spec=builders.pod(node="n1").spec))
+    cluster.settle()
+    cluster.client.delete(Pod, "pod", "default")
+    cluster.settle()
+    pod = running(cluster)
+    assert pod.status.phase == "Succeeded"
+    assert pod.status.container_statuses[0].state.terminated is not None
+    assert pod.metadata.deletion_grace_period_seconds == 0
+
+
+def test_status_that_somebody_else_wrote_stays(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    cluster.client.create(builders.pod(node="n1"))
+    cluster.settle()
+    patch = {"status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "Mine", "status": "True"}]}}
+    cluster.client.patch(
+        Pod, "pod", patch, "default", subresource="status", type="application/strategic-merge-patch+json"
+    )
+    cluster.client.patch(Pod, "pod", {"metadata": {"annotations": {"a": "b"}}}, "default")
+    cluster.advance(minutes=20)
+    said = {one.type: one.status for one in running(cluster).status.conditions}
+    assert (said["Ready"], said["Mine"]) == ("False", "True")
