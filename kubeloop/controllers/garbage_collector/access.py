@@ -1,0 +1,103 @@
+"""What the collector asks of the server: objects as they are now, and the few changes it makes to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.api.calls import MERGE_PATCH, STRATEGIC_PATCH
+from kubeloop.api.errors import NotFound, UnsupportedMediaType
+from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
+from kubeloop.api.kinds import Resource
+from kubeloop.client import Client
+from kubeloop.controllers.garbage_collector import decisions
+from kubeloop.controllers.garbage_collector.identity import Identity
+from kubeloop.controllers.garbage_collector.kinds import Kinds
+
+
+class UnknownKind(Exception):
+    """The server does not say that it has such a kind; it may yet."""
+
+
+class NoNamespace(Exception):
+    """An object without a namespace names an owner that has to have one: it can never be found."""
+
+
+class Access:
+    """The server, by identities."""
+
+    def __init__(self, client: Client, kinds: Kinds) -> None:
+        self._client = client
+        self._kinds = kinds
+        self._merge_only: set[tuple[str, str]] = set()  # resources that have no strategic patches
+
+    def resource_of(self, identity: Identity) -> Resource:
+        resource = self._kinds.find(identity.api_version, identity.kind)
+        if resource is None:
+            raise UnknownKind(f"unable to get REST mapping for {identity.api_version}/{identity.kind}.")
+        return resource
+
+    async def get(self, identity: Identity) -> ObjectMeta | None:
+        """The object's metadata as it is now; None if it isn't there, or is another one of that name."""
+        resource, namespace = self._place(identity)
+        try:
+            found = await self._client.get(resource, identity.name, namespace, metadata_only=True)
+        except NotFound as error:
+            if not is_about(error, identity.name):
+                raise
+            return None
+        meta: ObjectMeta = found.metadata
+        return meta if meta.uid == identity.uid else None
+
+    async def delete(self, identity: Identity, seen: ObjectMeta, policy: str) -> bool:
+        """Delete the object if it is still as it was seen; whether it is gone already. Conflict if it has changed."""
+        resource, namespace = self._place(identity)
+        as_seen = Preconditions(uid=seen.uid, resource_version=seen.resource_version)
+        try:
+            await self._client.delete(resource, seen.name, namespace, propagation=policy, preconditions=as_seen)
+        except NotFound as error:
+            if not is_about(error, seen.name):
+                raise
+            return True
+        return False
+
+    async def release(self, identity: Identity, seen: ObjectMeta, owner_uids: set[str]) -> None:
+        """Take the object from some of its owners."""
+        strategic = decisions.strategic_release(seen, owner_uids)
+        await self._patch(identity, strategic, decisions.merged_release(seen, owner_uids))
+
+    async def unblock(self, identity: Identity, seen: ObjectMeta) -> ObjectMeta:
+        """Let the object block none of its owners; its metadata thereafter."""
+        return await self._patch(identity, decisions.strategic_unblock(seen), decisions.merged_unblock(seen))
+
+    async def remove_finalizer(self, identity: Identity, seen: ObjectMeta, finalizer: str) -> None:
+        """Take a finalizer from the object if it is still as it was seen; it may be gone thereafter."""
+        if finalizer not in seen.finalizers:
+            return
+        resource, namespace = self._place(identity)
+        patch = decisions.without_finalizer(seen, finalizer)
+        await self._client.patch(resource, identity.name, patch, namespace, type=MERGE_PATCH)
+
+    async def _patch(self, identity: Identity, strategic: dict[str, Any], merged: dict[str, Any]) -> ObjectMeta:
+        resource, namespace = self._place(identity)
+        which = (resource.group, resource.plural)
+        patched: Any = None
+        if which not in self._merge_only:
+            try:
+                patched = await self._client.patch(resource, identity.name, strategic, namespace, type=STRATEGIC_PATCH)
+            except UnsupportedMediaType:
+                self._merge_only.add(which)
+        if patched is None:
+            patched = await self._client.patch(resource, identity.name, merged, namespace, type=MERGE_PATCH)
+        meta: ObjectMeta = patched.metadata
+        return meta
+
+    def _place(self, identity: Identity) -> tuple[Resource, str]:
+        resource = self.resource_of(identity)
+        if resource.namespaced and not identity.namespace:
+            raise NoNamespace(f"{identity} has no namespace, and needs one")
+        return resource, identity.namespace if resource.namespaced else ""
+
+
+def is_about(error: NotFound, name: str) -> bool:
+    """Whether it is the object that isn't there, and not its whole kind: that would say nothing about the object."""
+    return error.details is not None and error.details.name == name

@@ -1,0 +1,282 @@
+"""Who owns whom, by uid: one node an object, kept true by what informers tell, which says what has to be looked at.
+
+informers ── observe, remove ──▶ Graph ── examine, orphan ──▶ queues
+lookups ──── vanished ───────────▶
+
+An owner that was heard of only through its dependents has a node too, which is not observed until it is seen itself.
+No I/O here; every step takes time in proportion to the references it is about.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Protocol
+
+from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
+from kubeloop.controllers.garbage_collector.identity import (
+    Identity,
+    alternative,
+    is_reachable,
+    referred,
+    same_coordinates,
+    split_dependents,
+)
+from kubeloop.runtime.causes import Origins
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+# Owners known to be gone. Their uids never come back, so this only bounds memory; upstream remembers 500.
+MAX_ABSENT = 20_000
+
+
+class Node:
+    """An object, its owners and its dependents.
+
+    Always true: of a node in the graph, every owner that is in the graph too has it among its dependents, and among
+    its blockers if one of the references says so.
+    """
+
+    __slots__ = (
+        "being_deleted",
+        "blockers",
+        "deleting_dependents",
+        "dependents",
+        "identity",
+        "observed",
+        "orphaning",
+        "owners",
+        "tries",
+    )
+
+    def __init__(self, identity: Identity, *, observed: bool) -> None:
+        self.identity = identity
+        self.observed = observed
+        self.owners: tuple[OwnerReference, ...] = ()
+        self.dependents: dict[str, Node] = {}
+        self.blockers: set[str] = set()  # uids of dependents without which it may not go
+        self.being_deleted = False
+        self.deleting_dependents = False
+        self.orphaning = False
+        self.tries = 0  # how often it was looked at without being observed, or its kind known
+
+
+class Todo(Protocol):
+    """Whom a graph tells what to do."""
+
+    def examine(self, node: Node, origins: Origins = ()) -> None:
+        """See whether the object has to go, or to be let go."""
+
+    def examine_later(self, node: Node) -> None:
+        """The same, when some time has passed."""
+
+    def orphan(self, node: Node, origins: Origins = ()) -> None:
+        """Take the object from its dependents."""
+
+    def misplaced(self, dependent: Node, reference: OwnerReference) -> None:
+        """Tell people that a reference leads out of its namespace."""
+
+
+class AbsentOwners:
+    """Owners that are gone for good, the least recently asked for forgotten first."""
+
+    def __init__(self, room: int = MAX_ABSENT) -> None:
+        self._room = room
+        self._known: OrderedDict[Identity, None] = OrderedDict()
+
+    def add(self, identity: Identity) -> None:
+        self._known[identity] = None
+        self._known.move_to_end(identity)
+        if len(self._known) > self._room:
+            self._known.popitem(last=False)
+
+    def __contains__(self, identity: Identity) -> bool:
+        if identity not in self._known:
+            return False
+        self._known.move_to_end(identity)
+        return True
+
+
+class Graph:
+    """All nodes. What it tells to do may be done twice, or in vain; never to do it would leave garbage."""
+
+    def __init__(self, todo: Todo, absent: AbsentOwners) -> None:
+        self._todo = todo
+        self._absent = absent
+        self._nodes: dict[str, Node] = {}
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def get(self, uid: str) -> Node | None:
+        return self._nodes.get(uid)
+
+    def clear(self) -> None:
+        self._nodes.clear()
+
+    # What is seen
+
+    def observe(self, identity: Identity, meta: ObjectMeta, origins: Origins = ()) -> None:
+        """An object is there, and like this."""
+        node = self._nodes.get(identity.uid)
+        if node is None:
+            node = self._nodes[identity.uid] = Node(identity, observed=True)
+        elif not node.observed:
+            self._reveal(node, identity, origins)
+        if node.owners != meta.owner_references:
+            self._relink(node, meta.owner_references, origins)
+        self._note_deletion(node, meta, origins)
+
+    def remove(self, identity: Identity, origins: Origins = ()) -> None:
+        """An object was seen to be gone."""
+        node = self._nodes.get(identity.uid)
+        if node is not None:
+            self._bury(node, identity, origins)
+
+    def lose_sight(self, uid: str) -> None:
+        """An object's kind is no longer watched; whether it is still there has to be found out if it matters."""
+        node = self._nodes.get(uid)
+        if node is None:
+            return
+        node.observed = False
+        if node.dependents:
+            self._todo.examine(node)
+        else:
+            self._drop(node)
+
+    def vanished(self, identity: Identity) -> None:
+        """A lookup found no object of this identity. Of one whose coordinates are in doubt that says little."""
+        node = self._nodes.get(identity.uid)
+        if node is None:
+            return
+        matching, others = split_dependents(node.dependents.values(), identity)
+        if node.identity == identity if node.observed else not others:
+            self._bury(node, identity)
+            return
+        if matching:
+            self._absent.add(identity)
+            for dependent in matching:
+                self._todo.examine(dependent)
+        if not node.observed and node.identity == identity:
+            self._call_otherwise(node, others)
+
+    # Within
+
+    def _reveal(self, node: Node, identity: Identity, origins: Origins) -> None:
+        """An owner that was only heard of is seen: who called it something else may have meant something else."""
+        node.observed, node.tries = True, 0
+        if node.identity == identity:
+            return
+        node.identity = identity
+        for dependent in split_dependents(node.dependents.values(), identity)[1]:
+            if not is_reachable(identity, dependent.identity.namespace):
+                self._report(dependent, identity.uid)
+            self._todo.examine(dependent, origins)
+
+    def _call_otherwise(self, node: Node, others: Iterable[Node]) -> None:
+        name = alternative(others, node.identity)
+        if name is not None:
+            node.identity = name
+            self._todo.examine_later(node)
+
+    def _relink(self, node: Node, references: tuple[OwnerReference, ...], origins: Origins) -> None:
+        before = {one.uid: one for one in node.owners}
+        after = {one.uid: one for one in references}
+        own = node.identity.uid  # nothing waits for itself, whatever it says
+        blocking = {one.uid for one in references if one.block_owner_deletion and one.uid != own}
+        node.owners = references
+        for uid, old in before.items():
+            if uid not in after:
+                self._detach(uid, node, origins)
+                continue
+            self._change(uid, node, uid in blocking, origins)
+            if not same_coordinates(after[uid], referred(old, "")):
+                self._todo.examine(node, origins)
+        added = [one for one in references if one.uid not in before]
+        if added:
+            self._link(node, added, blocking, origins)
+
+    def _link(self, node: Node, added: Iterable[OwnerReference], blocking: set[str], origins: Origins) -> None:
+        doubtful = False
+        for reference in added:
+            owner = self._nodes.get(reference.uid)
+            if owner is None:
+                owner = Node(referred(reference, node.identity.namespace), observed=False)
+                self._nodes[reference.uid] = owner
+                self._todo.examine(owner, origins)
+            else:
+                doubtful = doubtful or owner.deleting_dependents or self._is_doubtful(node, reference, owner)
+            owner.dependents[node.identity.uid] = node
+            if reference.uid in blocking:
+                owner.blockers.add(node.identity.uid)
+        if doubtful:
+            self._todo.examine(node, origins)
+
+    def _is_doubtful(self, node: Node, reference: OwnerReference, owner: Node) -> bool:
+        """Whether the reference may mean something else than what is known under its uid."""
+        namespace = node.identity.namespace
+        if not is_reachable(owner.identity, namespace):
+            if owner.observed:
+                self._report(node, reference.uid)
+            return True
+        if not same_coordinates(reference, owner.identity):
+            return True
+        # A cluster-scoped dependent made this node: the owner's kind may nevertheless be a namespaced one.
+        return not owner.observed and owner.identity.namespace != namespace
+
+    def _report(self, dependent: Node, uid: str) -> None:
+        for reference in dependent.owners:
+            if reference.uid == uid:
+                self._todo.misplaced(dependent, reference)
+                return
+
+    def _change(self, owner_uid: str, node: Node, blocks: bool, origins: Origins) -> None:
+        owner = self._nodes.get(owner_uid)
+        if owner is None:
+            return
+        if blocks:
+            owner.blockers.add(node.identity.uid)
+        else:
+            self._unblock(owner, node, origins)
+
+    def _detach(self, owner_uid: str, node: Node, origins: Origins) -> None:
+        owner = self._nodes.get(owner_uid)
+        if owner is None:
+            return
+        owner.dependents.pop(node.identity.uid, None)
+        self._unblock(owner, node, origins)
+        if not owner.observed and not owner.dependents:
+            self._drop(owner)  # nobody speaks of it any more
+
+    def _unblock(self, owner: Node, node: Node, origins: Origins) -> None:
+        if node.identity.uid in owner.blockers:
+            owner.blockers.discard(node.identity.uid)
+            if owner.deleting_dependents and not owner.blockers:
+                self._todo.examine(owner, origins)
+
+    def _note_deletion(self, node: Node, meta: ObjectMeta, origins: Origins) -> None:
+        if meta.deletion_timestamp is None:
+            return
+        node.being_deleted = True
+        was_orphaning, was_deleting = node.orphaning, node.deleting_dependents
+        node.orphaning = ORPHAN in meta.finalizers
+        node.deleting_dependents = FOREGROUND in meta.finalizers and not node.orphaning
+        if node.orphaning and not was_orphaning:
+            self._todo.orphan(node, origins)
+        if node.deleting_dependents and not was_deleting:
+            for dependent in node.dependents.values():
+                self._todo.examine(dependent, origins)
+            self._todo.examine(node, origins)
+
+    def _bury(self, node: Node, identity: Identity, origins: Origins = ()) -> None:
+        """The object is gone: who depended on it has to be looked at, and an owner may have waited for it."""
+        self._drop(node, origins)
+        if node.dependents:
+            self._absent.add(identity)
+            for dependent in node.dependents.values():
+                self._todo.examine(dependent, origins)
+
+    def _drop(self, node: Node, origins: Origins = ()) -> None:
+        del self._nodes[node.identity.uid]
+        for uid in dict.fromkeys(one.uid for one in node.owners):
+            self._detach(uid, node, origins)

@@ -1,0 +1,54 @@
+"""Which kinds the server has at this moment, by its own word; what it cannot tell of stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from kubeloop.api.kinds import Resource
+from kubeloop.client.served import Document, Served, discover
+
+# Objects that nobody owns anything by, and that change all the time.
+IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
+_NEEDED = frozenset({"delete", "list", "watch"})
+
+
+class Discovering(Protocol):
+    """What this takes of a client."""
+
+    @property
+    def document(self) -> Document: ...
+
+
+class Kinds:
+    """From an owner reference's words to a resource, and all resources whose objects can be collected."""
+
+    def __init__(self, client: Discovering) -> None:
+        self._client = client
+        self._by_version: dict[str, tuple[Resource, ...]] = {}
+        self._by_kind: dict[tuple[str, str], Resource] = {}
+
+    def find(self, api_version: str, kind: str) -> Resource | None:
+        return self._by_kind.get((api_version, kind))
+
+    async def refresh(self) -> tuple[list[Resource], Served]:
+        """Ask again: all resources to be watched. Raises if the server does not even tell its groups."""
+        served = await discover(self._client.document)
+        found = dict(served.resources)
+        for version in served.failures:
+            if version in self._by_version:  # its objects are not gone because somebody cannot be asked about them
+                found[version] = self._by_version[version]
+        whole = Served(served.groups, found, served.failures)
+        if not found:
+            return [], whole
+        self._by_version = found
+        self._by_kind = {}
+        for one in whole.all():
+            self._by_kind.setdefault((one.group_version, one.kind), one)
+        return list(collectable(whole.preferred())), whole
+
+
+def collectable(resources: Iterable[Resource]) -> Iterable[Resource]:
+    for one in resources:
+        if (one.group, one.plural) not in IGNORED and _NEEDED.issubset(one.verbs):
+            yield one

@@ -1,0 +1,186 @@
+"""The collector as a loop: kinds are followed, workers take objects from two queues, one to examine, one to orphan."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import ObjectReference
+from kubeloop.api.generated.meta_v1 import OwnerReference
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.garbage_collector.access import Access
+from kubeloop.controllers.garbage_collector.collector import Collector
+from kubeloop.controllers.garbage_collector.graph import AbsentOwners, Graph, Node
+from kubeloop.controllers.garbage_collector.identity import Identity, referred
+from kubeloop.controllers.garbage_collector.kinds import Kinds
+from kubeloop.controllers.garbage_collector.monitors import Monitors
+from kubeloop.controllers.garbage_collector.orphaning import Orphaner
+from kubeloop.runtime.causes import Origins
+from kubeloop.runtime.controller import Controller, Health, Phase, Reconcile, Status
+from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "garbage-collector-controller"
+# How often the server is asked for its kinds, as upstream does it…
+PERIOD = 30.0
+# …and how long after a definition has changed: at once, and again because servers take a moment to serve it.
+AFTER_CHANGE = (0.0, 1.0, 5.0)
+# How long an owner rests that was found under none of the names it is called by.
+OTHERWISE_WAIT = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class GarbageCollector:
+    """All parts of the collector; may be run again after it has ended, and begins anew then."""
+
+    name = NAME
+
+    def __init__(self, context: Context) -> None:
+        absent = AbsentOwners()
+        self._recorder: EventRecorder = context.recorder.of_component(NAME)
+        self._graph = Graph(self, absent)
+        self._kinds = Kinds(context.client)
+        self._monitors = Monitors(context.informers, self._graph, context.clock, self._redefine)
+        access = Access(context.client, self._kinds)
+        self._collector = Collector(access, self._graph, self._monitors, absent)
+        orphaner = Orphaner(access, self._graph, self._monitors)
+        self._examining = _controller(context, NAME, "garbage_collector_attempt_to_delete", self._collector.reconcile)
+        self._orphaning = _controller(
+            context, f"{NAME} (orphans)", "garbage_collector_attempt_to_orphan", orphaner.reconcile
+        )
+        self._sync_errors = context.telemetry.registry.counter(
+            "garbagecollector_controller_resources_sync_error_total", "Times that kinds could not be discovered."
+        ).of()
+        self._redefined = asyncio.Event()
+        self._known = asyncio.Event()  # set once the server has told its kinds
+        self._waits_for_caches = False
+
+    # What the graph tells
+
+    def examine(self, node: Node, origins: Origins = ()) -> None:
+        self._examining.queue.add(node.identity, origins)
+
+    def examine_later(self, node: Node) -> None:
+        self._examining.queue.add_after(node.identity, OTHERWISE_WAIT)
+
+    def orphan(self, node: Node, origins: Origins = ()) -> None:
+        self._orphaning.queue.add(node.identity, origins)
+
+    def misplaced(self, dependent: Node, reference: OwnerReference) -> None:
+        about = dependent.identity
+        event = ObjectReference(
+            kind=about.kind, api_version=about.api_version, namespace=about.namespace, name=about.name, uid=about.uid
+        )
+        owner = referred(reference, about.namespace)
+        message = f'ownerRef {owner} does not exist in namespace "{about.namespace}"'
+        self._recorder.event(event, "Warning", "OwnerRefInvalidNamespace", message)
+
+    # Running
+
+    async def run(self) -> None:
+        """Follow the kinds, wait for their objects for a while, then work until drained or cancelled."""
+        following = asyncio.create_task(self._follow_kinds(), name=f"{NAME}: kinds")
+        working = asyncio.create_task(self._work(), name=f"{NAME}: work")
+        try:
+            await asyncio.wait((following, working), return_when=asyncio.FIRST_COMPLETED)
+            for task in (following, working):
+                if task.done():
+                    task.result()
+        finally:
+            self._waits_for_caches = False
+            for task in (following, working):
+                task.cancel()
+            await asyncio.wait((following, working))
+            self._monitors.close()
+            self._graph.clear()
+            self._known.clear()
+
+    async def drain(self, grace: float) -> bool:
+        done = await asyncio.gather(self._examining.drain(grace), self._orphaning.drain(grace))
+        return all(done)
+
+    async def _work(self) -> None:
+        self._waits_for_caches = True
+        await self._known.wait()
+        if not await self._monitors.wait_synced():
+            log.warning("%s: not all resource monitors could be synced, proceeding anyways", NAME)
+        self._waits_for_caches = False
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._examining.run())
+            group.create_task(self._orphaning.run())
+
+    # Kinds
+
+    def _redefine(self) -> None:
+        self._redefined.set()
+
+    async def _follow_kinds(self) -> None:
+        looks: deque[float] = deque()
+        while True:
+            await self._look()
+            try:
+                async with asyncio.timeout(looks.popleft() if looks else PERIOD):
+                    await self._redefined.wait()
+            except TimeoutError:
+                continue
+            self._redefined.clear()
+            looks = deque(AFTER_CHANGE[1:])
+            await asyncio.sleep(AFTER_CHANGE[0])
+
+    async def _look(self) -> None:
+        """Ask for the kinds, and watch those that are new."""
+        try:
+            resources, served = await self._kinds.refresh()
+        except Exception as error:  # whatever it is, the kinds that are known stay
+            log.warning("%s: the server's kinds could not be discovered: %s", NAME, error)
+            self._sync_errors.value += 1
+            return
+        if served.failures:
+            log.info("%s: %s", NAME, served.complaint())
+        if not resources:
+            self._sync_errors.value += 1
+            return
+        if self._monitors.sync(resources):
+            for key in sorted(self._collector.waiting_for_kinds):
+                self._examining.queue.add(key)
+            self._collector.waiting_for_kinds.clear()
+        self._known.set()
+
+    # Telling
+
+    @property
+    def phase(self) -> Phase:
+        return "waiting for caches" if self._waits_for_caches else self._examining.phase
+
+    def health(self) -> Health:
+        found = [one.health() for one in (self._examining, self._orphaning)]
+        return next((one for one in found if not one.ok), found[0])
+
+    def status(self) -> Status:
+        one, other = self._examining.status(), self._orphaning.status()
+        ok, why = self.health()
+        told = other if other.last_error and not one.last_error else one
+        summed = {name: getattr(one, name) + getattr(other, name) for name in _SUMMED}
+        return msgspec.structs.replace(
+            one,
+            phase=self.phase,
+            healthy=ok,
+            why=why,
+            last_error=told.last_error,
+            last_error_key=told.last_error_key,
+            **summed,
+        )
+
+
+_SUMMED = ("active", "depth", "delayed", "reconciles", "errors", "busy_seconds")
+
+
+def _controller(context: Context, name: str, queue: str, reconcile: Reconcile[Identity]) -> Controller[Identity]:
+    keys: WorkQueue[Identity] = WorkQueue(context.clock, name=queue, registry=context.telemetry.registry)
+    workers = context.config.concurrent_gc_syncs
+    return Controller(name, reconcile, context.clock, workers=workers, queue=keys, telemetry=context.telemetry)

@@ -1,0 +1,160 @@
+"""One informer a kind, whichever kinds there are at the moment; each tells the graph of its objects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.kinds import Resource
+from kubeloop.clock import Clock
+from kubeloop.controllers.garbage_collector.graph import Graph, Node
+from kubeloop.controllers.garbage_collector.identity import identity_of
+from kubeloop.runtime.causes import Event, Origin, Origins
+from kubeloop.runtime.handlers import Registration
+from kubeloop.runtime.informer import Informer, Informers
+
+# How long a kind that cannot be listed holds up others, as upstream has it.
+PATIENCE = 30.0
+# What these say changes which kinds there are.
+_DEFINITIONS = frozenset(
+    {("apiextensions.k8s.io", "customresourcedefinitions"), ("apiregistration.k8s.io", "apiservices")}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """A watched kind."""
+
+    informer: Informer
+    registrations: tuple[Registration, ...]
+    since: float
+
+
+class Monitors:
+    """All watched kinds."""
+
+    def __init__(self, informers: Informers, graph: Graph, clock: Clock, redefined: Callable[[], None]) -> None:
+        self._informers = informers
+        self._graph = graph
+        self._clock = clock
+        self._redefined = redefined
+        self._watched: dict[tuple[str, str, str], Monitor] = {}
+        self._by_kind: dict[tuple[str, str], Informer] = {}
+
+    def sync(self, resources: Iterable[Resource]) -> bool:
+        """Watch exactly these; whether that changes anything."""
+        wanted = {(one.group, one.version, one.plural): one for one in resources}
+        gone = [key for key in self._watched if key not in wanted]
+        new = [key for key in wanted if key not in self._watched]
+        for key in new:
+            self._watched[key] = self._watch(wanted[key])
+        for key in gone:
+            self._unwatch(self._watched.pop(key))
+        self._by_kind = {
+            (one.informer.resource.group_version, one.informer.resource.kind): one.informer
+            for one in self._watched.values()
+        }
+        return bool(new or gone)
+
+    async def wait_synced(self) -> bool:
+        """Return when all kinds are listed, or when it has taken too long; whether they are."""
+        waits = [
+            asyncio.ensure_future(one.wait_synced()) for kind in self._watched.values() for one in kind.registrations
+        ]
+        if not waits:
+            return True
+        try:
+            _, late = await asyncio.wait(waits, timeout=PATIENCE)
+        finally:
+            for one in waits:
+                one.cancel()
+        return not late
+
+    @property
+    def settling(self) -> bool:
+        """Whether a kind is new, and its objects may not be known yet."""
+        now = self._clock.monotonic()
+        return any(not one.registrations[0].synced and now - one.since < PATIENCE for one in self._watched.values())
+
+    def metadata_of(self, node: Node) -> ObjectMeta | None:
+        """An object's metadata as it was last seen; None if it is not among what is watched."""
+        where = node.identity
+        informer = self._by_kind.get((where.api_version, where.kind))
+        obj = None if informer is None else informer.get(where.namespace, where.name)
+        if obj is None or obj.metadata.uid != where.uid:
+            return None
+        meta: ObjectMeta = obj.metadata
+        return meta
+
+    def close(self) -> None:
+        """Listen no more."""
+        for one in self._watched.values():
+            for registration in one.registrations:
+                one.informer.remove_handler(registration)
+        self._watched.clear()
+        self._by_kind.clear()
+
+    def _watch(self, resource: Resource) -> Monitor:
+        informer = self._informers.metadata_of(resource)
+        registrations = [informer.add_handler(_Telling(self._graph, resource))]
+        if (resource.group, resource.plural) in _DEFINITIONS:
+            registrations.append(informer.add_handler(_Definitions(informer, self._redefined)))
+        return Monitor(informer, tuple(registrations), self._clock.monotonic())
+
+    def _unwatch(self, monitor: Monitor) -> None:
+        informer = monitor.informer
+        for registration in monitor.registrations:
+            informer.remove_handler(registration)
+        self._informers.release(informer)
+        for obj in informer.list():
+            self._graph.lose_sight(obj.metadata.uid)
+
+
+class _Telling:
+    """A handler that tells the graph of what matters to it."""
+
+    def __init__(self, graph: Graph, resource: Resource) -> None:
+        self._graph = graph
+        self._resource = resource
+
+    def on_add(self, obj: Any) -> None:
+        meta = obj.metadata
+        self._graph.observe(identity_of(self._resource, meta), meta, self._origin(meta, "ADDED"))
+
+    def on_update(self, old: Any, new: Any) -> None:
+        before, meta = old.metadata, new.metadata
+        if (
+            before.owner_references == meta.owner_references
+            and before.deletion_timestamp == meta.deletion_timestamp
+            and before.finalizers == meta.finalizers
+        ):
+            return
+        self._graph.observe(identity_of(self._resource, meta), meta, self._origin(meta, "MODIFIED"))
+
+    def on_delete(self, obj: Any) -> None:
+        meta = obj.metadata
+        self._graph.remove(identity_of(self._resource, meta), self._origin(meta, "DELETED"))
+
+    def _origin(self, meta: ObjectMeta, event: Event) -> Origins:
+        return (Origin(self._resource.kind, meta.namespace, meta.name, meta.resource_version, event),)
+
+
+class _Definitions:
+    """A handler that tells when kinds come, change or go."""
+
+    def __init__(self, informer: Informer, redefined: Callable[[], None]) -> None:
+        self._informer = informer
+        self._redefined = redefined
+
+    def on_add(self, _: Any) -> None:
+        if self._informer.synced:
+            self._redefined()
+
+    def on_update(self, _old: Any, _new: Any) -> None:
+        self._redefined()
+
+    def on_delete(self, _: Any) -> None:
+        self._redefined()

@@ -1,0 +1,81 @@
+"""Lets dependents go before their owner does, where that was wished for: first all references, then the finalizer."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kubeloop.api.errors import Conflict, NotFound
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.controllers.garbage_collector.access import Access
+from kubeloop.controllers.garbage_collector.collector import TRIES, UNTIL_SETTLED
+from kubeloop.controllers.garbage_collector.graph import ORPHAN, Graph, Node
+from kubeloop.controllers.garbage_collector.identity import Identity
+from kubeloop.controllers.garbage_collector.monitors import Monitors
+from kubeloop.runtime.controller import Result
+
+# How many dependents of one owner are written at a time.
+AT_ONCE = 32
+
+
+class Orphaner:
+    def __init__(self, access: Access, graph: Graph, monitors: Monitors) -> None:
+        self._access = access
+        self._graph = graph
+        self._monitors = monitors
+
+    async def reconcile(self, key: Identity) -> Result | None:
+        owner = self._graph.get(key.uid)
+        if owner is None or not owner.orphaning:
+            return None
+        if self._monitors.settling:  # dependents of a new kind may not be known yet, and would be lost
+            return Result(requeue_after=UNTIL_SETTLED)
+        await self._release_all(owner)
+        await self._finish(owner)
+        return None
+
+    async def _release_all(self, owner: Node) -> None:
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def release(dependent: Node) -> None:
+            async with limit:
+                await self._release(dependent, owner.identity.uid)
+
+        found = await asyncio.gather(*map(release, list(owner.dependents.values())), return_exceptions=True)
+        errors = [one for one in found if isinstance(one, Exception)]
+        if errors:
+            raise ExceptionGroup(f"failed to orphan dependents of owner {owner.identity}", errors)
+
+    async def _release(self, dependent: Node, owner_uid: str) -> None:
+        seen = self._monitors.metadata_of(dependent) or await self._access.get(dependent.identity)
+        for attempt in range(TRIES):
+            if seen is None or all(one.uid != owner_uid for one in seen.owner_references):
+                return
+            try:
+                await self._access.release(dependent.identity, seen, {owner_uid})
+            except NotFound:
+                return
+            except Conflict:
+                if attempt + 1 == TRIES:
+                    raise
+                seen = await self._access.get(dependent.identity)
+            else:
+                return
+
+    async def _finish(self, owner: Node) -> None:
+        seen: ObjectMeta | None = self._monitors.metadata_of(owner)
+        for attempt in range(TRIES):
+            if seen is None:
+                seen = await self._access.get(owner.identity)
+            if seen is None:
+                self._graph.vanished(owner.identity)
+                return
+            try:
+                await self._access.remove_finalizer(owner.identity, seen, ORPHAN)
+            except NotFound:
+                return
+            except Conflict:
+                if attempt + 1 == TRIES:
+                    raise
+                seen = None
+            else:
+                return

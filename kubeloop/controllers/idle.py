@@ -1,0 +1,47 @@
+"""A loop that flags turn off: it is there and well, and does nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kubeloop.runtime.controller import Health, Phase, Status
+
+
+class Idle:
+    """Waits for its end."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._phase: Phase = "not started"
+        self._ended = asyncio.Event()
+
+    async def run(self) -> None:
+        self._phase = "running"
+        try:
+            await self._ended.wait()
+        finally:
+            self._phase = "ended"
+
+    async def drain(self, grace: float) -> bool:
+        self._ended.set()
+        return True
+
+    def health(self) -> Health:
+        return Health(True)
+
+    def status(self) -> Status:
+        return Status(
+            name=self.name,
+            phase=self._phase,
+            healthy=True,
+            why="",
+            workers=0,
+            active=0,
+            depth=0,
+            delayed=0,
+            reconciles=0,
+            errors=0,
+            busy_seconds=0.0,
+            last_error="",
+            last_error_key="",
+        )
