@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--informer-pods", type=int, default=5000)
     parser.add_argument("--informer-changes", type=int, default=2000)
     parser.add_argument("--only", choices=("server", "informers"), help="one half of the measurements")
+    parser.add_argument("--kopf-index", action="store_true", help="measure kopf's own index too, which takes minutes")
     options = parser.parse_args()
     size = Size(options.objects, options.connections, options.watchers, options.events)
     with (
@@ -33,7 +34,9 @@ def main() -> None:
         if options.only != "informers":
             runner.run(measure(Path(folder) / "data", size))
         if options.only != "server":
-            runner.run(measure_informers(Path(folder) / "informers", options.informer_pods, options.informer_changes))
+            where = Path(folder) / "informers"
+            count, changes, index = options.informer_pods, options.informer_changes, options.kopf_index
+            runner.run(measure_informers(where, count, changes, index))
 
 
 async def measure(folder: Path, size: Size) -> None:
@@ -52,12 +55,12 @@ async def measure(folder: Path, size: Size) -> None:
         report("loaded_start_s", program.start_seconds)
 
 
-async def measure_informers(folder: Path, pods: int, changes: int) -> None:
+async def measure_informers(folder: Path, pods: int, changes: int, index: bool) -> None:
     report("queue_keys_per_s", await informers.queue_rate())
     async with running(folder) as program:
         await prepare(program)
         await informers.fill(program, pods)
-        async for name, value in informers.compare(program, pods, changes):
+        async for name, value in informers.compare(program, pods, changes, index):
             report(name, value)
 
 

@@ -41,15 +41,16 @@ def config_map(name: str) -> bytes:
     )
 
 
-def pod(name: str) -> bytes:
+def pod(name: str, template: int = 0) -> bytes:
+    """A pod of one template or another, which differ in labels, image and environment."""
     container = {
         "name": "app",
-        "image": "registry.k8s.io/pause:3.10",
-        "env": [{"name": f"SETTING_{number}", "value": "some value, not long"} for number in range(8)],
+        "image": f"registry.k8s.io/pause-{template}:3.10",
+        "env": [{"name": f"SETTING_{number}", "value": f"some value, not long {template}"} for number in range(8)],
         "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
         "ports": [{"containerPort": 8080, "name": "http"}],
     }
-    metadata = {"name": name, "labels": {"app": "bench"}}
+    metadata = {"name": name, "labels": {"app": f"bench-{template}"}}
     return encode({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}})
 
 

@@ -72,7 +72,11 @@ def decode_answer(body: bytes, call: Call) -> Any:
 def decode_list(body: bytes, resource: Resource, metadata_only: bool) -> ListResult:
     """A page of a list."""
     raw, meta = split_list(body)
-    return list_of(decode_items(raw, resource, metadata_only), meta)
+    items = decode_items(raw, resource, metadata_only)
+    for one in items:
+        if isinstance(one, msgspec.Struct):
+            detach(one)
+    return list_of(items, meta)
 
 
 def split_list(body: bytes) -> tuple[Sequence[msgspec.Raw], ListMeta]:
@@ -91,16 +95,16 @@ def list_of(items: Iterable[Any], meta: ListMeta) -> ListResult:
 
 
 def decode_items(raw: Iterable[msgspec.Raw], resource: Resource, metadata_only: bool) -> list[Any]:
-    """Items of a list, which come without their kind: a struct has it anyway, a mapping is given it."""
+    """Items of a list, which come without their kind: a struct has it anyway, a mapping is given it.
+
+    They may hold on to the list's bytes: see `detach`.
+    """
     decode = object_decoder(resource, metadata_only)
     items = [decode(one) for one in raw]
     if decode is _custom:
         for one in items:
             one.document.setdefault("apiVersion", resource.group_version)
             one.document.setdefault("kind", resource.kind)
-    else:
-        for one in items:
-            detach(one)
     return items
 
 

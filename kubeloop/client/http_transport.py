@@ -15,6 +15,7 @@ import msgspec
 from kubeloop.api import errors
 from kubeloop.api.answers import decode_answer
 from kubeloop.api.calls import Call, WatchEvent
+from kubeloop.api.kinds import Resource
 from kubeloop.client.config import Impersonation, ServerConfig
 from kubeloop.client.connection import Connection
 from kubeloop.client.credentials import NOBODY, Identity, credentials_of
@@ -25,6 +26,7 @@ from kubeloop.client.messages import Head, HttpRequest, request_of
 from kubeloop.client.metrics import ClientMetrics, Unobserved
 from kubeloop.client.pool import Pool
 from kubeloop.client.proxies import is_loopback, proxy_for
+from kubeloop.client.sharing import Sharing
 from kubeloop.client.watch_lines import WatchLines
 from kubeloop.clock import Clock
 
@@ -66,6 +68,7 @@ class HttpTransport:
         self._is_tls = parts.scheme == "https"
         self._contexts: Contexts | None = None
         self._pool = Pool(self._connect)
+        self._sharings: dict[Resource, Sharing] = {}
         self._turns = asyncio.Semaphore(_CALLS_AT_ONCE)
         self._headers = [("Host", parts.netloc.rpartition("@")[2]), *impersonation_headers(config.impersonation)]
         # Packing costs the server more than a local network saves.
@@ -80,7 +83,7 @@ class HttpTransport:
         body = await self._fetch(request_of(call), call.verb)
         try:
             if call.verb == "list" and len(body) > LARGE:
-                return await decode_large_list(body, call)
+                return await decode_large_list(body, call, self._sharing_of(call.resource))
             return decode_answer(body, call)
         except (msgspec.DecodeError, RecursionError) as error:
             raise ProtocolError(f"the answer is no {call.resource.kind}: {error}") from None
@@ -95,7 +98,7 @@ class HttpTransport:
             raise ProtocolError(f"the answer to {path} is no JSON: {error}") from None
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
-        lines = WatchLines(call)
+        lines = WatchLines(call, self._sharing_of(call.resource))
         async with self._streaming(call) as connection:
             while piece := await connection.next_piece():
                 if batch := lines.feed(piece):
@@ -110,6 +113,10 @@ class HttpTransport:
         async with self._streaming(call) as connection:
             while piece := await connection.next_piece():
                 yield piece
+
+    def _sharing_of(self, resource: Resource) -> Sharing:
+        """What is kept of a resource has its parts in common, by whichever list or watch it came."""
+        return self._sharings.setdefault(resource, Sharing())
 
     async def close(self) -> None:
         self._credentials.close()

@@ -8,28 +8,32 @@ from typing import Any
 
 from kubeloop.api.answers import decode_items, list_of, split_list
 from kubeloop.api.calls import Call, ListResult
+from kubeloop.client.sharing import Sharing
 
 # Bytes from which on a list is large, and items a slice: some 5 ms of decoding.
 LARGE = 1 << 20
 _SLICE = 250
 
 
-async def decode_large_list(body: bytes, call: Call) -> ListResult:
-    """The same as decoding it at once."""
+async def decode_large_list(body: bytes, call: Call, sharing: Sharing) -> ListResult:
+    """The same as decoding it at once; what items have in common they share, because lists of thousands are kept."""
     raw, meta = split_list(body)
     items: list[Any] = []
     for start in range(0, len(raw), _SLICE):
-        items += _decode_slice(raw[start : start + _SLICE], call)
+        items += _decode_slice(raw[start : start + _SLICE], call, sharing)
         await asyncio.sleep(0)
     return list_of(items, meta)
 
 
-def _decode_slice(raw: Any, call: Call) -> list[Any]:
+def _decode_slice(raw: Any, call: Call, sharing: Sharing) -> list[Any]:
     # All that is made here is kept, so looking for garbage among it finds none and takes longer than decoding.
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return decode_items(raw, call.resource, call.metadata_only)
+        items = decode_items(raw, call.resource, call.metadata_only)
+        for one in items:
+            sharing.share(one)
+        return items
     finally:
         if collecting:
             gc.enable()

@@ -66,7 +66,6 @@ class HttpRequest:
             lines.append(f"Content-Length: {len(self.body)}")
         return "\r\n".join(lines).encode("utf-8", "surrogateescape") + b"\r\n\r\n" + self.body
 
-
     def below(self, prefix: str) -> HttpRequest:
         """The same on a server whose paths all begin with a prefix."""
         return replace(self, target=prefix + self.target)

@@ -7,9 +7,10 @@ from typing import Any, cast
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.api.answers import detach, object_decoder
+from kubeloop.api.answers import object_decoder
 from kubeloop.api.calls import Call, EventType, WatchEvent
 from kubeloop.client.errors import ProtocolError
+from kubeloop.client.sharing import Sharing
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 # No object is nearly this long; a server that sends no line end is not sending a watch.
@@ -36,12 +37,13 @@ _BOOKMARK = msgspec.json.Decoder(_Bookmark)
 
 
 class WatchLines:
-    """Frames lines and decodes them straight into the kind's struct.
+    """Frames lines and decodes them straight into the kind's struct, which shares what it has in common with others.
 
     `failure` is what the server said instead of going on; the events before it have been returned.
     """
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, sharing: Sharing) -> None:
+        self._sharing = sharing
         self._decode = object_decoder(call.resource, call.metadata_only)
         self._rest = b""
         self.failure: errors.ApiError | None = None
@@ -71,8 +73,7 @@ class WatchLines:
             kind = event.type
             if kind in _CHANGES:
                 obj = decode(event.object)
-                if isinstance(obj, msgspec.Struct):
-                    detach(obj)
+                self._sharing.share(obj)
                 batch.append(WatchEvent(cast(EventType, kind), obj, obj.metadata.resource_version))
             elif kind == "BOOKMARK":
                 batch.append(_bookmark(event.object))

@@ -17,6 +17,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
 from kubeloop.client.large_lists import decode_large_list
 from kubeloop.client.resolving import built_in, wanted_of
+from kubeloop.client.sharing import Sharing
 
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
 
@@ -73,7 +74,7 @@ def test_a_large_list_in_slices_is_the_same_list() -> None:
     items = ",".join(item % number for number in range(1001))
     body = f'{{"metadata":{{"resourceVersion":"9"}},"items":[{items}]}}'.encode()
     wanted = call("list", "configmaps")
-    found = asyncio.run(decode_large_list(body, wanted))
+    found = asyncio.run(decode_large_list(body, wanted, Sharing()))
     assert [one.metadata.name for one in found.items] == [f"n{number}" for number in range(1001)]
     assert found.resource_version == "9"
     assert gc.isenabled()

@@ -14,6 +14,7 @@ from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.kinds import Resource
 from kubeloop.client.errors import ProtocolError
 from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.sharing import Sharing
 from kubeloop.client.watch_lines import WatchLines
 
 NODES = Call(verb="watch", resource=resource_of_class(Node))
@@ -28,7 +29,7 @@ LINES = (
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, len(LINES)), max_size=6))
 def test_events_are_the_same_wherever_the_bytes_are_cut(cuts: list[int]) -> None:
-    lines, events = WatchLines(NODES), []
+    lines, events = WatchLines(NODES, Sharing()), []
     edges = [0, *sorted(cuts), len(LINES)]
     for start, end in pairwise(edges):
         events += lines.feed(LINES[start:end])
@@ -39,7 +40,7 @@ def test_events_are_the_same_wherever_the_bytes_are_cut(cuts: list[int]) -> None
 
 def test_custom_resources_are_mappings_with_metadata() -> None:
     line = b'{"type":"ADDED","object":{"kind":"Widget","metadata":{"name":"w","resourceVersion":"4"},"spec":{"n":1}}}\n'
-    (event,) = WatchLines(WIDGETS).feed(line)
+    (event,) = WatchLines(WIDGETS, Sharing()).feed(line)
     assert isinstance(event.object, Custom)
     assert (event.object["spec"], event.object.metadata.name, event.resource_version) == ({"n": 1}, "w", "4")
 
@@ -50,4 +51,4 @@ def test_custom_resources_are_mappings_with_metadata() -> None:
 )
 def test_what_is_no_event_is_told(line: bytes) -> None:
     with pytest.raises(ProtocolError, match="the watch sent"):
-        WatchLines(NODES).feed(line)
+        WatchLines(NODES, Sharing()).feed(line)

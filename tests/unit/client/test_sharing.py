@@ -1,0 +1,121 @@
+"""Objects that share their parts are equal to what they were, and smaller together."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api import codec
+from kubeloop.api.generated.core_v1 import ConfigMap, Container, EnvVar, Pod, PodSpec, ResourceRequirements, Volume
+from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta
+from kubeloop.api.wire import Quantity
+from kubeloop.client.sharing import _MOST_PARTS, _TRIALS, Sharing
+
+
+def pod(number: int, **container: Any) -> Pod:
+    """As it comes over the wire: nothing of it is anybody else's."""
+    env = [{"name": "MODE", "value": "a value, not short"}, {"name": "SELF", "value": f"pod-{number}"}]
+    resources = {"requests": {"cpu": "10m"}}
+    one = {"name": "app", "image": "registry.example/app:1", "env": env, "resources": resources, **container}
+    meta = {"name": f"pod-{number}", "labels": {"app": "shop"}, "uid": f"uid-{number}"}
+    return codec.from_plain({"metadata": meta, "spec": {"containers": [one], "nodeName": f"node-{number % 3}"}}, Pod)
+
+
+def shared(*objects: Any) -> None:
+    sharing = Sharing()
+    for one in objects:
+        sharing.share(one)
+
+
+def test_equal_parts_become_one() -> None:
+    one, two = pod(1), pod(2)
+    shared(one, two)
+    first, second = one.spec.containers[0], two.spec.containers[0]
+    assert first.env[0] is second.env[0]
+    assert first.image is second.image
+    assert first.resources.requests is second.resources.requests
+    assert one.metadata.labels is two.metadata.labels
+
+
+def test_what_differs_stays() -> None:
+    before = [pod(number) for number in range(3 * _TRIALS)]
+    after = [pod(number) for number in range(3 * _TRIALS)]
+    shared(*after)
+    assert after == before
+    assert [codec.encode(one) for one in after] == [codec.encode(one) for one in before]
+
+
+def test_amounts_stay_amounts() -> None:
+    found = [pod(number, resources={"limits": {"cpu": "1"}}, name="1") for number in range(2)]
+    shared(*found)
+    assert type(found[1].spec.containers[0].resources.limits["cpu"]) is Quantity
+    assert type(found[1].spec.containers[0].name) is str
+
+
+def test_a_piece_of_a_longer_text_does_not_keep_the_text() -> None:
+    sharing = Sharing()
+    for number in range(2 * _TRIALS):
+        text = b'{"metadata":{"managedFields":[{"fieldsV1":{"f:data":{"f:%d":{}}}}]}}' % (number % 100)
+        alone = sys.getrefcount(text)
+        found = codec.decode(text, ConfigMap)
+        assert sys.getrefcount(text) == alone + 1
+        sharing.share(found)
+        assert sys.getrefcount(text) == alone
+        assert bytes(found.metadata.managed_fields[0].fields_v1) == b'{"f:data":{"f:%d":{}}}' % (number % 100)
+
+
+def test_places_where_nothing_repeats_collect_nothing() -> None:
+    sharing = Sharing()
+    for number in range(_MOST_PARTS * 2):
+        sharing.share(pod(number))
+    places = {one.name: one for one in sharing._places[ObjectMeta]}
+    assert "uid" not in places
+    assert "labels" in places
+    assert all(len(one._parts) <= _MOST_PARTS for ones in sharing._places.values() for one in ones)
+
+
+def test_what_is_no_struct_is_left_alone() -> None:
+    document = {"spec": {"a": [1]}}
+    Sharing().share(document)
+    assert document == {"spec": {"a": [1]}}
+
+
+words = st.sampled_from(["", "a", "b", "1", "registry.example/app"])
+env = st.builds(EnvVar, name=words, value=words)
+amounts = st.dictionaries(words, st.sampled_from(["1", "10m", "2Gi"]).map(Quantity), max_size=2)
+containers = st.builds(
+    Container,
+    name=words,
+    image=words,
+    args=st.lists(words, max_size=3).map(tuple),
+    env=st.lists(env, max_size=3).map(tuple),
+    resources=st.builds(ResourceRequirements, limits=amounts, requests=amounts),
+)
+managed = st.builds(ManagedFieldsEntry, manager=words, fields_v1=st.just(msgspec.Raw(b'{"f:a":{}}')))
+pods = st.builds(
+    Pod,
+    metadata=st.builds(ObjectMeta, name=words, managed_fields=st.lists(managed, max_size=2).map(tuple)),
+    spec=st.builds(
+        PodSpec,
+        containers=st.lists(containers, max_size=2).map(tuple),
+        volumes=st.lists(st.builds(Volume, name=words), max_size=2).map(tuple),
+        priority=st.sampled_from([None, 0, 1, 1000]),
+        host_network=st.booleans(),
+    ),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(pods, max_size=12))
+def test_whatever_is_shared_nothing_changes(objects: list[Pod]) -> None:
+    sharing = Sharing()
+    for one in objects:
+        wire = codec.encode(one)
+        mine = codec.decode(wire, Pod)
+        sharing.share(mine)
+        assert codec.encode(mine) == wire
+        assert mine == codec.decode(wire, Pod)
