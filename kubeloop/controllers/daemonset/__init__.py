@@ -1,0 +1,60 @@
+"""Every node that a DaemonSet's template fits runs one pod of it, of the present template in the end.
+
+set, pod, revision ──▶ queue ──▶ reconciler: claim pods and revisions ──▶ history: which revision is the template's?
+node ── concerned sets ──▲          │                                         manage: missing and surplus pods (nodes)
+pod ──▶ expectations ◀──────────────┤                                         rolling: old pods, once all have one
+                                    └── status ◀── creates, deletes ◀─────────┘
+
+Watches: daemon sets; their pods, and orphans; their revisions; nodes that come, go, or change labels or taints.
+Owns: pods and ControllerRevisions that match the selector; orphans are adopted, what no longer matches is released.
+Writes: creates and deletes pods, and relabels those of doubled revisions; creates, renumbers, labels and deletes
+revisions; patches the status of sets.
+Wakes itself: when a ready pod has been so for `minReadySeconds`, when a failed pod may be replaced, and when expected
+changes stay unseen.
+Differs from upstream: a node that goes wakes the sets that had or wanted a pod there; with several candidates for an
+update, the order of nodes decides instead of chance; revisions are equal if their templates are, however they are
+written; after a failed pod the loop looks again when its time has come, not after a whole period.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.daemonset.reconciler import NODES, PODS, REVISIONS, SETS, Reconciler
+from kubeloop.controllers.daemonset.wakeups import ConcernedByNode, SeenPods, matters
+from kubeloop.controllers.dependents import Dependents, concerns_owner
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.expectations import Expectations
+from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "daemonset-controller"
+QUEUE = "daemonset"  # upstream's, as dashboards know it
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    informers, telemetry = context.informers, context.telemetry
+    sets, all_pods, nodes = informers.of(SETS), informers.of(PODS), informers.of(NODES)
+    pods, revisions = Dependents(all_pods, sets), Dependents(informers.of(REVISIONS), sets)
+    expectations: Expectations[str] = Expectations(context.clock)
+    reconciler = Reconciler(context, pods, revisions, expectations)
+    queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=telemetry.registry)
+    workers = context.config.concurrent_daemonset_syncs
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=telemetry
+    )
+    sets.add_handler(Callbacks(on_delete=lambda one: expectations.forget(one.metadata.uid)))
+    all_pods.add_handler(SeenPods(expectations))  # before what wakes the sets
+    controller.watches(sets, own_key, resync=context.resync_period())
+    controller.watches(all_pods, pods.keys_of, concerns_owner)
+    controller.watches(informers.of(REVISIONS), revisions.keys_of, _is_not_our_creation)
+    controller.watches(nodes, ConcernedByNode(sets, all_pods, nodes).keys_of, matters)
+    return controller
+
+
+def _is_not_our_creation(old: Any, new: Any) -> bool:
+    """A new revision that has its owner was made by the loop itself."""
+    return concerns_owner(old, new) and not (old is None and new.metadata.owner_references)

@@ -1,0 +1,124 @@
+"""The revisions of a DaemonSet: the one of its present template, and the older ones that it can go back to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from kubeloop.api.calls import MERGE_PATCH
+from kubeloop.api.generated.apps_v1 import ControllerRevision, DaemonSet
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.revisions import (
+    POD_REVISION_LABEL,
+    Revisions,
+    Templates,
+    data_of,
+    in_order,
+    new_metadata,
+    next_number,
+)
+from kubeloop.controllers.template_hash import template_hash
+from kubeloop.runtime.owner_references import controller_reference
+
+_SETS = resource_of_class(DaemonSet)
+
+
+class HashCollision(Exception):
+    """The name for the template's revision is another template's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """All revisions of a set."""
+
+    current: ControllerRevision
+    older: Sequence[ControllerRevision]  # in their order
+
+    @property
+    def hash(self) -> str:
+        return hash_of_revision(self.current)
+
+
+class History:
+    """Finds or makes the revisions of sets."""
+
+    def __init__(self, client: Client, revisions: Revisions) -> None:
+        self._client = client
+        self._revisions = revisions
+        self._templates = Templates()
+
+    async def past_of(
+        self, daemon_set: DaemonSet, revisions: Iterable[ControllerRevision], pods: Sequence[Pod]
+    ) -> Past:
+        """The set's revisions, given all that it owns; the one of its template becomes the newest.
+
+        Raises `HashCollision` if that one can't be made under its name.
+        """
+        data = data_of(daemon_set.spec.template)
+        labelled = [await self._labelled(one) for one in in_order(revisions)]
+        equal = [one for one in labelled if self._templates.holds(one, data)]
+        older = [one for one in labelled if one not in equal]
+        number = next_number(older)
+        if not equal:
+            return Past(await self._create(daemon_set, data, number), older)
+        current = equal[-1]
+        await self._merge(equal[:-1], current, pods)
+        if current.revision < number:
+            current = await self._revisions.renumber(current, number)
+        return Past(current, older)
+
+    async def forget(self, daemon_set: DaemonSet, past: Past, pods: Iterable[Pod]) -> None:
+        """Delete the oldest revisions beyond the limit, but none that a pod still has."""
+        for revision in beyond_limit(past.older, pods, daemon_set.spec.revision_history_limit):
+            await self._revisions.delete(revision)
+
+    async def _labelled(self, revision: ControllerRevision) -> ControllerRevision:
+        """A revision whose label tells it from others; its name does, if it has no hash."""
+        if POD_REVISION_LABEL in revision.metadata.labels:
+            return revision
+        return await self._revisions.label(revision, POD_REVISION_LABEL, revision.metadata.name)
+
+    async def _create(self, daemon_set: DaemonSet, data: bytes, number: int) -> ControllerRevision:
+        hash = template_hash(daemon_set.spec.template, daemon_set.status.collision_count)
+        reference, name = controller_reference(daemon_set, _SETS), f"{daemon_set.metadata.name}-{hash}"
+        wanted = ControllerRevision(
+            metadata=new_metadata(daemon_set, reference, name, {POD_REVISION_LABEL: hash}),
+            data=msgspec.Raw(data),
+            revision=number,
+        )
+        made = await self._revisions.create(wanted)
+        if made is None:
+            raise HashCollision(name)
+        return made
+
+    async def _merge(
+        self, doubles: Sequence[ControllerRevision], kept: ControllerRevision, pods: Sequence[Pod]
+    ) -> None:
+        """One revision a template: pods of its doubles become the kept one's, and the doubles go."""
+        if not doubles:
+            return
+        patch = {"metadata": {"labels": {POD_REVISION_LABEL: hash_of_revision(kept)}}}
+        for pod in pods:
+            if pod.metadata.labels.get(POD_REVISION_LABEL) in {hash_of_revision(one) for one in doubles}:
+                await self._client.patch(Pod, pod.metadata.name, patch, pod.metadata.namespace, type=MERGE_PATCH)
+        for revision in doubles:
+            await self._revisions.delete(revision)
+
+
+def hash_of_revision(revision: ControllerRevision) -> str:
+    return revision.metadata.labels.get(POD_REVISION_LABEL, "")
+
+
+def beyond_limit(
+    older: Sequence[ControllerRevision], pods: Iterable[Pod], limit: int | None
+) -> list[ControllerRevision]:
+    """The oldest revisions that no pod has, as many as there are too many of all."""
+    surplus = 0 if limit is None else len(older) - limit
+    if surplus <= 0:
+        return []
+    live = {pod.metadata.labels.get(POD_REVISION_LABEL, "") for pod in pods}
+    return [one for one in older if hash_of_revision(one) not in live][:surplus]

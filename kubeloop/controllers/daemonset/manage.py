@@ -1,0 +1,90 @@
+"""One pod on every node that wants one: which are missing, and which are too many. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kubeloop.api.generated.apps_v1 import DaemonSet
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.intstr import IntOrStringError, scaled_value
+from kubeloop.api.pods import is_ready
+from kubeloop.controllers.daemonset.pods import View
+from kubeloop.controllers.revisions import POD_REVISION_LABEL
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is to be done for a set."""
+
+    create_on: list[str] = field(default_factory=list)
+    delete: list[Pod] = field(default_factory=list)
+    failed: list[tuple[str, Pod]] = field(default_factory=list)  # to be deleted too, with patience: (node, pod)
+    succeeded: list[tuple[str, Pod]] = field(default_factory=list)  # to be deleted too
+
+
+def decide(view: View) -> Changes:
+    """What is missing and what is too much."""
+    changes = Changes()
+    surging = allows_surge(view.daemon_set)
+    for name, verdict in view.nodes.items():
+        pods = view.pods.get(name)
+        if pods is None:
+            if verdict.wanted:
+                changes.create_on.append(name)
+        elif not verdict.may_stay:
+            changes.delete += [pod for pod in pods if pod.metadata.deletion_timestamp is None]
+        else:
+            running = _without_ended(name, pods, changes)
+            if surging and not running and verdict.wanted:
+                changes.create_on.append(name)
+            changes.delete += _surplus_while_surging(view, running) if surging else running[1:]
+    changes.delete += _meant_for_lost_nodes(view)
+    return changes
+
+
+def _without_ended(node: str, pods: Sequence[Pod], changes: Changes) -> list[Pod]:
+    """The pods that stay; those that have ended are noted."""
+    running = []
+    for pod in pods:
+        if pod.metadata.deletion_timestamp is not None:
+            continue
+        if pod.status.phase == "Failed":
+            changes.failed.append((node, pod))
+        elif pod.status.phase == "Succeeded":
+            changes.succeeded.append((node, pod))
+        else:
+            running.append(pod)
+    return running
+
+
+def _surplus_while_surging(view: View, running: Sequence[Pod]) -> list[Pod]:
+    """All but the oldest new pod, and the oldest old one as long as it serves and the new one doesn't yet."""
+    new = [pod for pod in running if pod.metadata.labels.get(POD_REVISION_LABEL) == view.hash]
+    old = [pod for pod in running if pod not in new]
+    surplus = new[1:] + old[1:]
+    if new and old and (not is_ready(old[0]) or view.is_available(new[0])):
+        surplus.append(old[0])
+    return surplus
+
+
+def _meant_for_lost_nodes(view: View) -> list[Pod]:
+    """Pods that never came to a node, and never will because it is gone."""
+    lost = (pods for node, pods in view.pods.items() if node not in view.nodes)
+    return [pod for pods in lost for pod in pods if not pod.spec.node_name]
+
+
+def allows_surge(daemon_set: DaemonSet) -> bool:
+    """Whether an update may run two pods on a node for a while."""
+    try:
+        return surge_count(daemon_set, 1) > 0
+    except IntOrStringError:
+        return False
+
+
+def surge_count(daemon_set: DaemonSet, nodes: int) -> int:
+    strategy = daemon_set.spec.update_strategy
+    rolling = strategy.rolling_update
+    if strategy.type != "RollingUpdate" or rolling is None or rolling.max_surge is None:
+        return 0
+    return scaled_value(rolling.max_surge, nodes, round_up=True)

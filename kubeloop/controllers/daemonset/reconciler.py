@@ -1,0 +1,220 @@
+"""One DaemonSet brought a step nearer to what it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from kubeloop.api.errors import ApiError, NotFound
+from kubeloop.api.generated.apps_v1 import ControllerRevision, DaemonSet
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.generated.meta_v1 import LabelSelector
+from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers import namespaces
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.daemonset import manage, rolling
+from kubeloop.controllers.daemonset.failed_pods import FailedPodsBackoff
+from kubeloop.controllers.daemonset.history import HashCollision, History, Past
+from kubeloop.controllers.daemonset.manage import Changes
+from kubeloop.controllers.daemonset.pods import View, by_node, new_pod, view_of
+from kubeloop.controllers.daemonset.status import seconds_until_next_available, status_of, status_patch
+from kubeloop.controllers.dependents import Dependents
+from kubeloop.controllers.own_writes import OwnWrites
+from kubeloop.controllers.pod_control import PodControl
+from kubeloop.controllers.revisions import Revisions
+from kubeloop.controllers.status_writer import StatusWriter
+from kubeloop.runtime.claim import Claimant, claim, live_check
+from kubeloop.runtime.controller import Result, TerminalError
+from kubeloop.runtime.expectations import TIMEOUT, Expectations
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.slow_start import slow_start
+
+COMPONENT: Final = "daemonset-controller"
+BURST: Final = 250  # pods that are made, and as many deleted, before the loop waits to see them
+
+SETS: Final = resource_of_class(DaemonSet)
+PODS: Final = resource_of_class(Pod)
+NODES: Final = resource_of_class(Node)
+REVISIONS: Final = resource_of_class(ControllerRevision)
+
+
+class Reconciler:
+    def __init__(
+        self, context: Context, pods: Dependents, revisions: Dependents, expectations: Expectations[str]
+    ) -> None:
+        informers = context.informers
+        self._client = context.client
+        self._clock = context.clock
+        self._sets: Informer = informers.of(SETS)
+        self._nodes: Informer = informers.of(NODES)
+        self._pods = pods
+        self._stored = revisions
+        self._expectations = expectations
+        self._writes = OwnWrites(self._sets, informers.of(REVISIONS))
+        self._recorder = context.recorder.of_component(COMPONENT)
+        self._control = PodControl(context.client, self._recorder)
+        self._status = StatusWriter(context.client, SETS)
+        self._history = History(context.client, Revisions(context.client))
+        self._backoff = FailedPodsBackoff(context.clock)
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        await self._writes.seen(key)
+        daemon_set = self._sets.get(*key)
+        if daemon_set is None or daemon_set.metadata.deletion_timestamp is not None or self._selects_all(daemon_set):
+            return None
+        may_act = self._expectations.satisfied(daemon_set.metadata.uid)  # before looking at the pods it speaks of
+        pods, revisions = await self._claimed(daemon_set)
+        past = await self._past_of(daemon_set, revisions, pods)
+        if past is None:
+            return None
+        view = view_of(daemon_set, self._nodes.list(), pods, past.hash, self._clock.now())
+        if not may_act:
+            await self._report(view, processed=False)
+            return Result(requeue_after=TIMEOUT)
+        return await self._bring_about(view, past, pods)
+
+    def _selects_all(self, daemon_set: DaemonSet) -> bool:
+        if daemon_set.spec.selector != LabelSelector():
+            return False
+        message = "This daemon set is selecting all pods. A non-empty selector is required."
+        self._recorder.event(daemon_set, "Warning", "SelectingAll", message)
+        return True
+
+    # What belongs to it
+
+    async def _claimed(self, daemon_set: DaemonSet) -> tuple[list[Pod], list[ControllerRevision]]:
+        meta = daemon_set.metadata
+        try:
+            claimant = Claimant(daemon_set, SETS, from_label_selector(daemon_set.spec.selector))
+        except SelectorError as error:
+            raise TerminalError(f"error converting DaemonSet selector: {error}") from error
+        check = live_check(daemon_set, SETS.kind, lambda: self._client.get(DaemonSet, meta.name, meta.namespace))
+        stored = self._stored.claimable_by(daemon_set)
+        revisions: list[ControllerRevision] = await claim(self._client, claimant, REVISIONS, stored, check)
+        pods: list[Pod] = await claim(self._client, claimant, PODS, self._pods.claimable_by(daemon_set), check)
+        return pods, revisions
+
+    async def _past_of(
+        self, daemon_set: DaemonSet, revisions: Sequence[ControllerRevision], pods: Sequence[Pod]
+    ) -> Past | None:
+        """None if the set has to be looked at again, which the write that says so brings about."""
+        try:
+            past = await self._history.past_of(daemon_set, revisions, pods)
+        except HashCollision:
+            count = (daemon_set.status.collision_count or 0) + 1
+            unchanged = {"resourceVersion": daemon_set.metadata.resource_version}
+            await self._status.write(daemon_set, {"metadata": unchanged, "status": {"collisionCount": count}})
+            return None
+        self._writes.note(key_of(daemon_set), REVISIONS.kind, past.current)
+        return past
+
+    # What it does
+
+    async def _bring_about(self, view: View, past: Past, pods: Sequence[Pod]) -> Result | None:
+        """Do what is next; what was counted is reported even if that fails."""
+        wait, failure = await self._act(view)
+        if failure is None:
+            await self._history.forget(view.daemon_set, past, pods)
+        after = replace(view, pods=by_node(self._pods.owned_by(view.daemon_set)), now=self._clock.now())
+        try:
+            next_available = await self._report(after, processed=True)
+        except Exception as error:
+            raise failure or error from None
+        if failure is not None:
+            raise failure
+        waits = [one for one in (wait, next_available) if one is not None]
+        return Result(requeue_after=min(waits)) if waits else None
+
+    async def _act(self, view: View) -> tuple[float | None, Exception | None]:
+        """When failed pods that stay for now may be replaced, and what went wrong."""
+        changes = manage.decide(view)
+        wait = self._remove_ended(view.daemon_set, changes)
+        if not changes.create_on and not changes.delete and view.daemon_set.spec.update_strategy.type != "OnDelete":
+            changes = rolling.decide(view)
+        return wait, await self._carry_out(view, changes)
+
+    def _remove_ended(self, daemon_set: DaemonSet, changes: Changes) -> float | None:
+        """Have pods that ended deleted, and tell of it; those that fail too often stay for some seconds."""
+        meta = daemon_set.metadata
+        waits: list[float] = []
+        for node, pod in changes.failed:
+            place = (meta.uid, daemon_set.status.observed_generation, node)
+            if (left := self._backoff.seconds_left(place)) > 0:
+                waits.append(left)
+                continue
+            self._backoff.replaced(place)
+            message = f"Found failed daemon pod {_where(pod)} on node {node}, will try to kill it"
+            self._recorder.event(daemon_set, "Warning", "FailedDaemonPod", message)
+            changes.delete.append(pod)
+        for node, pod in changes.succeeded:
+            message = f"Found succeeded daemon pod {_where(pod)} on node {node}, will try to delete it"
+            self._recorder.event(daemon_set, "Normal", "SucceededDaemonPod", message)
+            changes.delete.append(pod)
+        return min(waits, default=None)
+
+    async def _carry_out(self, view: View, changes: Changes) -> Exception | None:
+        nodes, pods = changes.create_on[:BURST], changes.delete[:BURST]
+        if not nodes and not pods:
+            return None
+        uid = view.daemon_set.metadata.uid
+        self._expectations.expect(uid, creations=len(nodes), deletions=len(pods))
+        expected = self._expectations.of(uid)
+        if expected is not None:
+            expected.uids.update(pod.metadata.uid for pod in pods)
+        failure = await self._create(view, nodes)
+        return await self._delete(view.daemon_set, pods) or failure
+
+    async def _create(self, view: View, nodes: Sequence[str]) -> Exception | None:
+        daemon_set, made = view.daemon_set, 0
+
+        async def create(number: int) -> None:
+            nonlocal made
+            try:
+                await self._control.create(new_pod(daemon_set, nodes[number], view.hash), daemon_set)
+            except ApiError as error:
+                if not namespaces.is_terminating(error):
+                    raise
+                # No pod will come, and none can be made: to go on waiting for it is as well as trying again.
+            made += 1
+
+        try:
+            return (await slow_start(len(nodes), create))[1]
+        finally:  # also when this is being stopped: what was never answered is not waited for
+            self._expectations.lower(daemon_set.metadata.uid, creations=len(nodes) - made)
+
+    async def _delete(self, daemon_set: DaemonSet, pods: Sequence[Pod]) -> Exception | None:
+        failures: list[Exception] = []
+
+        async def delete(pod: Pod) -> None:
+            try:
+                await self._control.delete(pod, daemon_set)
+            except BaseException as error:
+                self._expectations.deletion_observed(daemon_set.metadata.uid, pod.metadata.uid)
+                if not isinstance(error, Exception):
+                    raise
+                if not isinstance(error, NotFound):
+                    failures.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            for pod in pods:
+                group.create_task(delete(pod))
+        return failures[0] if failures else None
+
+    # What it tells
+
+    async def _report(self, view: View, *, processed: bool) -> float | None:
+        """Write the status if it has changed; in how many seconds it will without anything else happening."""
+        status = status_of(view, processed=processed)
+        patch = status_patch(view.daemon_set, status)
+        if patch is not None:
+            changed = await self._status.write(view.daemon_set, patch)
+            self._writes.note(key_of(view.daemon_set), SETS.kind, changed)
+        return seconds_until_next_available(view, status)
+
+
+def _where(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"

@@ -1,0 +1,102 @@
+"""Which pods of an older template go next, or get a newer one beside them, within the limits of the strategy. Pure.
+
+Nodes with more pods than they should have are left to `manage`, and count against the limits meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.intstr import scaled_value
+from kubeloop.controllers.daemonset.manage import Changes, surge_count
+from kubeloop.controllers.daemonset.pods import View
+
+
+class Pair(NamedTuple):
+    """What stays on one node: at most one pod of the present template, and one of an older."""
+
+    new: Pod | None
+    old: Pod | None
+
+
+def decide(view: View) -> Changes:
+    """What the update asks for at this moment."""
+    wanted = [name for name in view.nodes if view.is_wanted(name)]
+    surge, unavailable = surge_count(view.daemon_set, len(wanted)), _unavailable_count(view, len(wanted))
+    nodes = dict.fromkeys([*view.pods, *wanted])
+    pairs = {name: _pair_on(view, name) for name in nodes}
+    if surge == 0:
+        return _replacing(view, pairs, unavailable or min(1, len(wanted)))  # an update that may do nothing never ends
+    return _surging(view, pairs, surge, len(wanted))
+
+
+def _unavailable_count(view: View, nodes: int) -> int:
+    strategy = view.daemon_set.spec.update_strategy
+    if strategy.type != "RollingUpdate" or strategy.rolling_update is None:
+        return 0
+    return scaled_value(strategy.rolling_update.max_unavailable, nodes, round_up=True)
+
+
+def _pair_on(view: View, node: str) -> Pair | None:
+    """The pods that stay on a node; None if there are too many."""
+    staying = [pod for pod in view.pods.get(node, ()) if pod.metadata.deletion_timestamp is None]
+    new = [pod for pod in staying if view.is_updated(pod)]
+    old = [pod for pod in staying if not view.is_updated(pod)]
+    if len(new) > 1 or len(old) > 1:
+        return None
+    return Pair(new[0] if new else None, old[0] if old else None)
+
+
+def _replacing(view: View, pairs: dict[str, Pair | None], limit: int) -> Changes:
+    """Delete old pods: those that don't serve at once, others as long as few enough nodes are without a service."""
+    idle: list[Pod] = []
+    serving: list[Pod] = []
+    unavailable = 0
+    for pair in pairs.values():
+        if pair is None or (pair.new is None) is (pair.old is None):
+            unavailable += 1  # on its way already
+        elif pair.new is not None:
+            unavailable += not view.is_available(pair.new)
+        elif pair.old is not None and view.is_available(pair.old):
+            serving.append(pair.old)
+        elif pair.old is not None:
+            idle.append(pair.old)
+            unavailable += 1
+    return Changes(delete=idle + serving[: max(0, limit - unavailable)])
+
+
+def _surging(view: View, pairs: dict[str, Pair | None], limit: int, wanted: int) -> Changes:
+    """Make new pods beside old ones: at once where the old one doesn't serve, else as many as the limit lets."""
+    changes = Changes()
+    candidates: list[str] = []
+    misplaced: list[Pod] = []
+    surged = sum(pair is None for pair in pairs.values())
+    for name, new, old in _with_old(pairs):
+        serves = view.is_available(old)
+        if new is not None and not view.is_available(new):
+            surged += 1
+        elif new is not None or (not serves and not view.is_wanted(name)):
+            changes.delete.append(old)
+        elif not view.is_wanted(name):
+            misplaced.append(old)
+        else:
+            (candidates if serves else changes.create_on).append(name)
+    available = sum(_serves(view, pair) for pair in pairs.values() if pair is not None)
+    # Whoever surges wants no gap: a pod on a node that it no longer belongs on stays until another one serves.
+    changes.delete += misplaced[: max(0, available - wanted)]
+    changes.create_on += candidates[: max(0, limit - surged)]
+    return changes
+
+
+def _with_old(pairs: dict[str, Pair | None]) -> Iterator[tuple[str, Pod | None, Pod]]:
+    """Nodes where an old pod stays: their names, new and old pods."""
+    for name, pair in pairs.items():
+        if pair is not None and pair.old is not None:
+            yield name, pair.new, pair.old
+
+
+def _serves(view: View, pair: Pair) -> bool:
+    pod = pair.old or pair.new
+    return pod is not None and view.is_available(pod)

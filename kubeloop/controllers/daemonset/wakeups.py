@@ -1,0 +1,83 @@
+"""What wakes a DaemonSet: its pods, which also tell of the writes that it waits to see, and nodes that concern it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kubeloop.api.generated.apps_v1 import DaemonSet
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.owners import controller_of
+from kubeloop.controllers.daemonset.nodes import Eligibility, target_node_of
+from kubeloop.runtime.expectations import Expectations
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+
+DAEMON_NODE: Final = "daemon node"
+
+
+def daemon_node_of(pod: Pod) -> tuple[str, ...]:
+    """Index the pods of daemon sets by the node that they are on or meant for."""
+    manager = controller_of(pod.metadata.owner_references)
+    if manager is None or manager.kind != "DaemonSet":
+        return ()
+    node = target_node_of(pod)
+    return (node,) if node else ()
+
+
+class SeenPods:
+    """A handler of pod events that keeps expectations, by the owner's UID, so that a namesake starts anew."""
+
+    def __init__(self, expectations: Expectations[str]) -> None:
+        self._expectations = expectations
+
+    def on_add(self, pod: Pod) -> None:
+        if pod.metadata.deletion_timestamp is not None:  # first seen on its way out: nothing was created
+            self.on_delete(pod)
+        elif (manager := controller_of(pod.metadata.owner_references)) is not None:
+            self._expectations.creation_observed(manager.uid)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        if new.metadata.deletion_timestamp is not None:
+            self.on_delete(new)
+
+    def on_delete(self, pod: Pod) -> None:
+        manager = controller_of(pod.metadata.owner_references)
+        if manager is not None:
+            self._expectations.deletion_observed(manager.uid, pod.metadata.uid)
+
+
+class ConcernedByNode:
+    """Which sets a node's change concerns: not all of them, since nodes are many."""
+
+    def __init__(self, daemon_sets: Informer, pods: Informer, nodes: Informer) -> None:
+        pods.add_indexer(DAEMON_NODE, daemon_node_of)
+        self._daemon_sets = daemon_sets
+        self._pods = pods
+        self._nodes = nodes
+
+    def keys_of(self, node: Node) -> list[ObjectKey]:
+        """Sets that lack a pod on the node, have one that is out of place, or count some such; all that had or wanted
+        one, if the node is gone.
+        """
+        there = {
+            manager.uid
+            for pod in self._pods.by_index(DAEMON_NODE, node.metadata.name)
+            if (manager := controller_of(pod.metadata.owner_references)) is not None
+        }
+        is_gone = self._nodes.get("", node.metadata.name) is None
+        sets = self._daemon_sets.list()
+        return [key_of(one) for one in sets if is_concerned(one, node, one.metadata.uid in there, is_gone)]
+
+
+def is_concerned(daemon_set: DaemonSet, node: Node, has_pod: bool, is_gone: bool) -> bool:
+    if not has_pod or not is_gone:
+        is_wanted = Eligibility.of(daemon_set).verdict(node).wanted
+        return is_wanted is not has_pod or (has_pod and daemon_set.status.number_misscheduled > 0)
+    return True
+
+
+def matters(old: Any, new: Any) -> bool:
+    """Predicate: what placement looks at has changed, or the node is new or gone."""
+    if old is None or new is None:
+        return True
+    return bool(old.metadata.labels != new.metadata.labels or old.spec.taints != new.spec.taints)
