@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.apps_v1 import ReplicaSet
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_active, is_ready
+from kubeloop.api.pods import is_active, is_ready, is_terminating
 from kubeloop.controllers.context import Context
 from kubeloop.controllers.replicaset import wire
 from kubeloop.runtime.informer import Informers
@@ -164,9 +164,8 @@ class World:
         assert counts(said) == (self.wanted, self.wanted, ready, ready)
         assert said.status.observed_generation == said.metadata.generation
         assert said.status.conditions == ()
-        leaving = [one for one in pods_of(self.cluster, self.rs) if not is_active(one)]
-        terminating = [one for one in leaving if one.status.phase not in ("Failed", "Succeeded")]
-        assert said.status.terminating_replicas == len(terminating)
+        terminating = [one for one in pods_of(self.cluster, self.rs) if is_terminating(one)]
+        assert said.status.terminating_replicas == sum(one.metadata.labels == {"app": "a"} for one in terminating)
         unclaimed = [one for one in self.cluster.client.list(Pod, NS).items if is_active(one)]
         assert all(one.metadata.owner_references for one in unclaimed if one.metadata.labels == {"app": "a"})
 

@@ -52,6 +52,21 @@ def from_label_selector(selector: SelectorObject | None) -> LabelSelector:
     return LabelSelector(requirements) if requirements else EVERYTHING
 
 
+def debug_text(selector: SelectorObject | None) -> str:
+    """A selector as Go's debug output writes it, which upstream shows people here and there."""
+    if selector is None:
+        return "nil"
+    pairs = "".join(f"{key}: {value}," for key, value in sorted((selector.match_labels or {}).items()))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{one.key},Operator:{one.operator},Values:[{' '.join(one.values or ())}],}},"
+        for one in selector.match_expressions or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{pairs}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
+
+
 def validate_labels(labels: Mapping[str, str] | None, path: Path) -> FieldErrors:
     """What is wrong with a map of labels."""
     errors: FieldErrors = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from kubeloop.api.selectors.objects import debug_text
 from kubeloop.apiserver.tables.model import AGE, CREATED_AT, NAME, Cells, Printer, column, integer, wide
 from kubeloop.apiserver.tables.text import NONE, UNSET, age, has_condition
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
     from kubeloop.api.generated.apiregistration_v1 import APIService
     from kubeloop.api.generated.flowcontrol_v1 import FlowSchema, PriorityLevelConfiguration
-    from kubeloop.api.generated.meta_v1 import LabelSelector
     from kubeloop.api.generated.storagemigration_v1 import StorageVersionMigration
 
 # How Go writes a moment that was never set.
@@ -54,23 +54,10 @@ def _mutating_policy_cells(policy: MutatingAdmissionPolicy, now: datetime) -> Ce
     return [policy.metadata.name, len(policy.spec.mutations), _param_kind(policy.spec.param_kind), age(policy, now)]
 
 
-def _go_selector(selector: LabelSelector) -> str:
-    """A selector as Go's debug output writes it, which is what upstream shows here."""
-    pairs = "".join(f"{key}: {value}," for key, value in sorted(selector.match_labels.items()))
-    expressions = "".join(
-        f"LabelSelectorRequirement{{Key:{found.key},Operator:{found.operator},Values:[{' '.join(found.values)}],}},"
-        for found in selector.match_expressions
-    )
-    return (
-        f"&LabelSelector{{MatchLabels:map[string]string{{{pairs}}},"
-        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
-    )
-
-
 def _param_ref(ref: ParamRef | None) -> str:
     if ref and ref.name:
         return f"{ref.namespace or '*'}/{ref.name}"
-    return _go_selector(ref.selector) if ref and ref.selector else UNSET
+    return debug_text(ref.selector) if ref and ref.selector else UNSET
 
 
 def _policy_binding_cells(

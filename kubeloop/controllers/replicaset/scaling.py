@@ -13,8 +13,6 @@ from kubeloop.api.times import parse_time
 from kubeloop.controllers.pod_ranking import first_to_go
 
 BURST: Final = 500  # creates or deletes at a time; the next ones wait until the cache shows these
-PACE: Final = 20e-6  # seconds of waiting for each pod of a set, so that looking at it takes a small part of the time
-SHORTEST_WAIT: Final = 0.001  # below which waiting saves nothing
 
 
 def surplus(active: int, wanted: int) -> int:
@@ -40,9 +38,3 @@ def age_ratios(chosen: Iterable[Pod], active: Iterable[Pod], now: datetime) -> I
 def _age(pod: Pod, now: datetime) -> float:
     created = pod.metadata.creation_timestamp
     return (now - parse_time(created)).total_seconds() if created else 0.0
-
-
-def patience(pods: int) -> float:
-    """For how long further changes are gathered before a set of so many pods is looked at; 0 for not at all."""
-    wait = pods * PACE
-    return wait if wait >= SHORTEST_WAIT else 0.0

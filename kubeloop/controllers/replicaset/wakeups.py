@@ -9,7 +9,7 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
 from kubeloop.api.owners import controller_of
 from kubeloop.api.selectors import LabelSelector, SelectorError
-from kubeloop.controllers.replicaset.scaling import patience
+from kubeloop.controllers.pacing import patience
 from kubeloop.runtime.causes import Event, Origin
 from kubeloop.runtime.expectations import Expectations
 from kubeloop.runtime.informer import Informer

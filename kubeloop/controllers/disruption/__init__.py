@@ -1,0 +1,52 @@
+"""Disruption budgets tell how many pods may be evicted now; marks of evictions that never came are taken back.
+
+pod ── wakeups ──▶ queue ──▶ reconciler: its budget ── scales: how many pods should there be? ──▶ budget: status
+                     └─────▶ stale_targets: was it to be evicted, and lives on? ──▶ condition set to False
+
+Watches: disruption budgets; pods; and, to know their scale, deployments, replica sets, replication controllers and
+stateful sets. Other owners are asked for their scale subresource.
+Owns: nothing.
+Writes: the status of disruption budgets, with a precondition on their version, because evictions write it too; the
+status of pods.
+Wakes itself: two minutes after an eviction was allowed, to see whether the pod has gone.
+Differs from upstream: all budgets that match a pod are kept up to date, not one of them; a budget that a pod's labels
+have left is looked at too; what a server failed to answer is asked again.
+"""
+
+from __future__ import annotations
+
+from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet, StatefulSet
+from kubeloop.api.generated.core_v1 import Pod, ReplicationController
+from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.disruption.reconciler import Reconciler
+from kubeloop.controllers.disruption.scales import Scales
+from kubeloop.controllers.disruption.wakeups import Concern, PodWakeups, budget_concern
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "disruption-controller"
+COMPONENT = "controllermanager"  # whom upstream's events name
+QUEUE = "disruption"
+
+
+def wire(context: Context) -> Controller[Concern]:
+    budgets = context.informers.of(resource_of_class(PodDisruptionBudget))
+    pods = context.informers.of(resource_of_class(Pod))
+    kinds = (Deployment, ReplicaSet, StatefulSet, ReplicationController)
+    workloads = [context.informers.of(resource_of_class(kind)) for kind in kinds]
+    recorder = context.recorder.of_component(COMPONENT)
+    reconciler = Reconciler(context, budgets, pods, Scales(context.client, workloads), recorder)
+    registry = context.telemetry.registry
+    queue: WorkQueue[Concern] = WorkQueue(context.clock, name=QUEUE, registry=registry)
+    workers = context.config.concurrent_disruption_syncs
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
+    )
+    for one in workloads:
+        controller.listens_to(one, Callbacks())  # read only: what changes their scale changes pods
+    controller.watches(budgets, budget_concern, resync=context.resync_period())
+    controller.listens_to(pods, PodWakeups(queue, budgets, recorder))
+    return controller

@@ -1,0 +1,146 @@
+"""One budget judged anew, or one pod's announced eviction taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubeloop.api.calls import STRATEGIC_PATCH
+from kubeloop.api.errors import Conflict
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
+from kubeloop.api.intstr import IntOrStringError
+from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.api.selectors.objects import debug_text
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.disruption import stale_targets
+from kubeloop.controllers.disruption.budget import (
+    Verdict,
+    count_healthy,
+    desired_healthy,
+    evictions_of,
+    failure_patch,
+    needs_scale,
+    status_patch,
+)
+from kubeloop.controllers.disruption.scales import Expected, Scales, Uncountable
+from kubeloop.controllers.disruption.wakeups import Concern
+from kubeloop.controllers.status_writer import StatusWriter
+from kubeloop.runtime.controller import Result
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.recorder import EventRecorder
+
+_UNMANAGED = (
+    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of "
+    "the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please "
+    'set ".spec.minAvailable" field of the PDB to an integer value.'
+)
+# Asking again would not help: whoever changes what is wrong wakes the budget.
+_LASTING = (Uncountable, IntOrStringError, SelectorError)
+
+
+class Reconciler:
+    def __init__(
+        self, context: Context, budgets: Informer, pods: Informer, scales: Scales, recorder: EventRecorder
+    ) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._budgets = budgets
+        self._pods = pods
+        self._scales = scales
+        self._recorder = recorder
+        self._status = StatusWriter(context.client, resource_of_class(PodDisruptionBudget))
+
+    async def reconcile(self, concern: Concern) -> Result | None:
+        if concern.kind == "pod":
+            return await self._retract(self._pods.get(concern.namespace, concern.name))
+        budget = self._budgets.get(concern.namespace, concern.name)
+        if budget is None:
+            return None
+        try:
+            return await self._judge(budget)
+        except Conflict:
+            raise  # somebody was evicted meanwhile: nothing is wrong with the budget
+        except Exception as error:
+            await self._fail(budget, error)
+            if isinstance(error, _LASTING):
+                return None
+            raise
+
+    # Budgets
+
+    async def _judge(self, budget: PodDisruptionBudget) -> Result | None:
+        pods = self._pods_of(budget)
+        expected = await self._expected(budget, pods)
+        now = self._clock.now()
+        evictions = evictions_of(budget, pods, now)
+        self._tell(budget, expected, evictions.failed)
+        verdict = Verdict(
+            healthy=count_healthy(pods, evictions.pending),
+            desired=self._desired(budget, expected.pods),
+            expected=expected.pods,
+            disrupted=evictions.pending,
+        )
+        patch = status_patch(budget, verdict, now)
+        if patch is not None:
+            await self._status.write(budget, patch)
+        return None if evictions.next_look is None else Result(requeue_after=evictions.next_look)
+
+    def _pods_of(self, budget: PodDisruptionBudget) -> Sequence[Pod]:
+        try:
+            matches = from_label_selector(budget.spec.selector).matches
+        except SelectorError as error:
+            self._recorder.event(budget, "Warning", "NoPods", f"Failed to get pods: {error}")
+            raise
+        pods = [one for one in self._pods.list(budget.metadata.namespace) if matches(one.metadata.labels)]
+        if not pods:
+            self._recorder.event(budget, "Normal", "NoPods", "No matching pods found")
+        return pods
+
+    async def _expected(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> Expected:
+        if not needs_scale(budget.spec):
+            return Expected(len(pods) if budget.spec.min_available is not None else 0, ())
+        try:
+            return await self._scales.expected(pods)
+        except Exception as error:
+            self._complain(budget, error)
+            raise
+
+    def _desired(self, budget: PodDisruptionBudget, expected: int) -> int:
+        try:
+            return desired_healthy(budget.spec, expected)
+        except IntOrStringError as error:
+            self._complain(budget, error)
+            raise
+
+    def _complain(self, budget: PodDisruptionBudget, error: Exception) -> None:
+        said = f"Failed to calculate the number of expected pods: {error}"
+        self._recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", said)
+
+    def _tell(self, budget: PodDisruptionBudget, expected: Expected, kept: Sequence[Pod]) -> None:
+        if expected.unmanaged:
+            said = _UNMANAGED.format(debug_text(budget.spec.selector))
+            self._recorder.event(budget, "Warning", "UnmanagedPods", said)
+        namespace = budget.metadata.namespace
+        for pod in kept:  # upstream says the namespace twice and never the name
+            said = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
+            self._recorder.event(pod, "Warning", "NotDeleted", said)
+
+    async def _fail(self, budget: PodDisruptionBudget, error: Exception) -> None:
+        """At least see to it that nothing is evicted while nothing is known."""
+        patch = failure_patch(budget, str(error), self._clock.now())
+        if patch is not None:
+            await self._status.write(budget, patch)
+
+    # Pods
+
+    async def _retract(self, pod: Pod | None) -> Result | None:
+        if pod is None or not stale_targets.is_target(pod):
+            return None
+        now = self._clock.now()
+        left = stale_targets.seconds_until_stale(pod, now)
+        if left > 0:
+            return Result(requeue_after=left)
+        meta, patch = pod.metadata, stale_targets.retraction(pod, now)
+        await self._client.patch(Pod, meta.name, patch, meta.namespace, type=STRATEGIC_PATCH, subresource="status")
+        return None

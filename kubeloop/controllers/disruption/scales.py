@@ -1,0 +1,110 @@
+"""How many pods there should be, by the word of whoever controls the pods that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.fields import quote
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.meta_v1 import OwnerReference
+from kubeloop.api.kinds import Resource
+from kubeloop.api.owners import controller_of
+from kubeloop.client import Client
+from kubeloop.client.errors import UnknownKind
+from kubeloop.runtime.informer import Informer
+
+# Where a kind has lived in former versions of Kubernetes; references may still say so.
+_GROUPS = {"Deployment": ("apps", "extensions"), "ReplicaSet": ("apps", "extensions")}
+
+
+class Uncountable(Exception):
+    """It can't be told how many pods there should be, and asking again would not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How many pods there should be, not counting those that nobody controls."""
+
+    pods: int
+    unmanaged: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    uid: str
+    replicas: int
+
+
+class Scales:
+    """Knows the scale of all controllers, from caches as far as they go."""
+
+    def __init__(self, client: Client, workloads: Iterable[Informer]) -> None:
+        self._client = client
+        self._workloads = {one.resource.kind: one for one in workloads}
+
+    async def expected(self, pods: Sequence[Pod]) -> Expected:
+        """The sum over all controllers of these pods. Raises `Uncountable` when one of them can't be found."""
+        scales: dict[str, int] = {}
+        asked: set[str] = set()
+        unmanaged: list[str] = []
+        for pod in pods:
+            reference = controller_of(pod.metadata.owner_references)
+            if reference is None:
+                unmanaged.append(pod.metadata.name)
+            elif reference.uid not in asked:
+                asked.add(reference.uid)
+                scale = self._known(reference, pod.metadata.namespace)
+                if scale is None:
+                    scale = await self._asked(reference, pod.metadata.namespace)
+                if scale is None:
+                    raise Uncountable(f"found no controllers for pod {quote(pod.metadata.name)}")
+                scales[scale.uid] = scale.replicas
+        return Expected(sum(scales.values()), tuple(unmanaged))
+
+    def _known(self, reference: OwnerReference, namespace: str) -> Scale | None:
+        """What caches know. A replica set that a deployment controls has its deployment's scale."""
+        found = self._cached(reference, namespace)
+        if found is not None and reference.kind == "ReplicaSet":
+            manager = controller_of(found.metadata.owner_references)
+            if manager is not None and manager.kind == "Deployment":
+                found = self._cached(manager, namespace)
+        elif reference.kind == "Deployment":
+            return None  # which controls pods only by replica sets: the server may know better
+        return None if found is None else Scale(found.metadata.uid, found.spec.replicas)
+
+    def _cached(self, reference: OwnerReference, namespace: str) -> Any | None:
+        informer = self._workloads.get(reference.kind)
+        if informer is None:
+            return None
+        groups = _GROUPS.get(reference.kind, (informer.resource.group,))
+        if reference.api_version.rpartition("/")[0] not in groups:
+            return None
+        found = informer.get(namespace, reference.name)
+        return found if found is not None and found.metadata.uid == reference.uid else None
+
+    async def _asked(self, reference: OwnerReference, namespace: str) -> Scale | None:
+        resource = await self._resource_of(reference)
+        try:
+            scale = await self._client.get(resource, reference.name, namespace, subresource="scale")
+        except NotFound:
+            if not any(one.name == "scale" and one.kind == "Scale" for one in resource.subresources):
+                raise Uncountable(f"{_group_resource(resource)} does not implement the scale subresource") from None
+            return None
+        if scale.metadata.uid != reference.uid:
+            return None
+        return Scale(scale.metadata.uid, scale.spec.replicas)
+
+    async def _resource_of(self, reference: OwnerReference) -> Resource:
+        group, _, version = reference.api_version.rpartition("/")
+        try:
+            return await self._client.resource(f"{reference.kind}.{group}/{version}")
+        except UnknownKind:
+            kind, where = quote(reference.kind), quote(reference.api_version)
+            raise Uncountable(f"no matches for kind {kind} in version {where}") from None
+
+
+def _group_resource(resource: Resource) -> str:
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural

@@ -1,0 +1,85 @@
+"""What a change of a pod concerns: the budgets that select it, and itself if its eviction has been announced."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from kubeloop.api.fields import quote
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
+from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.controllers.disruption.stale_targets import is_target
+from kubeloop.controllers.pacing import patience
+from kubeloop.runtime.causes import Event, Origin
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.workqueue import WorkQueue
+
+
+class Concern(NamedTuple):
+    """What the loop looks after: a budget, or a pod."""
+
+    kind: Literal["budget", "pod"]
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+def budget_concern(budget: Any) -> tuple[Concern]:
+    return (Concern("budget", budget.metadata.namespace, budget.metadata.name),)
+
+
+class PodWakeups:
+    """A handler of pod events."""
+
+    def __init__(self, queue: WorkQueue[Concern], budgets: Informer, recorder: EventRecorder) -> None:
+        self._queue = queue
+        self._budgets = budgets
+        self._recorder = recorder
+
+    def on_add(self, pod: Pod) -> None:
+        self._wake_budgets(pod, "ADDED")
+        self._wake_target(pod, "ADDED")
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        if old.metadata.resource_version == new.metadata.resource_version:
+            return
+        if old.metadata.labels != new.metadata.labels:
+            self._wake_budgets(old, "MODIFIED")
+        self._wake_budgets(new, "MODIFIED")
+        self._wake_target(new, "MODIFIED")
+
+    def on_delete(self, pod: Pod) -> None:
+        self._wake_budgets(pod, "DELETED")
+
+    def _wake_budgets(self, pod: Pod, event: Event) -> None:
+        found = [one for one in self._budgets.list(pod.metadata.namespace) if selects(one, pod)]
+        if len(found) > 1:
+            self._warn(pod, min(one.metadata.name for one in found))
+        for budget in found:
+            wait = patience(budget.status.expected_pods)
+            self._queue.add_after(*budget_concern(budget), wait, (_origin(pod, event),))
+
+    def _warn(self, pod: Pod, chosen: str) -> None:
+        who = f"Pod {quote(pod.metadata.namespace)}/{quote(pod.metadata.name)}"
+        said = f"{who} matches multiple PodDisruptionBudgets.  Chose {quote(chosen)} arbitrarily."
+        self._recorder.event(pod, "Warning", "MultiplePodDisruptionBudgets", said)
+
+    def _wake_target(self, pod: Pod, event: Event) -> None:
+        if is_target(pod):
+            self._queue.add(Concern("pod", pod.metadata.namespace, pod.metadata.name), (_origin(pod, event),))
+
+
+def selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """Whether the budget is about the pod; one that can't be understood is about none."""
+    try:
+        return from_label_selector(budget.spec.selector).matches(pod.metadata.labels)
+    except SelectorError:
+        return False
+
+
+def _origin(pod: Pod, event: Event) -> Origin:
+    meta = pod.metadata
+    return Origin("Pod", meta.namespace, meta.name, meta.resource_version, event)
