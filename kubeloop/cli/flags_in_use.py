@@ -14,6 +14,7 @@ concurrent_ttl_after_finished_syncs controller_shutdown_timeout controllers feat
 kube_api_qps kubeconfig leader_elect leader_elect_lease_duration
 leader_elect_renew_deadline leader_elect_resource_lock leader_elect_resource_name leader_elect_resource_namespace
 leader_elect_retry_period load logging_format master min_resync_period root_ca_file secure_port tls_cert_file
+terminated_pod_gc_threshold
 tls_min_version tls_private_key_file use_service_account_credentials v
 """
 IN_USE = frozenset(_IN_USE.split())

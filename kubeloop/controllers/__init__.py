@@ -43,7 +43,7 @@ CONTROLLERS: tuple[Descriptor, ...] = (
     Descriptor("endpointslice-mirroring-controller", "endpointslicemirroring"),
     Descriptor("replicationcontroller-controller", "replicationcontroller",
                "replicationcontroller", "replication-controller"),
-    Descriptor("pod-garbage-collector-controller", "podgc"),
+    Descriptor("pod-garbage-collector-controller", "podgc", "pod_garbage_collector", "pod-garbage-collector"),
     Descriptor("resourcequota-controller", "resourcequota"),
     Descriptor("namespace-controller", "namespace"),
     Descriptor("serviceaccount-controller", "serviceaccount", "serviceaccount", "service-account-controller"),

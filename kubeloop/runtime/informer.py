@@ -72,6 +72,9 @@ class Informer:
     def by_index(self, index: str, value: str) -> Sequence[Any]:
         return self._cache.by_index(index, value)
 
+    def index_values(self, index: str) -> Sequence[str]:
+        return self._cache.index_values(index)
+
     def add_indexer(self, index: str, function: IndexFunction) -> None:
         self._cache.add_indexer(index, function)
 

@@ -1,0 +1,229 @@
+"""Pods that nobody else will ever remove are removed by force.
+
+These are: ended pods above a number, evicted and oldest first; pods of nodes that are gone; pods that are being
+deleted and have no node; pods that are being deleted on a node that is out of service.
+
+Watches: pods and nodes.
+Owns: nothing.
+Writes: makes pods failed where they had not ended, with a condition that says why if their node is gone; deletes pods
+    without grace.
+Wakes itself: every 20 seconds.
+Differs from upstream: a node that comes back ends its quarantine; a pod is dealt with once a turn; a deletion names
+    the uid of the pod that was judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kubeloop.api import codec
+from kubeloop.api.calls import STRATEGIC_PATCH
+from kubeloop.api.conditions import find_condition, set_condition
+from kubeloop.api.errors import ApiError, NotFound
+from kubeloop.api.generated.core_v1 import Node, Pod, PodCondition
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.pods import is_terminal
+from kubeloop.api.times import format_time
+from kubeloop.client import Client
+from kubeloop.client.errors import ClientError
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.cache import NODE, node_name_of
+from kubeloop.runtime.controller import Controller, Result
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "pod-garbage-collector-controller"
+QUEUE = "orphaned_pods_nodes"  # upstream's, though of other things
+PERIOD = 20.0
+QUARANTINE = 40.0  # how long a node may be missing before the server itself is asked
+AT_ONCE = 32  # pods removed at a time
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+LIVING = ("Pending", "Running", "Unknown")
+
+INDEX = "pod-gc"
+ENDED, DELETED, DELETED_UNBOUND = "ended", "being deleted", "being deleted without a node"
+
+log = logging.getLogger(__name__)
+
+
+def wire(context: Context) -> Controller[str]:
+    pods = context.informers.of(resource_of_class(Pod))
+    nodes = context.informers.of(resource_of_class(Node))
+    pods.add_indexer(NODE, node_name_of)
+    pods.add_indexer(INDEX, states_of)
+    registry = context.telemetry.registry
+    counts = Counts(registry)
+    sweeper = Sweeper(context.client, pods, nodes, context.clock, counts, context.config.terminated_pod_gc_threshold)
+    queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=registry)
+    controller = Controller(NAME, sweeper.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry)
+    controller.watches(pods, lambda _: (), None)  # only their caches are waited for: it is time that wakes this loop
+    controller.watches(nodes, lambda _: (), None)
+    queue.add("pods")
+    return controller
+
+
+class Counts:
+    """How many pods were removed, and why."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._removed = registry.counter(
+            "pod_gc_collector_force_delete_pods_total", "Pods deleted by force.", "namespace", "reason"
+        )
+        self._failed = registry.counter(
+            "pod_gc_collector_force_delete_pod_errors_total", "Pods that could not be deleted.", "namespace", "reason"
+        )
+
+    def removed(self, namespace: str, reason: str) -> None:
+        self._removed.of(namespace, reason).value += 1
+
+    def failed(self, namespace: str, reason: str) -> None:
+        self._failed.of(namespace, reason).value += 1
+
+
+class Finding(NamedTuple):
+    """A pod that has to go, as metrics call the reason, and what its status shall say of it."""
+
+    pod: Pod
+    reason: str
+    condition: PodCondition | None = None
+
+
+class Sweeper:
+    def __init__(
+        self, client: Client, pods: Informer, nodes: Informer, clock: Clock, counts: Counts, threshold: int
+    ) -> None:
+        self._client = client
+        self._pods = pods
+        self._nodes = nodes
+        self._clock = clock
+        self._counts = counts
+        self._threshold = threshold
+        self._missing: dict[str, float] = {}  # nodes that pods are bound to and no cache has, and until when they may
+
+    async def reconcile(self, _: str) -> Result:
+        found = [*self._ended(), *self._out_of_service(), *await self._orphaned(), *self._unbound()]
+        once = {finding.pod.metadata.uid: finding for finding in reversed(found)}
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def remove(finding: Finding) -> None:
+            async with limit:
+                await self._remove(finding)
+
+        await asyncio.gather(*map(remove, reversed(once.values())))
+        return Result(requeue_after=PERIOD)
+
+    # Which
+
+    def _ended(self) -> Iterable[Finding]:
+        pods = self._pods.by_index(INDEX, ENDED)
+        if self._threshold <= 0 or len(pods) <= self._threshold:
+            return ()
+        first = sorted(pods, key=removal_order)[: len(pods) - self._threshold]
+        return [Finding(pod, "terminated") for pod in first]
+
+    def _out_of_service(self) -> Iterable[Finding]:
+        for pod in self._pods.by_index(INDEX, DELETED):
+            if is_out_of_service(self._nodes.get("", pod.spec.node_name)):
+                yield Finding(pod, "out-of-service")
+
+    def _unbound(self) -> Iterable[Finding]:
+        for pod in self._pods.by_index(INDEX, DELETED_UNBOUND):
+            yield Finding(pod, "unscheduled")
+
+    async def _orphaned(self) -> Iterable[Finding]:
+        return [
+            Finding(pod, "orphaned", node_is_gone(pod))
+            for name in await self._gone_nodes()
+            for pod in self._pods.by_index(NODE, name)
+        ]
+
+    async def _gone_nodes(self) -> list[str]:
+        """Nodes that have been missing for long enough, and are not there by the server's own word."""
+        now = self._clock.monotonic()
+        missing = [name for name in self._pods.index_values(NODE) if self._nodes.get("", name) is None]
+        self._missing = {name: self._missing.get(name, now + QUARANTINE) for name in missing}
+        return [name for name, until in self._missing.items() if until <= now and await self._is_gone(name)]
+
+    async def _is_gone(self, node: str) -> bool:
+        try:
+            await self._client.get(Node, node)
+        except NotFound:
+            return True
+        except (ApiError, ClientError) as error:
+            log.warning("%s: node %s could not be looked up: %s", NAME, node, error)
+        return False
+
+    # How
+
+    async def _remove(self, finding: Finding) -> None:
+        pod, reason, _ = finding
+        meta = pod.metadata
+        self._counts.removed(meta.namespace, reason)
+        try:
+            await self._fail(finding)
+            await self._client.delete(
+                Pod, meta.name, meta.namespace, grace_seconds=0, preconditions=Preconditions(uid=meta.uid)
+            )
+        except NotFound:
+            return
+        except (ApiError, ClientError) as error:
+            self._counts.failed(meta.namespace, reason)
+            log.warning("%s: pod %s/%s (%s) stays for now: %s", NAME, meta.namespace, meta.name, reason, error)
+
+    async def _fail(self, finding: Finding) -> None:
+        """A pod that ends by force has failed: nobody else is there to say so."""
+        pod = finding.pod
+        if is_terminal(pod):
+            return
+        meta = pod.metadata
+        patch = failure_patch(pod, finding.condition, format_time(self._clock.now()))
+        await self._client.patch(
+            Pod, meta.name, patch, meta.namespace, type=STRATEGIC_PATCH, subresource="status"
+        )  # fmt: skip
+
+
+def states_of(pod: Pod) -> tuple[str, ...]:
+    """Index pods by what may be a reason to remove them."""
+    ended = () if pod.status.phase in LIVING else (ENDED,)
+    if pod.metadata.deletion_timestamp is None:
+        return ended
+    return (*ended, DELETED if pod.spec.node_name else DELETED_UNBOUND)
+
+
+def removal_order(pod: Pod) -> tuple[bool, str, str]:
+    """Evicted pods first, then by age and name."""
+    evicted = pod.status.phase == "Failed" and pod.status.reason == "Evicted"
+    return (not evicted, str(pod.metadata.creation_timestamp or ""), pod.metadata.name)
+
+
+def is_out_of_service(node: Node | None) -> bool:
+    """Whether somebody has said that a node, which doesn't answer, won't come back as it was."""
+    if node is None or not any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints):
+        return False
+    ready = find_condition(node.status.conditions, "Ready")
+    return ready is None or ready.status != "True"
+
+
+def node_is_gone(pod: Pod) -> PodCondition:
+    return PodCondition(
+        type="DisruptionTarget",
+        status="True",
+        reason="DeletionByPodGC",
+        message="PodGC: node no longer exists",
+        observed_generation=pod.metadata.generation,
+    )
+
+
+def failure_patch(pod: Pod, condition: PodCondition | None, now: Any) -> dict[str, Any]:
+    """A strategic patch of the status that makes a pod failed."""
+    status: dict[str, Any] = {"phase": "Failed", "observedGeneration": pod.metadata.generation}
+    if condition is not None:
+        updated = find_condition(set_condition(pod.status.conditions, condition, now), condition.type)
+        status["conditions"] = [codec.to_plain(updated)]
+    return {"metadata": {"uid": pod.metadata.uid}, "status": status}
