@@ -17,6 +17,7 @@ from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconf
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
 from kubeloop.cli.up_flags import default_data_dir
 from kubeloop.cli.up_loops import start_loops
+from kubeloop.cli.up_scheduler import start_scheduler
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.controllers import select
 from kubeloop.store.filelock import FileLock
@@ -95,6 +96,8 @@ async def _start(plan: Plan) -> RunningPlane:
         parts.push_async_callback(server.close)
         loops = await start_loops(server.app, pki, clock, plan.manager_port)
         parts.push_async_callback(loops.close)
+        scheduler = start_scheduler(server.app, clock)
+        parts.push_async_callback(scheduler.close)
         await _start_nodes(plan, server.app, clock, parts)
         url = server_url(plan.host, server.port)
         write_kubeconfig(plan.kubeconfig, admin_kubeconfig(pki, pki.ca, url))

@@ -1,0 +1,91 @@
+"""What happened in the cluster, in words that a plugin can name as helpful to the pods that it refused. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Flag, auto
+from typing import NamedTuple
+
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.quota.pod_amounts import requests_of
+
+
+class Action(Flag):
+    """What was done to an object."""
+
+    ADD = auto()
+    DELETE = auto()
+    UPDATE = auto()  # in none of the ways below
+    NODE_ALLOCATABLE = auto()
+    NODE_LABEL = auto()
+    NODE_TAINT = auto()
+    NODE_CONDITION = auto()
+    NODE_ANNOTATION = auto()
+    POD_LABEL = auto()
+    POD_SCALE_DOWN = auto()
+    POD_SCALE_UP = auto()
+    POD_GATES_GONE = auto()
+    POD_TOLERATION = auto()
+    POD_CLAIMS = auto()
+    ANY_UPDATE = (
+        UPDATE | NODE_ALLOCATABLE | NODE_LABEL | NODE_TAINT | NODE_CONDITION | NODE_ANNOTATION
+        | POD_LABEL | POD_SCALE_DOWN | POD_SCALE_UP | POD_GATES_GONE | POD_TOLERATION | POD_CLAIMS
+    )  # fmt: skip
+
+
+class About(NamedTuple):
+    """A kind of event: of which resource, and what was done."""
+
+    resource: str
+    action: Action
+
+
+NODE = "nodes"
+ASSIGNED_POD = "assigned pods"
+WAITING_POD = "waiting pods"
+TARGET_POD = "the pod itself"
+
+
+def node_changes(old: Node, new: Node) -> Iterator[About]:
+    """In which ways an update of a node may matter."""
+    if old.spec.unschedulable and not new.spec.unschedulable:
+        yield About(NODE, Action.NODE_TAINT)
+    if old.status.allocatable != new.status.allocatable:
+        yield About(NODE, Action.NODE_ALLOCATABLE)
+    if old.metadata.labels != new.metadata.labels:
+        yield About(NODE, Action.NODE_LABEL)
+    if old.spec.taints != new.spec.taints:
+        yield About(NODE, Action.NODE_TAINT)
+    if _statuses(old) != _statuses(new):
+        yield About(NODE, Action.NODE_CONDITION)
+    if old.metadata.annotations != new.metadata.annotations:
+        yield About(NODE, Action.NODE_ANNOTATION)
+
+
+def pod_changes(old: Pod, new: Pod, resource: str) -> list[About]:
+    """In which ways an update of a pod may matter; a plain update if in none that has a name."""
+    found: list[About] = []
+    if old.metadata.labels != new.metadata.labels:
+        found.append(About(resource, Action.POD_LABEL))
+    found += [About(resource, action) for action in _scaling(old, new)]
+    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+        found.append(About(resource, Action.POD_GATES_GONE))
+    if len(old.spec.tolerations) != len(new.spec.tolerations):
+        found.append(About(resource, Action.POD_TOLERATION))
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+        found.append(About(resource, Action.POD_CLAIMS))
+    return found or [About(resource, Action.UPDATE)]
+
+
+def _scaling(old: Pod, new: Pod) -> Iterator[Action]:
+    if old.spec.containers == new.spec.containers and old.status.container_statuses == new.status.container_statuses:
+        return
+    before, after = requests_of(old), requests_of(new)
+    if any(name not in after or after[name] < amount for name, amount in before.items()):
+        yield Action.POD_SCALE_DOWN
+    if any(name not in before or before[name] < amount for name, amount in after.items()):
+        yield Action.POD_SCALE_UP
+
+
+def _statuses(node: Node) -> dict[str, str]:
+    return {one.type: one.status for one in node.status.conditions}

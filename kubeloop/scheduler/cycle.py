@@ -1,0 +1,253 @@
+"""One attempt to find a node for one pod: filter, score, choose. No waiting, nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.scheduler.cluster import ALL, ClusterState
+from kubeloop.scheduler.framework import Plugin, Skip, implements
+from kubeloop.scheduler.outcome import Code, Diagnosis, Narrowed, Refusal, SchedulingError
+from kubeloop.scheduler.pod_info import PodInfo
+from kubeloop.scheduler.profile import Profile
+from kubeloop.scheduler.view import View
+
+_Answers = list[tuple[Plugin, Any, NDArray[np.int16]]]
+
+
+class Cycle:
+    """The attempt, and what plugins remember of it until the pod is bound."""
+
+    def __init__(self, profile: Profile, cluster: ClusterState, pod: PodInfo) -> None:
+        self.profile = profile
+        self.cluster = cluster
+        self.pod = pod
+        self.node = ""  # the one that was chosen
+        self.states: dict[str, Any] = {}  # of plugins that look at more than one node, by name
+        self._view: View | None = None
+        self._answers: _Answers = []
+        self._fits: NDArray[np.bool_] = np.zeros(0, bool)
+        self._before: Refusal | None = None
+        self._narrowing: set[str] = set()
+        self._narrowed: Narrowed | None = None
+
+    def choose(self) -> str:
+        """The best node's name, or "" if none will do; `diagnose` then tells why."""
+        if not self._filter():
+            return ""
+        rows = np.flatnonzero(self._fits)
+        nominated = self._nominated_row()
+        if nominated is not None:
+            return self.cluster.name_of(nominated)
+        if not len(rows):
+            return ""
+        row = int(rows[0]) if len(rows) == 1 else self._best(rows)
+        return self.cluster.name_of(row)
+
+    # Filtering.
+
+    def _filter(self) -> bool:
+        view = self._view = self.profile.view(self.pod.template)
+        view.refresh(self.pod, self.cluster)
+        self._before, self._narrowed, self._narrowing = view.before, view.narrowed, set(view.narrowing)
+        if self._before is not None:
+            return False
+        answers = self._ask_others()
+        if answers is None:
+            return False
+        self._answers = answers
+        self._fits = view.fits
+        if self._answers or self._narrowed is not view.narrowed:
+            self._fits = view.fits.copy()
+            for _, _, numbers in self._answers:
+                self._fits &= numbers == 0
+            self._apply_narrowing()
+        if self.profile.nominations:
+            self._leave_room()
+        return True
+
+    def _ask_others(self) -> _Answers | None:
+        """What plugins say that look at more than one node; they are asked anew for every pod."""
+        found: _Answers = []
+        for plugin in self.profile.wide_filters:
+            state = plugin.prefilter(self.pod, self.cluster)
+            if isinstance(state, Narrowed):
+                self._narrow(plugin, state)
+                state = state.state
+            if isinstance(state, Refusal):
+                self._before = state
+                return None
+            self.states[plugin.name] = state
+            if not isinstance(state, Skip) and implements(type(plugin), "filter"):
+                found.append((plugin, state, plugin.filter(state, self.cluster, ALL)))
+        return found
+
+    def _narrow(self, plugin: Plugin, state: Narrowed) -> None:
+        self._narrowing.add(plugin.name)
+        nodes = state.nodes if self._narrowed is None else self._narrowed.nodes & state.nodes
+        self._narrowed = Narrowed(nodes)
+
+    def _apply_narrowing(self) -> None:
+        if self._narrowed is None:
+            return
+        within = np.zeros(self.cluster.size, bool)
+        within[self._rows_of(self._narrowed.nodes)] = True
+        self._fits &= within
+
+    def _rows_of(self, names: Iterable[str]) -> list[int]:
+        return [row for name in names if (row := self.cluster.row_of(name)) is not None]
+
+    def _leave_room(self) -> None:
+        """Where pods of no lower priority wait for room, the pod has to fit beside them."""
+        for name, waiting in self.profile.nominations.in_the_way(self.pod).items():
+            row = self.cluster.row_of(name)
+            if row is None or not self._fits[row]:
+                continue
+            refusal = self._refusal_beside(waiting, row)
+            if refusal is not None:
+                self._fits = self._fits.copy()
+                self._fits[row] = False
+                self._answers.append(_single(self.cluster.size, row, refusal))
+
+    def refusal_beside_others(self, row: int) -> Refusal | None:
+        """Why one node will not do, with and without the pods that wait for room on it."""
+        waiting = self.profile.nominations.in_the_way(self.pod) if self.profile.nominations else {}
+        beside = waiting.get(self.cluster.name_of(row))
+        refusal = self._refusal_beside(beside, row) if beside else None
+        return refusal or self.refusal_on(row)
+
+    def _refusal_beside(self, waiting: Iterable[PodInfo], row: int) -> Refusal | None:
+        name = self.cluster.name_of(row)
+        for one in waiting:
+            self.cluster.add_pod(one, name)
+        try:
+            return self.refusal_on(row)
+        finally:
+            for one in waiting:
+                self.cluster.remove_pod(one, name)
+
+    def refusal_on(self, row: int) -> Refusal | None:
+        """Why one node will not do, as the cluster is at this moment; None if it will."""
+        rows = np.array([row], np.intp)
+        assert self._view is not None
+        for part in self._view.filters:
+            number = int(part.plugin.filter(part.state, self.cluster, rows)[0])
+            if number:
+                return part.plugin.refusal(part.state, number)
+        for plugin in self.profile.wide_filters:
+            state = plugin.prefilter(self.pod, self.cluster)
+            if isinstance(state, Narrowed):
+                state = state.state
+            if isinstance(state, Refusal):
+                return state
+            if isinstance(state, Skip) or not implements(type(plugin), "filter"):
+                continue
+            number = int(plugin.filter(state, self.cluster, rows)[0])
+            if number:
+                return plugin.refusal(state, number)
+        return None
+
+    # Choosing.
+
+    def _nominated_row(self) -> int | None:
+        """The node that was made room on for the pod, if it will do."""
+        name = self.pod.pod.status.nominated_node_name
+        row = self.cluster.row_of(name) if name else None
+        return row if row is not None and self._fits[row] else None
+
+    def _best(self, rows: NDArray[np.intp]) -> int:
+        view = self._view
+        assert view is not None
+        wide = self._wide_scores(rows)
+        if wide is None and not view.scores and self._fits is view.fits:
+            return self._draw(np.flatnonzero(view.ranked == view.ranked.max()))
+        total = view.fixed[rows] if wide is None else view.fixed[rows] + wide
+        for part in view.scores:
+            total = total + part.weight * part.plugin.normalize(part.state, part.answers[rows], self.cluster, rows)
+        return self._draw(rows[total == total.max()])
+
+    def _wide_scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | None:
+        total: NDArray[np.int64] | None = None
+        for plugin, weight in self.profile.wide_scores:
+            state = plugin.prescore(self.pod, self.cluster)
+            if isinstance(state, Skip):
+                continue
+            scores = plugin.score(state, self.cluster, rows)
+            if implements(type(plugin), "normalize"):
+                scores = plugin.normalize(state, scores, self.cluster, rows)
+            total = scores * weight if total is None else total + scores * weight
+        return total
+
+    def _draw(self, equals: NDArray[np.intp]) -> int:
+        if len(equals) == 1:
+            return int(equals[0])
+        return int(equals[self.profile.random().randrange(len(equals))])
+
+    # Telling why not.
+
+    def diagnose(self) -> Diagnosis:
+        """Why no node will do; for each node, what the first plugin says that refuses it."""
+        diagnosis = Diagnosis(len(self.cluster))
+        if self._before is not None:
+            if not self._before.is_rejection:
+                raise SchedulingError(self._before.message)
+            diagnosis.before, diagnosis.absent = self._before.message, self._before
+            diagnosis.note(self._before)
+            return diagnosis
+        diagnosis.plugins |= self._narrowing
+        open_rows = self.cluster.alive.copy()
+        if self._narrowed is not None:
+            self._tell_narrowing(diagnosis, open_rows)
+        for plugin, state, answers in self._in_order():
+            self._tell_answers(diagnosis, open_rows, plugin, state, answers)
+        return diagnosis
+
+    def _tell_narrowing(self, diagnosis: Diagnosis, open_rows: NDArray[np.bool_]) -> None:
+        assert self._narrowed is not None
+        within = np.zeros(self.cluster.size, bool)
+        within[self._rows_of(self._narrowed.nodes)] = True
+        open_rows &= within
+        names = " ".join(sorted(self._narrowing))
+        if not self._narrowed.nodes:
+            told = f"{'(s) [' + names + '] simultaneously' if len(self._narrowing) > 1 else ' ' + names}"
+            diagnosis.before = f"node(s) didn't satisfy plugin{told}"
+        diagnosis.absent = Refusal(Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
+
+    def _tell_answers(
+        self, diagnosis: Diagnosis, open_rows: NDArray[np.bool_], plugin: Plugin, state: Any, answers: NDArray[np.int16]
+    ) -> None:
+        refused = open_rows & (answers != 0)
+        if not refused.any():
+            return
+        for number in np.unique(answers[refused]):
+            refusal = plugin.refusal(state, int(number))
+            if refusal.code is Code.ERROR:
+                raise SchedulingError(refusal.message)
+            diagnosis.note(refusal)
+            diagnosis.groups.append((refusal, np.flatnonzero(refused & (answers == number))))
+        open_rows &= ~refused
+
+    def _in_order(self) -> _Answers:
+        """All answers in the order of the profile's plugins, those about nominated pods last."""
+        assert self._view is not None
+        found = [(part.plugin, part.state, part.answers) for part in self._view.filters] + self._answers
+        order = {plugin.name: position for position, plugin in enumerate(self.profile.filters)}
+        return sorted(found, key=lambda one: order.get(one[0].name, len(order)))
+
+
+class _Single(Plugin):
+    """One node's refusal that was found out by trying."""
+
+    name = ""
+
+    def refusal(self, state: Refusal, number: int) -> Refusal:
+        return state
+
+
+def _single(size: int, row: int, refusal: Refusal) -> tuple[Plugin, Any, NDArray[np.int16]]:
+    answers = np.zeros(size, np.int16)
+    answers[row] = 1
+    return _Single.__new__(_Single), refusal, answers

@@ -1,0 +1,183 @@
+"""What a plugin can be asked, at each of upstream's extension points; a plugin overrides what it has an opinion on.
+
+queue sort ─ pre-enqueue ─▶ pre-filter ─ filter ─ (post-filter) ─ pre-score ─ score ─ normalize ─▶ reserve ─ permit
+                                                                          ─▶ pre-bind ─ bind ─ post-bind
+
+`filter` and `score` get rows of the cluster's arrays and answer for all of them at once. Of a plugin that is `local`
+the answers are kept for all pods of a template, and asked again only for nodes that have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+from kubeloop.scheduler.changes import Action
+from kubeloop.scheduler.outcome import Code, Narrowed, Refusal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kubeloop.scheduler.cluster import ClusterState, Rows
+    from kubeloop.scheduler.cycle import Cycle
+    from kubeloop.scheduler.handle import Handle
+    from kubeloop.scheduler.outcome import Diagnosis
+    from kubeloop.scheduler.pod_info import PodInfo
+    from kubeloop.scheduler.queued import QueuedPod
+
+MAX_SCORE: Final = 100
+
+# Given the refused pod and what a change made of what; whether it may help the pod.
+Hint = Callable[["PodInfo", Any, Any], bool]
+
+
+class Interest(NamedTuple):
+    """A kind of change that may help pods which the plugin refused; without a hint it always may."""
+
+    resource: str
+    actions: Action
+    hint: Hint | None = None
+
+
+class Skip:
+    """A plugin that has nothing to do with a pod."""
+
+
+SKIP: Final = Skip()
+
+
+class Nominated(NamedTuple):
+    """What came of trying to make room: a node to wait for, "" for none; None leaves things as they are."""
+
+    node: str | None
+    message: str = ""
+
+
+class Wait(NamedTuple):
+    """A permit that is to be given within so many seconds."""
+
+    seconds: float
+
+
+# What `prefilter` and `prescore` may answer: a state for later, or that there is nothing to do, or why not.
+Prepared = Any
+
+
+class Plugin:
+    """The base of all plugins; one is made for each profile."""
+
+    name: ClassVar[str]
+    local: ClassVar[bool] = True
+    # What the numbers of `filter` mean: 1 is the first of these.
+    refusals: ClassVar[tuple[Refusal, ...]] = ()
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        self.handle = handle
+
+    # The queue.
+
+    def sort_key(self, queued: QueuedPod) -> Any:
+        """Pods with a smaller key come first."""
+        raise NotImplementedError
+
+    def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
+        """Why a pod should not even be tried yet."""
+        return None
+
+    def interests(self) -> Sequence[Interest]:
+        """Which changes may help pods that this plugin refused."""
+        return ()
+
+    # Which nodes.
+
+    def stamp(self, cluster: ClusterState) -> int:
+        """For local plugins: what `prefilter` and `prescore` have seen besides the template, as a number."""
+        return 0
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> Prepared | Skip | Refusal | Narrowed:
+        """What `filter` is given as its state."""
+        return None
+
+    def filter(self, state: Any, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """0 for each node that will do, else the number of the reason why not."""
+        raise NotImplementedError
+
+    def refusal(self, state: Any, number: int) -> Refusal:
+        return self.refusals[number - 1]
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> Nominated | Refusal | None:
+        """Try to make room for a pod that fits nowhere."""
+        return None
+
+    # Which of them.
+
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> Prepared | Skip:
+        """What `score` is given as its state."""
+        return None
+
+    def score(self, state: Any, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """How much each node is liked."""
+        raise NotImplementedError
+
+    def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Scores of the nodes that will do, brought to 0 … 100."""
+        raise NotImplementedError
+
+    # The decision.
+
+    def reserve(self, cycle: Cycle, node: str) -> Refusal | None:
+        """Take what the pod needs, in memory."""
+        return None
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        """Give it back; also called if `reserve` never was."""
+
+    def permit(self, cycle: Cycle, node: str) -> Refusal | Wait | None:
+        """Whether the pod may be bound now, or later."""
+        return None
+
+    async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
+        """Write what has to be there before the pod starts."""
+        return None
+
+    async def bind(self, cycle: Cycle, node: str) -> Refusal | bool:
+        """Bind the pod; False leaves it to the next plugin."""
+        raise NotImplementedError
+
+    def post_bind(self, cycle: Cycle, node: str) -> None:
+        """Hear of a pod that was bound."""
+
+
+# Extension points by their names in the configuration, and the method that stands for each.
+POINTS: Final = {
+    "queueSort": "sort_key",
+    "preEnqueue": "pre_enqueue",
+    "preFilter": "prefilter",
+    "filter": "filter",
+    "postFilter": "post_filter",
+    "preScore": "prescore",
+    "score": "score",
+    "reserve": "reserve",
+    "permit": "permit",
+    "preBind": "pre_bind",
+    "bind": "bind",
+    "postBind": "post_bind",
+}
+
+
+def implements(kind: type[Plugin], method: str) -> bool:
+    """Whether a plugin has an opinion of its own at an extension point."""
+    return getattr(kind, method) is not getattr(Plugin, method)
+
+
+def unschedulable(plugin: str, *reasons: str) -> Refusal:
+    return Refusal(Code.UNSCHEDULABLE, reasons, plugin)
+
+
+def unresolvable(plugin: str, *reasons: str) -> Refusal:
+    return Refusal(Code.UNRESOLVABLE, reasons, plugin)
+
+
+def failed(plugin: str, error: BaseException | str) -> Refusal:
+    return Refusal(Code.ERROR, (str(error),), plugin)

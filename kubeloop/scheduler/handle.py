@@ -1,0 +1,64 @@
+"""What a plugin can reach besides the nodes: the cluster's other objects, who writes, who waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubeloop.api.kinds import Resource
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.runtime.informer import Informer, Informers
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.scheduler.changes import About, Action
+from kubeloop.scheduler.nominations import Nominations
+from kubeloop.scheduler.permits import Permits
+from kubeloop.scheduler.pod_info import Templates
+from kubeloop.scheduler.reporting import Reporter
+
+# Told of a plain change of some resource: the event, what was, what is.
+Tell = Callable[[About, Any, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A plugin's surroundings; one for all plugins of a process."""
+
+    client: Client
+    informers: Informers
+    clock: Clock
+    templates: Templates
+    nominations: Nominations
+    tell: Tell
+    activate: Callable[[Iterable[ObjectKey]], None]
+    reporter: Reporter
+    permits: Permits
+    spawn: Callable[[Any], None]  # run a coroutine to its end in the background
+    pods: Informer
+    followed: set[Resource] = field(default_factory=set)
+
+    def follow(self, resource: Resource) -> Informer:
+        """The cache of a resource; its changes may help pods that plugins refused."""
+        informer = self.informers.of(resource)
+        if resource not in self.followed:
+            self.followed.add(resource)
+            informer.add_handler(_Teller(resource.qualified, self.tell))
+        return informer
+
+
+class _Teller:
+    """Turns changes of a resource into words that plugins can be interested in."""
+
+    def __init__(self, resource: str, tell: Tell) -> None:
+        self._resource = resource
+        self._tell = tell
+
+    def on_add(self, obj: Any) -> None:
+        self._tell(About(self._resource, Action.ADD), None, obj)
+
+    def on_update(self, old: Any, new: Any) -> None:
+        self._tell(About(self._resource, Action.UPDATE), old, new)
+
+    def on_delete(self, obj: Any) -> None:
+        self._tell(About(self._resource, Action.DELETE), obj, None)

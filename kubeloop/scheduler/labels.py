@@ -1,0 +1,85 @@
+"""Labels of nodes as columns of numbers: what a requirement says of a value is worked out once for each value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int32]
+ABSENT = -1
+
+
+class Column:
+    """One label's values, as numbers; -1 for nodes without it."""
+
+    def __init__(self, size: int) -> None:
+        self.ids: Ids = np.full(size, ABSENT, np.int32)
+        self.values: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def set(self, row: int, value: str | None) -> None:
+        self.ids[row] = ABSENT if value is None else self.number(value)
+
+    def number(self, value: str) -> int:
+        found = self._numbers.get(value)
+        if found is None:
+            found = self._numbers[value] = len(self.values)
+            self.values.append(value)
+        return found
+
+    def grow(self, size: int) -> None:
+        self.ids = np.concatenate([self.ids, np.full(size - len(self.ids), ABSENT, np.int32)])
+
+
+class Labels:
+    """Columns, made for the labels that somebody asks for."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._columns: dict[str, Column] = {}
+        self._rows: dict[int, Mapping[str, str]] = {}
+
+    def column(self, label: str) -> Column:
+        found = self._columns.get(label)
+        if found is None:
+            found = self._columns[label] = Column(self._size)
+            for row, labels in self._rows.items():
+                found.set(row, labels.get(label))
+        return found
+
+    def set(self, row: int, labels: Mapping[str, str]) -> None:
+        self._rows[row] = labels
+        for label, column in self._columns.items():
+            column.set(row, labels.get(label))
+
+    def clear(self, row: int) -> None:
+        self._rows.pop(row, None)
+        for column in self._columns.values():
+            column.set(row, None)
+
+    def grow(self, size: int) -> None:
+        self._size = size
+        for column in self._columns.values():
+            column.grow(size)
+
+
+class Verdicts:
+    """What a question about one label answers, for each of its values and for its absence."""
+
+    def __init__(self, column: Column, matches: Callable[[str | None], bool]) -> None:
+        self._column = column
+        self._matches = matches
+        self._absent = matches(None)
+        self._table: NDArray[np.bool_] = np.array([self._absent], bool)
+
+    def of(self, rows: slice | NDArray[np.intp]) -> NDArray[np.bool_]:
+        values = self._column.values
+        known = len(self._table) - 1
+        if known < len(values):
+            more = [self._matches(value) for value in values[known:]]
+            # The last element answers for -1, which is how numpy reads that index.
+            self._table = np.concatenate([self._table[:-1], np.array([*more, self._absent], bool)])
+        answer: NDArray[np.bool_] = self._table[self._column.ids[rows]]
+        return answer

@@ -1,0 +1,118 @@
+"""NodeAffinity: only nodes that the pod's node selector and required affinity mean; rather those that it prefers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.api.generated import core_v1
+from kubeloop.api.generated.core_v1 import (
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PreferredSchedulingTerm,
+)
+from kubeloop.api.placement import node_affinity_matches, node_selector_matches
+from kubeloop.scheduler.changes import NODE, Action
+from kubeloop.scheduler.cluster import ClusterState, Rows
+from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, unresolvable
+from kubeloop.scheduler.handle import Handle
+from kubeloop.scheduler.node_terms import TermTest, name_terms
+from kubeloop.scheduler.normalizing import spread_out
+from kubeloop.scheduler.outcome import Narrowed, Refusal
+from kubeloop.scheduler.pod_info import PodInfo
+
+
+class _Required:
+    """What the pod demands, ready to be asked of rows."""
+
+    def __init__(self, pod: PodInfo, cluster: ClusterState, added: NodeSelector | None) -> None:
+        spec, required = pod.pod.spec, pod.template.node_affinity.required_during_scheduling_ignored_during_execution
+        exactly = tuple(
+            NodeSelectorRequirement(key=key, operator="In", values=(value,))
+            for key, value in spec.node_selector.items()
+        )
+        self.selector = TermTest(NodeSelectorTerm(match_expressions=exactly), cluster) if exactly else None
+        self.terms = None if required is None else _tests(required, cluster)
+        self.added = None if added is None else _tests(added, cluster)
+
+
+class NodeAffinity(Plugin):
+    """Refuses nodes that are not meant; the profile may add an affinity of its own."""
+
+    name = "NodeAffinity"
+    refusals = (
+        unresolvable(name, "node(s) didn't match scheduler-enforced node affinity"),
+        unresolvable(name, "node(s) didn't match Pod's node affinity/selector"),
+    )
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        added = msgspec.convert(args.get("addedAffinity") or {}, core_v1.NodeAffinity)
+        self._added = added.required_during_scheduling_ignored_during_execution
+        self._added_preferences = added.preferred_during_scheduling_ignored_during_execution
+
+    def interests(self) -> Sequence[Interest]:
+        return (Interest(NODE, Action.ADD | Action.NODE_LABEL, self._became_meant),)
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Required | Narrowed | Skip | Refusal:
+        required = pod.template.node_affinity.required_during_scheduling_ignored_during_execution
+        if required is None and self._added is None and not pod.pod.spec.node_selector:
+            return SKIP
+        state = _Required(pod, cluster, self._added)
+        names = None if required is None else name_terms(required)
+        if names is None:
+            return state
+        return Narrowed(names, state) if names else unresolvable(self.name, "pod affinity terms conflict")
+
+    def filter(self, state: _Required, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        answers = np.zeros(len(cluster.alive[rows]), np.int16)
+        if state.terms is not None:
+            answers[~_any(state.terms, rows)] = 2
+        if state.selector is not None:
+            answers[~state.selector.of(rows)] = 2
+        if state.added is not None:
+            answers[~_any(state.added, rows)] = 1
+        return answers
+
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[int, TermTest]] | Skip:
+        own = pod.template.node_affinity.preferred_during_scheduling_ignored_during_execution
+        preferences = (*self._added_preferences, *own)
+        return [_weighed(one, cluster) for one in preferences] if preferences else SKIP
+
+    def score(self, state: list[tuple[int, TermTest]], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        total = np.zeros(len(cluster.alive[rows]), np.int64)
+        for weight, test in state:
+            total += weight * test.of(rows)
+        return total
+
+    def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        return spread_out(scores)
+
+    def _became_meant(self, pod: PodInfo, old: Any, new: Any) -> bool:
+        if self._added is not None and not node_selector_matches(self._added, new):
+            return False
+        spec = pod.pod.spec
+        return node_affinity_matches(spec, new) and (old is None or not node_affinity_matches(spec, old))
+
+
+def _weighed(one: PreferredSchedulingTerm, cluster: ClusterState) -> tuple[int, TermTest]:
+    return one.weight, TermTest(one.preference, cluster)
+
+
+def _tests(selector: NodeSelector, cluster: ClusterState) -> list[TermTest]:
+    return [TermTest(term, cluster) for term in selector.node_selector_terms or ()]
+
+
+def _any(tests: Sequence[TermTest], rows: Rows) -> NDArray[np.bool_]:
+    """Whether one of the terms matches; without terms nothing does."""
+    if not tests:
+        return np.zeros(1, bool)
+    found = tests[0].of(rows)
+    for test in tests[1:]:
+        found = found | test.of(rows)
+    return found

@@ -1,0 +1,31 @@
+"""NodeName: a pod that names its node runs there or nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.scheduler.changes import NODE, Action
+from kubeloop.scheduler.cluster import NAME_FIELD, ClusterState, Rows
+from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, unresolvable
+from kubeloop.scheduler.labels import Verdicts
+from kubeloop.scheduler.pod_info import PodInfo
+
+
+class NodeName(Plugin):
+    """Refuses all nodes but the one that is named."""
+
+    name = "NodeName"
+    refusals = (unresolvable(name, "node(s) didn't match the requested node name"),)
+
+    def interests(self) -> Sequence[Interest]:
+        return (Interest(NODE, Action.ADD),)
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> Verdicts | Skip:
+        wanted = pod.node_name
+        return Verdicts(cluster.names.column(NAME_FIELD), lambda name: name == wanted) if wanted else SKIP
+
+    def filter(self, state: Verdicts, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        return (~state.of(rows)).astype(np.int16)

@@ -1,0 +1,113 @@
+"""NodeResourcesFit: only nodes with enough of what the pod requests; rather emptier (or fuller) ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.scheduler import amounts
+from kubeloop.scheduler.changes import ASSIGNED_POD, NODE, TARGET_POD, Action
+from kubeloop.scheduler.cluster import ClusterState, Rows
+from kubeloop.scheduler.framework import Interest, Plugin
+from kubeloop.scheduler.handle import Handle
+from kubeloop.scheduler.outcome import Code, Refusal
+from kubeloop.scheduler.pod_info import PodInfo
+from kubeloop.scheduler.resource_scores import Use, scorer_of, weights_of
+
+_TOO_MANY_PODS: Final = 1
+_UNRESOLVABLE: Final = 1 << 14  # a bit of its own: the node is too small even when empty
+_MOST_RESOURCES: Final = 13  # as many bits as are left; who requests more kinds is refused by the last one
+
+
+class _Wanted(NamedTuple):
+    """What a pod requests, each with the bit that stands for it in an answer."""
+
+    amounts: Sequence[tuple[str, int, int]]
+
+
+class NodeResourcesFit(Plugin):
+    """Counts processors, memory, storage, pods and whatever else nodes have pieces of."""
+
+    name = "NodeResourcesFit"
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        strategy = args.get("scoringStrategy") or {}
+        self._weights = weights_of(strategy.get("resources"))
+        self._score = scorer_of(strategy)
+        self._ignored = frozenset(args.get("ignoredResources") or ())
+        self._ignored_groups = frozenset(args.get("ignoredResourceGroups") or ())
+
+    def interests(self) -> Sequence[Interest]:
+        return (
+            Interest(ASSIGNED_POD, Action.DELETE, _freed_room),
+            Interest(NODE, Action.ADD | Action.NODE_ALLOCATABLE, self._has_room),
+            Interest(ASSIGNED_POD, Action.POD_SCALE_DOWN, self._freed_what_is_wanted),
+            Interest(TARGET_POD, Action.POD_SCALE_DOWN),
+        )
+
+    # Filtering.
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Wanted:
+        names = [name for name, amount in self._sorted(pod.requests) if amount and not self._is_ignored(name)]
+        return _Wanted(
+            [(name, pod.requests[name], 2 << min(bit, _MOST_RESOURCES - 1)) for bit, name in enumerate(names)]
+        )
+
+    def filter(self, state: _Wanted, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        answers = (cluster.pod_count[rows] >= cluster.allowed_pods[rows]).astype(np.int16)
+        for name, amount, bit in state.amounts:
+            have = cluster.amount(cluster.allocatable, name)[rows]
+            lacking = amount > have - cluster.amount(cluster.requested, name)[rows]
+            if lacking.any():
+                answers[lacking] |= bit
+                answers[lacking & (amount > have)] |= _UNRESOLVABLE
+        return answers
+
+    def refusal(self, state: _Wanted, number: int) -> Refusal:
+        reasons = ["Too many pods"] if number & _TOO_MANY_PODS else []
+        reasons += [f"Insufficient {name}" for name, _, bit in state.amounts if number & bit]
+        code = Code.UNRESOLVABLE if number & _UNRESOLVABLE else Code.UNSCHEDULABLE
+        return Refusal(code, tuple(reasons), self.name)
+
+    def _sorted(self, requests: Mapping[str, int]) -> list[tuple[str, int]]:
+        order = (amounts.CPU, amounts.MEMORY, amounts.STORAGE)
+        return sorted(
+            requests.items(), key=lambda one: (order.index(one[0]) if one[0] in order else len(order), one[0])
+        )
+
+    def _is_ignored(self, name: str) -> bool:
+        return name in self._ignored or name.partition("/")[0] in self._ignored_groups
+
+    # Scoring.
+
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> Use:
+        return Use(self._weights, pod.template.presumed, presumed=True)
+
+    def score(self, state: Use, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        return self._score(state.at(cluster, rows), len(cluster.alive[rows]))
+
+    # Hints.
+
+    def _has_room(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
+        """Whether a node that has come, or grown, would take the pod if it were empty."""
+        have = amounts.whole(new.status.allocatable)
+        wanted = {name: amount for name, amount in pod.requests.items() if amount and not self._is_ignored(name)}
+        if have.get(amounts.PODS, 0) < 1 or any(amount > have.get(name, 0) for name, amount in wanted.items()):
+            return False
+        if old is None:
+            return True
+        had = amounts.whole(old.status.allocatable)
+        return any(have.get(name, 0) > had.get(name, 0) for name in (amounts.PODS, *wanted))
+
+    def _freed_what_is_wanted(self, pod: PodInfo, old: Any, new: Any) -> bool:
+        before, after = amounts.requests(old), amounts.requests(new)
+        return any(amount and before.get(name, 0) > after.get(name, 0) for name, amount in pod.requests.items())
+
+
+def _freed_room(_: PodInfo, old: Any, new: Any) -> bool:
+    return bool(old.spec.node_name or old.status.nominated_node_name)

@@ -1,0 +1,78 @@
+"""TaintToleration: no node with a taint that the pod does not tolerate; rather one with fewer soft ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.api.generated.core_v1 import Taint, Toleration
+from kubeloop.api.placement import first_untolerated, tolerates
+from kubeloop.scheduler.changes import NODE, TARGET_POD, Action
+from kubeloop.scheduler.cluster import ClusterState, Rows
+from kubeloop.scheduler.framework import Interest, Plugin, unresolvable
+from kubeloop.scheduler.normalizing import spread_out
+from kubeloop.scheduler.pod_info import PodInfo
+
+_HARD = ("NoSchedule", "NoExecute")
+_SOFT = "PreferNoSchedule"
+
+
+class _ByTaints:
+    """A number for each set of taints that nodes have, worked out once."""
+
+    def __init__(self, number_of: Callable[[tuple[Taint, ...]], int]) -> None:
+        self._number_of = number_of
+        self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)
+
+    def of(self, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        known, sets = len(self._numbers), cluster.taint_sets
+        if known < len(sets):
+            more = np.array([self._number_of(taints) for taints in sets[known:]], np.int64)
+            self._numbers = np.concatenate([self._numbers, more])
+        found: NDArray[np.int64] = self._numbers[cluster.taints[rows]]
+        return found
+
+
+class TaintToleration(Plugin):
+    """Keeps pods away from tainted nodes."""
+
+    name = "TaintToleration"
+    refusals = (unresolvable(name, "node(s) had untolerated taint(s)"),)
+
+    def interests(self) -> Sequence[Interest]:
+        return (
+            Interest(NODE, Action.ADD | Action.NODE_TAINT, _became_tolerable),
+            Interest(TARGET_POD, Action.POD_TOLERATION),
+        )
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _ByTaints:
+        tolerations = pod.pod.spec.tolerations
+        return _ByTaints(lambda taints: int(first_untolerated(taints, tolerations, _HARD) is not None))
+
+    def filter(self, state: _ByTaints, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        return state.of(cluster, rows).astype(np.int16)
+
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> _ByTaints:
+        soft = [one for one in pod.pod.spec.tolerations if one.effect in ("", _SOFT)]
+        return _ByTaints(lambda taints: disliked(taints, soft))
+
+    def score(self, state: _ByTaints, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        return state.of(cluster, rows)
+
+    def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        return spread_out(scores, reverse=True)
+
+
+def disliked(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int:
+    """How many soft taints are not tolerated."""
+    return sum(taint.effect == _SOFT and not any(tolerates(one, taint) for one in tolerations) for taint in taints)
+
+
+def _became_tolerable(pod: PodInfo, old: Any, new: Any) -> bool:
+    tolerations = pod.pod.spec.tolerations
+    if first_untolerated(new.spec.taints, tolerations, _HARD) is not None:
+        return False
+    return old is None or first_untolerated(old.spec.taints, tolerations, _HARD) is not None

@@ -1,0 +1,38 @@
+"""A pod that waits for a node, with what is remembered of its attempts."""
+
+from __future__ import annotations
+
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.scheduler.pod_info import PodInfo
+
+
+class QueuedPod:
+    """One entry of the queue."""
+
+    __slots__ = (
+        "added_at", "attempts", "backoff_until", "errors", "first_attempt_at", "gate", "info", "pending", "place",
+        "plugins", "refused", "seen_changes", "tie",
+    )  # fmt: skip
+
+    def __init__(self, info: PodInfo, now: float) -> None:
+        self.info = info
+        self.added_at = now  # to the queue, or back to it
+        self.first_attempt_at: float | None = None
+        self.attempts = 0
+        self.refused = 0  # attempts that ended with no node
+        self.errors = 0  # attempts in a row that ended with an error
+        self.backoff_until: float | None = None
+        self.plugins: frozenset[str] = frozenset()  # who refused it last
+        self.pending: frozenset[str] = frozenset()  # who will say when to try it again
+        self.gate = ""  # the plugin that does not even let it be tried
+        self.place = ""  # which part of the queue it is in
+        self.tie = -1  # of its entry in a heap
+        self.seen_changes = 0  # the last change that was known when it was taken out
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.info.key
+
+    @property
+    def rejectors(self) -> frozenset[str]:
+        return self.plugins | self.pending

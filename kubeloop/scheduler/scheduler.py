@@ -1,0 +1,388 @@
+"""The scheduler as a loop that a manager can keep: takes pods from the queue, decides, has them bound.
+
+Differs from upstream: all nodes are scored, whatever percentageOfNodesToScore says; a pod for which there is no node
+at all is tried again when one comes, not on a timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.runtime import causes
+from kubeloop.runtime.causes import Cause, Origin
+from kubeloop.runtime.controller import UNSYNCED_AFTER, Health, Phase, Status
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.scheduler.changes import ASSIGNED_POD, About, Action
+from kubeloop.scheduler.config import SchedulerConfig, default_config
+from kubeloop.scheduler.context import Context
+from kubeloop.scheduler.handle import Handle
+from kubeloop.scheduler.handlers import NodeHandler, PodHandler
+from kubeloop.scheduler.instruments import Instruments
+from kubeloop.scheduler.nominations import Nominations
+from kubeloop.scheduler.outcome import NO_NODES, Code, Diagnosis, Refusal, SchedulingError
+from kubeloop.scheduler.permits import Permits
+from kubeloop.scheduler.pod_info import Templates
+from kubeloop.scheduler.profile import Profile
+from kubeloop.scheduler.queue import Rules, SchedulingQueue
+from kubeloop.scheduler.queued import QueuedPod
+from kubeloop.scheduler.registry import Registry
+from kubeloop.scheduler.reporting import ERROR, UNSCHEDULABLE, Reporter
+
+if TYPE_CHECKING:
+    from kubeloop.scheduler.cycle import Cycle
+    from kubeloop.scheduler.engine import Engine
+
+NAME: Final = "kube-scheduler"
+PODS: Final = resource_of_class(Pod)
+NODES: Final = resource_of_class(Node)
+# Pods that have ended take no room, and upstream does not even look at them.
+ALIVE: Final = "status.phase!=Succeeded,status.phase!=Failed"
+_TURN: Final = 16  # pods that are tried before others have the event loop
+_BINDING_AT_ONCE: Final = 512
+_FLUSH_SECONDS: Final = 30.0  # how often pods are looked for that have waited for too long
+
+log = logging.getLogger(__name__)
+
+
+class Scheduler:
+    """One process' scheduler, with one or several profiles."""
+
+    def __init__(
+        self, context: Context, config: SchedulerConfig | None = None, registry: Registry | None = None
+    ) -> None:
+        config = config or default_config()
+        self.name = NAME
+        self._clock, self._informers = context.clock, context.informers
+        self._pods = context.informers.of(PODS, fields=ALIVE)
+        self._nodes = context.informers.of(NODES)
+        self._woken = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+        self._templates = Templates()
+        self._nominations = Nominations()
+        self._engine: Engine | None = None
+        self._binding: set[ObjectKey] = set()
+        self._room = asyncio.Event()
+        self._phase: Phase = "not started"
+        self._phase_since = self._clock.monotonic()
+        self._draining = False
+        self._recorders = {
+            one.scheduler_name: EventRecorder(context.client, one.scheduler_name, context.clock, series=True)
+            for one in config.profiles
+        }
+        self.permits = Permits()
+        self.reporter = Reporter(context.client, context.clock, self._recorders, self._spawn)
+        handle = Handle(
+            context.client, context.informers, context.clock, self._templates, self._nominations, self._tell,
+            self._activate, self.reporter, self.permits, self._spawn, self._pods,
+        )  # fmt: skip
+        plugins = registry or Registry()
+        self.profiles = {one.scheduler_name: Profile(one, plugins, handle) for one in config.profiles}
+        self.queue = SchedulingQueue(
+            {name: self._rules(profile) for name, profile in self.profiles.items()},
+            context.clock, config.patience, self._woken.set,
+        )  # fmt: skip
+        self._instruments = Instruments(context.telemetry.registry, self.queue)
+        self._nodes.add_handler(NodeHandler(self))
+        self._pods.add_handler(PodHandler(self))
+
+    # What handlers and plugins reach.
+
+    @property
+    def templates(self) -> Templates:
+        return self._templates
+
+    @property
+    def nominations(self) -> Nominations:
+        return self._nominations
+
+    @property
+    def engine(self) -> Engine | None:
+        return self._engine
+
+    def start_engine(self) -> Engine:
+        """With the first node: what works on nodes is loaded, and told of the pods that have one."""
+        if self._engine is None:
+            from kubeloop.scheduler.engine import Engine
+
+            self._engine = Engine(self._templates)
+            for profile in self.profiles.values():
+                profile.load()
+            for pod in self._pods.list():
+                if pod.spec.node_name:
+                    self._engine.placements.put(pod)
+        return self._engine
+
+    def is_responsible(self, pod: Pod) -> bool:
+        return pod.spec.scheduler_name in self.profiles
+
+    def _rules(self, profile: Profile) -> Rules:
+        return Rules(
+            lambda queued: profile.sorter.sort_key(queued),
+            lambda: profile.gates,
+            lambda: profile.early_interests if self._engine is None else profile.interests,
+        )
+
+    def _tell(self, about: About, old: Any, new: Any) -> None:
+        self.queue.move(about, old, new)
+
+    def _activate(self, keys: Any) -> None:
+        self.queue.activate(keys)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._group is None:
+            work.close()
+        else:
+            self._group.create_task(self._contained(work))
+
+    async def _contained(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:
+            self._instruments.errors += 1
+            log.exception("work in the background failed")
+
+    # Running.
+
+    async def run(self) -> None:
+        """Wait for the caches, then schedule until drained or cancelled."""
+        try:
+            self._enter("waiting for caches")
+            await self._nodes.wait_synced()
+            await self._pods.wait_synced()
+            self._enter("running")
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                background = [group.create_task(one.run()) for one in self._recorders.values()]
+                background.append(group.create_task(self._flush_now_and_then()))
+                try:
+                    await self._work()
+                    await self._all_bound()
+                finally:
+                    for one in background:
+                        one.cancel()
+        finally:
+            self._group = None
+            self._enter("ended")
+
+    async def drain(self, grace: float) -> bool:
+        """Take no more pods, finish what is being bound."""
+        self._draining = True
+        self._woken.set()
+        try:
+            async with asyncio.timeout(grace):
+                await self._all_bound()
+                for one in self._recorders.values():
+                    await one.flush(grace)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _work(self) -> None:
+        while not self._draining:
+            await self._informers.wait_synced()
+            if self._try_some():
+                await asyncio.sleep(0)
+                await self._room_for_binding()
+            else:
+                await self._until_woken()
+
+    def _try_some(self) -> int:
+        tried = 0
+        while tried < _TURN and not self._draining and (queued := self.queue.pop()) is not None:
+            self._try(queued)
+            tried += 1
+        if not tried:
+            self._woken.clear()
+        return tried
+
+    async def _until_woken(self) -> None:
+        deadline = self.queue.next_deadline()
+        try:
+            async with asyncio.timeout(None if deadline is None else max(deadline - self._clock.monotonic(), 0.0)):
+                await self._woken.wait()
+        except TimeoutError:
+            self.queue.flush()
+
+    async def _room_for_binding(self) -> None:
+        while len(self._binding) >= _BINDING_AT_ONCE:
+            self._room.clear()
+            await self._room.wait()
+
+    async def _all_bound(self) -> None:
+        while self._binding:
+            self._room.clear()
+            await self._room.wait()
+
+    async def _flush_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            if self.queue.has_waiting:
+                self.queue.flush_unschedulable()
+
+    # One pod.
+
+    def _try(self, queued: QueuedPod) -> None:
+        """Decide about a pod; what comes of it is written in the background."""
+        info, began = queued.info, self._clock.monotonic()
+        profile = self.profiles[info.pod.spec.scheduler_name]
+        if self._is_settled(queued):
+            self.queue.done(info.key)
+            return
+        try:
+            refusal = self._decide(profile, queued)
+        except Exception as error:
+            if not isinstance(error, SchedulingError):
+                log.exception("%s: scheduling failed", info.key)
+            refusal = Refusal(Code.ERROR, (str(error),))
+            self._fail(queued, refusal, None, "")
+        self._instruments.attempt(profile.name, refusal, self._clock.monotonic() - began)
+
+    def _is_settled(self, queued: QueuedPod) -> bool:
+        pod = queued.info.pod
+        if pod.metadata.deletion_timestamp is not None:
+            meta = pod.metadata
+            note = f"skip schedule deleting pod: {meta.namespace}/{meta.name}"
+            self.reporter.event(pod, "Warning", "FailedScheduling", note, action="Scheduling")
+            return True
+        return self._engine is not None and self._engine.placements.is_assumed(queued.info.uid)
+
+    def _decide(self, profile: Profile, queued: QueuedPod) -> Refusal | None:
+        engine = self._engine
+        if engine is None or not len(engine.cluster):
+            refusal = Refusal(Code.UNRESOLVABLE, (NO_NODES,))
+            self._fail(queued, refusal, None, "")
+            return refusal
+        cycle, diagnosis, nominated = engine.decide(profile, queued.info)
+        if diagnosis is not None:
+            refusal = Refusal(Code.UNSCHEDULABLE, (diagnosis.message,))
+            self._fail(queued, refusal, diagnosis, nominated)
+            return refusal
+        waits = engine.reserve(cycle)
+        if isinstance(waits, Refusal):
+            self._fail_on_node(queued, waits)
+            return waits
+        self._nominations.drop(queued.info.uid)
+        self._binding.add(queued.key)
+        self._spawn(self._bind(queued, cycle, waits))
+        return None
+
+    # Binding.
+
+    async def _bind(self, queued: QueuedPod, cycle: Cycle, waits: float) -> None:
+        key = queued.key
+        origin = Origin("Pod", key.namespace, key.name, queued.info.pod.metadata.resource_version, "MODIFIED")
+        token = causes.enter(Cause(self.name, key, (origin,)))
+        try:
+            refusal = await self._bound(queued, cycle, waits)
+            if refusal is None:
+                self._instruments.bound += 1
+                for plugin in cycle.profile.post_binders:
+                    plugin.post_bind(cycle, cycle.node)
+            else:
+                self._unbind(queued, cycle, refusal)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            log.info("%s could not be bound to %s: %s", key, cycle.node, error)
+            self._unbind(queued, cycle, Refusal(Code.ERROR, (str(error),)))
+        finally:
+            causes.leave(token)
+            self.queue.done(key)
+            self._binding.discard(key)
+            self._room.set()
+
+    async def _bound(self, queued: QueuedPod, cycle: Cycle, waits: float) -> Refusal | None:
+        """Bind the pod; why not, if a plugin does not let it be bound."""
+        profile, node = cycle.profile, cycle.node
+        if waits:
+            if profile.pre_binders or waits:
+                self.reporter.nominate(queued.info.pod, node)
+            refusal = await self.permits.wait(queued.info.uid, waits)
+            if refusal is not None:
+                return refusal
+        self.queue.done(queued.key)
+        for plugin in profile.pre_binders:
+            refusal = await plugin.pre_bind(cycle, node)
+            if refusal is not None:
+                return refusal
+        for plugin in profile.binders:
+            done = await plugin.bind(cycle, node)
+            if isinstance(done, Refusal):
+                return done
+            if done:
+                self.reporter.bound(queued.info.pod, node)
+                return None
+        raise SchedulingError("no plugin has bound the pod")
+
+    def _unbind(self, queued: QueuedPod, cycle: Cycle, refusal: Refusal) -> None:
+        """Give back what was taken: others may use it."""
+        assert self._engine is not None
+        self._engine.release(cycle)
+        uid, pod = queued.info.uid, queued.info.pod
+        self._fail_on_node(queued, refusal)
+        self.queue.move(About(ASSIGNED_POD, Action.DELETE), _on_node(pod, cycle.node), None, lambda one: one.uid != uid)
+
+    # Failing.
+
+    def _fail_on_node(self, queued: QueuedPod, refusal: Refusal) -> None:
+        """A node was found, and then somebody said no."""
+        if not refusal.is_rejection:
+            self._fail(queued, refusal, None, "")
+            return
+        diagnosis = Diagnosis(1, [(refusal, (0,))])
+        diagnosis.note(refusal)
+        self._fail(queued, Refusal(refusal.code, (diagnosis.message,)), diagnosis, "")
+
+    def _fail(self, queued: QueuedPod, refusal: Refusal, diagnosis: Diagnosis | None, nominated: str | None) -> None:
+        """Put a pod back and tell why; unless it is gone, or has a node by now."""
+        info = queued.info
+        current = self._pods.get(info.key.namespace, info.key.name)
+        if current is None or current.metadata.uid != info.uid or current.spec.node_name:
+            self.queue.done(info.key)
+            return
+        if current is not info.pod:
+            queued.info = info = self._templates.info(current)
+        queued.plugins = frozenset(diagnosis.plugins) if diagnosis is not None else frozenset()
+        queued.pending = frozenset(diagnosis.pending) if diagnosis is not None else frozenset()
+        if nominated is not None:
+            self._nominations.set(info, nominated)
+        self.queue.put_back(queued, error=not refusal.is_rejection)
+        reason = UNSCHEDULABLE if refusal.is_rejection else ERROR
+        self.reporter.refused(current, reason, refusal.message, nominated)
+
+    # Telling.
+
+    def health(self) -> Health:
+        waited = self._clock.monotonic() - self._phase_since
+        if self._phase == "waiting for caches" and waited > UNSYNCED_AFTER:
+            return Health(False, f"waiting for {waited:.0f} s to list pods and nodes")
+        return Health(True)
+
+    def status(self) -> Status:
+        ok, why = self.health()
+        sizes, seen = self.queue.sizes(), self._instruments
+        return Status(
+            name=self.name, phase=self._phase, healthy=ok, why=why, workers=1, active=len(self._binding),
+            depth=sizes["active"], delayed=sizes["backoff"], reconciles=seen.attempts, errors=seen.errors,
+            busy_seconds=seen.busy_seconds, last_error=seen.last_error, last_error_key="",
+        )  # fmt: skip
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase, self._phase_since = phase, self._clock.monotonic()
+
+
+def _on_node(pod: Pod, node: str) -> Pod:
+    from msgspec.structs import replace
+
+    return replace(pod, spec=replace(pod.spec, node_name=node))
+
+
+def wire(context: Context) -> Scheduler:
+    """A scheduler with upstream's defaults."""
+    return Scheduler(context)

@@ -1,0 +1,119 @@
+"""Pods get nodes, or are told why not."""
+
+from __future__ import annotations
+
+from kubeloop.api.codec import to_plain
+from kubeloop.api.conditions import find_condition
+from kubeloop.api.generated.core_v1 import Node, PodSchedulingGate, ResourceRequirements, Taint
+from kubeloop.api.wire import Quantity
+from kubeloop.scheduler.scheduler import wire
+from kubeloop.testing import Cluster, container, node, pod
+
+
+def join(cluster: Cluster, *nodes: Node) -> None:
+    """Add nodes as if they had been found ready: admission taints new ones until somebody has."""
+    for one in nodes:
+        cluster.add(one)
+        taints = [to_plain(taint) for taint in one.spec.taints]
+        cluster.client.patch("nodes", one.metadata.name, {"spec": {"taints": taints}})
+
+
+def asking(cpu: str = "1", **spec: object) -> dict[str, object]:
+    resources = ResourceRequirements(requests={"cpu": Quantity(cpu)})
+    return {"containers": (container(resources=resources),), **spec}
+
+
+def told(cluster: Cluster, name: str) -> str:
+    condition = find_condition(cluster.client.get("pods", name, "default").status.conditions, "PodScheduled")
+    return "" if condition is None else condition.message
+
+
+def node_of(cluster: Cluster, name: str) -> str:
+    return str(cluster.client.get("pods", name, "default").spec.node_name)
+
+
+def test_a_pod_gets_a_node_and_people_hear_of_it(cluster: Cluster) -> None:
+    cluster.start(wire)
+    join(cluster, node("one"))
+    cluster.add(pod("web"))
+    cluster.settle()
+    assert node_of(cluster, "web") == "one"
+    (event,) = cluster.events(reason="Scheduled")
+    assert event.message == "Successfully assigned default/web to one"
+    assert event.reporting_component == "default-scheduler"
+
+
+def test_without_nodes_a_pod_is_told_so_and_waits_for_one(cluster: Cluster) -> None:
+    cluster.start(wire)
+    cluster.add(pod("web"))
+    cluster.settle()
+    found = cluster.client.get("pods", "web", "default")
+    condition = find_condition(found.status.conditions, "PodScheduled")
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("False", "Unschedulable")
+    assert condition.message == "no nodes available to schedule pods"
+    assert condition.observed_generation == 1
+    assert [one.message for one in cluster.events(reason="FailedScheduling")] == ["no nodes available to schedule pods"]
+    join(cluster, node("one"))
+    cluster.settle()
+    assert node_of(cluster, "web") == "one"
+
+
+def test_reasons_are_counted_and_sorted(cluster: Cluster) -> None:
+    cluster.start(wire)
+    join(
+        cluster,
+        node("small", cpu="1"),
+        node("cordoned", unschedulable=True),
+        node("tainted", taints=(Taint(key="a", effect="NoSchedule"),)),
+    )
+    cluster.add(pod("large", **asking("2")))
+    cluster.settle()
+    assert told(cluster, "large") == (
+        "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), "
+        "1 node(s) were unschedulable. preemption: 0/3 nodes are available: "
+        "3 Preemption is not helpful for scheduling."
+    )
+
+
+def test_a_pod_that_was_refused_is_tried_again_when_room_is_made(cluster: Cluster) -> None:
+    cluster.start(wire)
+    join(cluster, node("one", cpu="2"))
+    cluster.add(pod("first", **asking("2")))
+    cluster.settle()
+    cluster.add(pod("second", **asking("2")))
+    cluster.settle()
+    assert node_of(cluster, "second") == ""
+    cluster.client.delete("pods", "first", "default", grace_seconds=0)
+    cluster.settle()
+    assert node_of(cluster, "second") == "one"
+
+
+def test_a_gated_pod_is_not_tried_before_its_gate_is_gone(cluster: Cluster) -> None:
+    cluster.start(wire)
+    join(cluster, node("one"))
+    cluster.add(pod("web", scheduling_gates=(PodSchedulingGate(name="example.com/wait"),)))
+    cluster.settle()
+    assert node_of(cluster, "web") == ""
+    assert cluster.events(reason="FailedScheduling") == []
+    cluster.client.patch("pods", "web", {"spec": {"schedulingGates": []}}, "default")
+    cluster.settle()
+    assert node_of(cluster, "web") == "one"
+
+
+def test_pods_of_other_schedulers_are_left_alone(cluster: Cluster) -> None:
+    cluster.start(wire)
+    join(cluster, node("one"))
+    cluster.add(pod("web", scheduler_name="other"))
+    cluster.settle()
+    assert node_of(cluster, "web") == ""
+
+
+def test_pods_are_spread_by_what_they_request(cluster: Cluster) -> None:
+    cluster.start(wire)
+    join(cluster, node("one"), node("two"))
+    for number in range(6):
+        cluster.add(pod(f"web-{number}", **asking("500m")))
+    cluster.settle()
+    placed = [node_of(cluster, f"web-{number}") for number in range(6)]
+    assert sorted(placed) == ["one"] * 3 + ["two"] * 3
