@@ -56,6 +56,8 @@ class Actor:
         for kill in decision.kills:
             self._telling.killing(pod, kill.container, kill.message)
             await self._runtime.stop(pod, kill.container.name, kill.grace, kill.hook)
+        if decision.grace is not None:
+            memory = msgspec.structs.replace(memory, grace=decision.grace)
         if decision.prepare:
             memory = await self._prepare(pod, seen, memory)
         for container in decision.starts:

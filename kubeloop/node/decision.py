@@ -34,6 +34,7 @@ class Decision(msgspec.Struct, kw_only=True):
     backing_off: dict[str, Waiting] = msgspec.field(default_factory=dict)
     wake_at: datetime | None = None
     verdict: Verdict | None = None  # a new one
+    grace: float | None = None  # what containers are told that they have, if all are told to end
     ended: bool = False  # nothing runs, and nothing will again
 
     @property

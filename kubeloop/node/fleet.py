@@ -32,7 +32,6 @@ COMPONENT = "kubelet"
 PODS, HEARTBEATS = "kubelet-pods", "kubelet-heartbeats"
 # Writes that are under way together share a flush of the store; more gain nothing.
 _POD_WORKERS, _NODE_WORKERS = 64, 32
-BOUND = "spec.nodeName!="
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Fleet:
     """Simulated nodes. `loops` are to be run by somebody, beside the informers."""
 
     def __init__(self, client: Client, informers: Informers, clock: Clock, config: FleetConfig) -> None:
-        self._pods = informers.of(resource_of_class(Pod), fields=BOUND)
+        self._pods = informers.of(resource_of_class(Pod))
         self._pods.add_indexer(NODE, node_name_of)
         nodes = informers.of(resource_of_class(Node))
         self.roster = Roster(nodes)
@@ -114,11 +113,14 @@ def nodes_of(config: FleetConfig, runtime: str, clock: Clock) -> dict[str, Node]
 
 def _matters(old: Any, new: Any) -> bool:
     """Whether a change of a pod may give the agent something to do; its own status writes don't."""
+    if not (old if new is None else new).spec.node_name:
+        return False
     if old is None or new is None:
         return True
     before, after = old.metadata, new.metadata
     return bool(
-        before.generation != after.generation
+        old.spec.node_name != new.spec.node_name
+        or before.generation != after.generation
         or before.deletion_timestamp != after.deletion_timestamp
         or before.deletion_grace_period_seconds != after.deletion_grace_period_seconds
         or before.annotations != after.annotations

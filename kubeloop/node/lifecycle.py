@@ -44,7 +44,7 @@ class _Look:
         if memory.verdict is None and is_over_deadline(pod, memory, self._now, decision):
             decision.verdict = DEADLINE_EXCEEDED
         if decision.verdict or memory.verdict or is_to_end(pod):
-            end(pod, seen, decision.verdict or memory.verdict, decision)
+            end(pod, seen, memory, decision)
         elif seen.addresses is None:
             self._begin()
         else:
@@ -54,7 +54,7 @@ class _Look:
     def _begin(self) -> None:
         """Make a sandbox, unless there was one and nothing would run in another."""
         if self._seen.runs and not any(self._is_wanted(one) for one in regular_of(self._pod)):
-            end(self._pod, self._seen, None, self._decision)
+            end(self._pod, self._seen, self._memory, self._decision)
         elif (waits := self._memory.waiting.get("")) is not None and self._has_to_wait(waits):
             return
         else:
@@ -73,7 +73,7 @@ class _Look:
         kept = [self._keep(one) for one in regular_of(self._pod)]
         if not any(kept):
             self._decision.starts.clear()  # sidecars alone keep no pod alive
-            end(self._pod, self._seen, None, self._decision)
+            end(self._pod, self._seen, self._memory, self._decision)
 
     # Init containers.
 
@@ -109,7 +109,7 @@ class _Look:
             self._start(container)
         else:
             self._decision.starts.clear()
-            end(self._pod, self._seen, None, self._decision)
+            end(self._pod, self._seen, self._memory, self._decision)
         return False
 
     # Containers that are to run on.

@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from kubeloop.api.generated.core_v1 import PodStatus
+from kubeloop.api.wire import Time
 from kubeloop.node.probes import ProbeRecords
 from kubeloop.node.restart import BackOff
 
@@ -35,8 +36,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """All of it; replaced, never changed."""
 
     reported: PodStatus  # the status as the agent last wrote or found it
+    met_at: Time  # when a kubelet first saw the pod: its start time
     backoffs: Mapping[str, BackOff] = msgspec.field(default_factory=dict)
     waiting: Mapping[str, Waiting] = msgspec.field(default_factory=dict)
     probes: ProbeRecords = msgspec.field(default_factory=dict)
     verdict: Verdict | None = None
+    grace: float | None = None  # what its containers were last told that they have, if they were told to end
     deleted: bool = False  # the last delete was sent: nothing more to do

@@ -62,7 +62,7 @@ def status_of(pod: Pod, seen: Observation, memory: Memory, around: Around) -> Po
         reason=reason,
         message=message,
         observed_generation=pod.metadata.generation,
-        start_time=memory.reported.start_time or now,
+        start_time=memory.met_at,
         host_ip=around.host_ips[0],
         host_ips=tuple(HostIP(ip=ip) for ip in around.host_ips),
         pod_ip=ips[0] if ips else "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Container, Pod, Probe
 from kubeloop.api.times import parse_time
@@ -18,6 +19,13 @@ LEAST_GRACE = 2.0
 DEADLINE_EXCEEDED = Verdict("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 
+class Ending(NamedTuple):
+    """How much time containers have, and whether that is less than they were told before."""
+
+    grace: float
+    is_sooner: bool
+
+
 def is_to_end(pod: Pod) -> bool:
     """Whether somebody has said that a pod must no longer run."""
     return pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
@@ -25,25 +33,26 @@ def is_to_end(pod: Pod) -> bool:
 
 def is_over_deadline(pod: Pod, memory: Memory, now: datetime, decision: Decision) -> bool:
     """Whether a pod has been active for too long; if it will be, the decision wakes then."""
-    start = memory.reported.start_time
-    if pod.spec.active_deadline_seconds is None or start is None or is_to_end(pod):
+    if pod.spec.active_deadline_seconds is None or is_to_end(pod):
         return False
-    deadline = parse_time(start) + timedelta(seconds=pod.spec.active_deadline_seconds)
+    deadline = parse_time(memory.met_at) + timedelta(seconds=pod.spec.active_deadline_seconds)
     if now < deadline:
         decision.wake(deadline)
     return now >= deadline
 
 
-def end(pod: Pod, seen: Observation, why: Verdict | None, decision: Decision) -> None:
+def end(pod: Pod, seen: Observation, memory: Memory, decision: Decision) -> None:
     """End what runs; sidecars once everything that may need them is over, the last one first."""
+    why = decision.verdict or memory.verdict
     grace = grace_of(pod) if why is None or why.grace is None else why.grace
+    sooner = memory.grace is None or grace < memory.grace
     first = (*regular_of(pod), *one_shots_of(pod), *ephemeral_of(pod))
-    _stop(first, seen, grace, decision)
+    _stop(first, seen, Ending(grace, sooner), decision)
     if any(is_alive(seen.last(one.name)) for one in first):
         return
     for sidecar in reversed(sidecars_of(pod)):
         if is_alive(seen.last(sidecar.name)):
-            _stop((sidecar,), seen, grace, decision)
+            _stop((sidecar,), seen, Ending(grace, sooner), decision)
             return
     decision.ended = True
 
@@ -62,8 +71,10 @@ def is_alive(run: Run | None) -> bool:
     return run is not None and run.state != "exited"
 
 
-def _stop(containers: Iterable[Container], seen: Observation, grace: float, decision: Decision) -> None:
+def _stop(containers: Iterable[Container], seen: Observation, ending: Ending, decision: Decision) -> None:
+    """Tell containers to end; those that were told already, if they have less time now."""
     for container in containers:
         run = seen.last(container.name)
-        if run is not None and run.state != "exited" and not run.stopping:
-            decision.kills.append(Kill(container, f"Stopping container {container.name}", grace))
+        if run is not None and run.state != "exited" and (ending.is_sooner or not run.stopping):
+            decision.kills.append(Kill(container, f"Stopping container {container.name}", ending.grace))
+            decision.grace = ending.grace

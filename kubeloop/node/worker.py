@@ -13,6 +13,8 @@ from kubeloop.api.calls import STRATEGIC_PATCH
 from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.times import format_time
+from kubeloop.api.wire import Time
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.node.acting import Actor
@@ -83,7 +85,9 @@ class PodWorker:
 
     def _meet(self, key: ObjectKey, pod: Pod, node: Node) -> Memory:
         """Take in a pod that is seen for the first time."""
-        uid, memory = pod.metadata.uid, Memory(reported=pod.status)
+        uid = pod.metadata.uid
+        met_at = pod.status.start_time or Time(format_time(self._clock.now()))
+        memory = Memory(reported=pod.status, met_at=met_at)
         ledger = self._ledgers[pod.spec.node_name]
         if pod.status.phase not in TERMINAL and pod.metadata.deletion_timestamp is None:
             is_new = not pod.status.container_statuses

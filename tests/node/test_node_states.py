@@ -1,0 +1,134 @@
+"""Nodes that are switched off, cut off, brought back, and agents that are started anew."""
+
+from __future__ import annotations
+
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.node.fleet import Fleet, FleetConfig
+from kubeloop.node.roster import STATE
+from kubeloop.testing import Cluster
+from tests.node.pods import container, get, is_gone, put, runs, state
+
+
+def set_state(cluster: Cluster, node: str, state: str | None) -> None:
+    cluster.client.patch(Node, node, {"metadata": {"annotations": {STATE: state}}})
+    cluster.settle()
+
+
+def renewed(cluster: Cluster, node: str = "n1") -> str:
+    return str(cluster.client.get(Lease, node, "kube-node-lease").spec.renew_time)
+
+
+def test_stopped_node_gives_no_sign_of_life(cluster: Cluster) -> None:
+    cluster.add_nodes(2)
+    set_state(cluster, "n1", "stopped")
+    before, other = renewed(cluster), renewed(cluster, "n2")
+    cluster.advance(minutes=2)
+    assert renewed(cluster) == before
+    assert renewed(cluster, "n2") > other
+    set_state(cluster, "n1", None)
+    assert renewed(cluster) > before
+
+
+def test_node_that_is_back_says_so_at_once(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    set_state(cluster, "n1", "partitioned")
+    lost = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+    patch = {"status": {"conditions": [lost]}}
+    cluster.client.patch(Node, "n1", patch, subresource="status", type="application/strategic-merge-patch+json")
+    set_state(cluster, "n1", None)
+    said = {one.type: one.status for one in cluster.client.get(Node, "n1").status.conditions}
+    assert said["Ready"] == "True"
+
+
+def test_pods_of_a_stopped_node_stay_as_they_were_and_start_anew_with_it(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    put(cluster)
+    put(cluster, "once", restart_policy="Never")
+    set_state(cluster, "n1", "stopped")
+    assert state(get(cluster)) == "running"
+    cluster.advance(minutes=1)
+    set_state(cluster, "n1", None)
+    pod = get(cluster)
+    assert (state(pod), container(pod).restart_count) == ("running", 1)
+    last = container(pod).last_state.terminated
+    assert last is not None
+    assert (last.exit_code, last.reason) == (255, "Unknown")
+    assert get(cluster, "once").status.phase == "Failed"
+    assert [event.message for event in cluster.events(reason="SandboxChanged")] == [
+        "Pod sandbox changed, it will be killed and re-created."
+    ]
+
+
+def test_init_containers_run_again_after_a_stop(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    put(cluster, init_containers=(runs("sleep", "3", name="init"),))
+    cluster.advance(4)
+    set_state(cluster, "n1", "stopped")
+    set_state(cluster, "n1", None)
+    assert state(get(cluster), "init") == "running"
+    cluster.advance(4)
+    assert state(get(cluster)) == "running"
+
+
+def test_pod_deleted_while_its_node_is_cut_off_ends_when_it_is_back(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    put(cluster)
+    set_state(cluster, "n1", "partitioned")
+    cluster.client.delete(Pod, "pod", "default")
+    cluster.advance(minutes=5)
+    assert not is_gone(cluster)
+    set_state(cluster, "n1", None)
+    assert is_gone(cluster)
+
+
+def test_containers_of_a_node_that_was_cut_off_have_run_on(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    put(cluster, restart_policy="Never", containers=(runs("sleep", "30"),))
+    set_state(cluster, "n1", "partitioned")
+    cluster.advance(minutes=1)
+    assert get(cluster).status.phase == "Running"
+    set_state(cluster, "n1", None)
+    pod = get(cluster)
+    assert pod.status.phase == "Succeeded"
+    end = container(pod).state.terminated
+    assert end is not None
+    assert end.finished_at is not None
+    assert end.started_at is not None
+    assert end.finished_at > end.started_at
+
+
+def test_new_agent_finds_pods_as_the_last_one_left_them(cluster: Cluster) -> None:
+    fleet = cluster.add_nodes(1)
+    put(cluster)
+    put(cluster, "done", restart_policy="Never", containers=(runs("true"),))
+    put(cluster, "soon", restart_policy="Never", containers=(runs("sleep", "100"),))
+    put(cluster, "crashing", containers=(runs("false"),))
+    before = {name: get(cluster, name) for name in ("pod", "done", "soon")}
+    for loop in fleet.loops:
+        cluster.stop(loop)
+    cluster.advance(50)
+    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=1))
+    for loop in again.loops:
+        cluster.start(loop)
+    assert {name: get(cluster, name) for name in before} == before
+    cluster.advance(51)
+    assert get(cluster, "soon").status.phase == "Succeeded"
+    cluster.client.delete(Pod, "done", "default")
+    cluster.client.delete(Pod, "pod", "default")
+    cluster.settle()
+    assert is_gone(cluster, "done")
+    assert is_gone(cluster)
+    assert container(get(cluster, "crashing")).restart_count > 1
+
+
+def test_new_agent_gives_no_address_twice(cluster: Cluster) -> None:
+    fleet = cluster.add_nodes(1)
+    put(cluster, "first")
+    for loop in fleet.loops:
+        cluster.stop(loop)
+    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=1))
+    for loop in again.loops:
+        cluster.start(loop)
+    put(cluster, "second")
+    assert get(cluster, "first").status.pod_ip != get(cluster, "second").status.pod_ip
