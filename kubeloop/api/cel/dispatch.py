@@ -1,0 +1,81 @@
+"""Which overload of a function a call means, decided by its arguments when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kubeloop.api.cel.environment import Overload
+from kubeloop.api.cel.types import Type, is_optional
+from kubeloop.api.cel.values import CelError, Duration, Optional, Timestamp, UInt, is_list
+
+if TYPE_CHECKING:
+    from kubeloop.api.cel.program import Frame
+
+Accepts = Callable[[Any], bool]
+Dispatch = Callable[["Frame", tuple[Any, ...]], Any]
+
+_OF_KIND: Mapping[str, Accepts] = {
+    "bool": lambda value: isinstance(value, bool),
+    "int": lambda value: type(value) is int,
+    "uint": lambda value: type(value) is UInt,
+    "double": lambda value: isinstance(value, float),
+    "string": lambda value: isinstance(value, str),
+    "bytes": lambda value: isinstance(value, bytes),
+    "null": lambda value: value is None,
+    "list": is_list,
+    "map": lambda value: isinstance(value, Mapping),
+    "object": lambda value: isinstance(value, Mapping),
+    "duration": lambda value: isinstance(value, Duration),
+    "timestamp": lambda value: isinstance(value, Timestamp),
+    "type": lambda value: isinstance(value, Type),
+}
+
+
+def acceptor_of(wanted: Type) -> Accepts | None:
+    """What tells whether a value is of a type; None where every value is."""
+    if wanted.kind in ("dyn", "variable", "error"):
+        return None
+    if is_optional(wanted):
+        return lambda value: isinstance(value, Optional)
+    if wanted.kind == "opaque":
+        return lambda value: getattr(value, "cel_type", None) == wanted
+    if wanted.kind in ("list", "map"):
+        return _collection(wanted)
+    return _OF_KIND[wanted.kind]
+
+
+def _collection(wanted: Type) -> Accepts:
+    """Lists are told apart by their first element, where overloads differ in nothing else."""
+    is_one = _OF_KIND[wanted.kind]
+    element = acceptor_of(wanted.params[0]) if wanted.kind == "list" else None
+    if element is None:
+        return is_one
+    return lambda value: is_one(value) and (not value or element(value[0]))
+
+
+def dispatcher_of(function: str, overloads: Sequence[Overload]) -> Dispatch:
+    """What calls the overload that fits, and charges for it."""
+    candidates = [(overload, [acceptor_of(param) for param in overload.params]) for overload in overloads]
+
+    def dispatch(frame: Frame, args: tuple[Any, ...]) -> Any:
+        for overload, acceptors in candidates:
+            if _fits(acceptors, args):
+                return _called(overload, frame, args)
+        raise CelError(f"no such overload: {function}")
+
+    return dispatch
+
+
+def _fits(acceptors: list[Accepts | None], args: tuple[Any, ...]) -> bool:
+    for accepts, arg in zip(acceptors, args, strict=True):  # noqa: SIM110 - a generator would cost more than the tests
+        if accepts is not None and not accepts(arg):
+            return False
+    return True
+
+
+def _called(overload: Overload, frame: Frame, args: tuple[Any, ...]) -> Any:
+    """Costs that can be told from the arguments alone are charged before the work is done."""
+    result = overload.call(*args)
+    frame.spend(1 if overload.cost is None else overload.cost(args, result))
+    return result

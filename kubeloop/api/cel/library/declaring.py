@@ -1,0 +1,42 @@
+"""How libraries write down their overloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import ceil
+from typing import Any
+
+from kubeloop.api.cel.environment import Overload
+from kubeloop.api.cel.types import Type
+from kubeloop.api.cel.values import size_of
+
+STRING_FACTOR = 0.1  # of a step, for each character that is looked at
+REGEX_FACTOR = 0.25  # of a step, for each character of a pattern
+
+Cost = Callable[[tuple[Any, ...], Any], int]
+
+
+def function(
+    name: str, params: Iterable[Type], result: Type, call: Callable[..., Any], cost: Cost | None = None
+) -> Overload:
+    return Overload(name, tuple(params), result, call, False, cost)
+
+
+def method(
+    name: str, params: Iterable[Type], result: Type, call: Callable[..., Any], cost: Cost | None = None
+) -> Overload:
+    """The first parameter is what stands before the dot."""
+    return Overload(name, tuple(params), result, call, True, cost)
+
+
+def traversing(index: int) -> Cost:
+    """The cost of looking at all of one argument once."""
+    return lambda args, _: ceil(size_of(args[index]) * STRING_FACTOR)
+
+
+def traversing_shorter(args: tuple[Any, ...], _: Any) -> int:
+    return ceil(min(size_of(args[0]), size_of(args[1])) * STRING_FACTOR)
+
+
+def traversing_both(args: tuple[Any, ...], _: Any) -> int:
+    return ceil((size_of(args[0]) + size_of(args[1])) * STRING_FACTOR)

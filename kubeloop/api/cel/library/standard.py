@@ -1,0 +1,275 @@
+"""The language's own operators and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil
+from typing import Any, Final
+
+from kubeloop.api.cel.environment import Overload
+from kubeloop.api.cel.library.conversions import CONVERSIONS
+from kubeloop.api.cel.library.declaring import (
+    REGEX_FACTOR,
+    STRING_FACTOR,
+    function,
+    method,
+    traversing,
+    traversing_both,
+    traversing_shorter,
+)
+from kubeloop.api.cel.library.times import added, subtracted
+from kubeloop.api.cel.types import (
+    ANY,
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    INT,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+    variable,
+)
+from kubeloop.api.cel.values import (
+    INT_MAX,
+    NONE,
+    UINT_MAX,
+    CelError,
+    MapList,
+    Optional,
+    SetList,
+    UInt,
+    contains,
+    equal,
+    size_of,
+)
+from kubeloop.api.structural.go_regex import RegexError, compile_pattern
+
+A: Final = variable("A")
+B: Final = variable("B")
+LIST: Final = list_of(A)
+MAP: Final = map_of(A, B)
+NUMERIC: Final = {"int64": INT, "uint64": UINT, "double": DOUBLE}
+
+
+# Arithmetic.
+
+
+def checked_int(number: int) -> int:
+    if not -INT_MAX - 1 <= number <= INT_MAX:
+        raise CelError("integer overflow")
+    return number
+
+
+def checked_uint(number: int) -> UInt:
+    if not 0 <= number <= UINT_MAX:
+        raise CelError("unsigned integer overflow")
+    return UInt(number)
+
+
+def _quotient(one: int, other: int) -> int:
+    """Rounds towards zero, as Go does."""
+    if other == 0:
+        raise CelError("division by zero")
+    quotient = abs(one) // abs(other)
+    return quotient if (one < 0) == (other < 0) else -quotient
+
+
+def _remainder(one: int, other: int) -> int:
+    if other == 0:
+        raise CelError("modulus by zero")
+    return one - other * _quotient(one, other)
+
+
+def _ratio(one: float, other: float) -> float:
+    if other != 0:
+        return one / other
+    if one == 0 or one != one:
+        return float("nan")
+    return float("inf") if (one > 0) == (str(other)[0] != "-") else float("-inf")
+
+
+def _numeric(
+    verb: str, ints: Callable[[int, int], int], doubles: Callable[[float, float], float] | None
+) -> tuple[Overload, ...]:
+    overloads = [
+        function(f"{verb}_int64", (INT, INT), INT, lambda one, other: checked_int(ints(one, other))),
+        function(f"{verb}_uint64", (UINT, UINT), UINT, lambda one, other: checked_uint(ints(one, other))),
+    ]
+    if doubles is not None:
+        overloads.append(function(f"{verb}_double", (DOUBLE, DOUBLE), DOUBLE, doubles))
+    return tuple(overloads)
+
+
+def joined(one: Sequence[Any], other: Sequence[Any]) -> Any:
+    """Lists one behind the other; those that are sets or maps stay so."""
+    if isinstance(one, SetList):
+        return SetList((*one, *(item for item in other if not contains(one, item))))
+    if isinstance(one, MapList):
+        return _overlaid(one, other)
+    return [*one, *other]
+
+
+def _overlaid(one: MapList, other: Sequence[Any]) -> MapList:
+    items = one.keyed()
+    for item in other:
+        items[tuple(item.get(key) for key in one.keys)] = item
+    made = MapList(items.values())
+    made.keys = one.keys
+    return made
+
+
+# Comparison.
+
+
+def _ordered(verb: str, compare: Callable[[Any, Any], bool]) -> tuple[Overload, ...]:
+    same = [("bool", BOOL), *NUMERIC.items(), ("timestamp", TIMESTAMP), ("duration", DURATION)]
+    overloads = [function(f"{verb}_{name}", (kind, kind), BOOL, compare) for name, kind in same]
+    overloads += [
+        function(f"{verb}_{name}", (kind, kind), BOOL, compare, traversing_shorter)
+        for name, kind in (("string", STRING), ("bytes", BYTES))
+    ]
+    overloads += [
+        function(f"{verb}_{one}_{other}", (NUMERIC[one], NUMERIC[other]), BOOL, compare)
+        for one in NUMERIC
+        for other in NUMERIC
+        if one != other
+    ]
+    return tuple(overloads)
+
+
+# Collections.
+
+
+def at(values: Sequence[Any], index: Any) -> Any:
+    if isinstance(index, float):
+        if index != int(index):
+            raise CelError(f"unsupported index value: {index}")
+        index = int(index)
+    if not 0 <= index < len(values):
+        raise CelError(f"index out of bounds: {index}")
+    return values[index]
+
+
+def looked_up(values: Mapping[Any, Any], key: Any) -> Any:
+    if isinstance(key, bool) != any(isinstance(one, bool) for one in values) or key not in values:
+        raise CelError(f"no such key: {key}")
+    return values[key]
+
+
+def _maybe(lookup: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Optional]:
+    def look(values: Any, key: Any) -> Optional:
+        if isinstance(values, Optional):
+            if not values.has_value:
+                return NONE
+            values = values.value
+        try:
+            return Optional(lookup(values, key))
+        except CelError:
+            return NONE
+
+    return look
+
+
+def _length(value: Any) -> int:
+    return len(value)
+
+
+def _is_key(key: Any, values: Mapping[Any, Any]) -> bool:
+    return key in values
+
+
+def _sized(one: Type) -> tuple[Overload, Overload]:
+    return function(f"size_{one.kind}", (one,), INT, _length), method(f"{one.kind}_size", (one,), INT, _length)
+
+
+# Texts.
+
+
+def matches(text: str, pattern: str) -> bool:
+    try:
+        return compile_pattern(pattern).search(text) is not None
+    except RegexError as error:
+        raise CelError(str(error)) from None
+
+
+def _matching_cost(args: tuple[Any, ...], _: Any) -> int:
+    return ceil((1 + size_of(args[0])) * STRING_FACTOR) * ceil(size_of(args[1]) * REGEX_FACTOR)
+
+
+def _containing_cost(args: tuple[Any, ...], _: Any) -> int:
+    return ceil(size_of(args[0]) * STRING_FACTOR) * ceil(size_of(args[1]) * STRING_FACTOR)
+
+
+def _unreachable(*_: Any) -> Any:
+    """Of operators that the program evaluates itself."""
+    raise AssertionError
+
+
+FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
+    "_&&_": (function("logical_and", (BOOL, BOOL), BOOL, _unreachable),),
+    "_||_": (function("logical_or", (BOOL, BOOL), BOOL, _unreachable),),
+    "_?_:_": (function("conditional", (BOOL, A, A), A, _unreachable),),
+    "@not_strictly_false": (function("not_strictly_false", (BOOL,), BOOL, _unreachable),),
+    "!_": (function("logical_not", (BOOL,), BOOL, lambda value: not value),),
+    "-_": (
+        function("negate_int64", (INT,), INT, lambda value: checked_int(-value)),
+        function("negate_double", (DOUBLE,), DOUBLE, lambda value: -value),
+    ),
+    "_==_": (function("equals", (A, A), BOOL, equal, traversing_shorter),),
+    "_!=_": (function("not_equals", (A, A), BOOL, lambda one, other: not equal(one, other), traversing_shorter),),
+    "_+_": (
+        *_numeric("add", lambda one, other: one + other, lambda one, other: one + other),
+        function("add_string", (STRING, STRING), STRING, lambda one, other: one + other, traversing_both),
+        function("add_bytes", (BYTES, BYTES), BYTES, lambda one, other: one + other, traversing_both),
+        function("add_list", (LIST, LIST), LIST, joined),
+        function("add_duration_duration", (DURATION, DURATION), DURATION, added),
+        function("add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, added),
+        function("add_duration_timestamp", (DURATION, TIMESTAMP), TIMESTAMP, lambda one, other: added(other, one)),
+    ),
+    "_-_": (
+        *_numeric("subtract", lambda one, other: one - other, lambda one, other: one - other),
+        function("subtract_duration_duration", (DURATION, DURATION), DURATION, subtracted),
+        function("subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, subtracted),
+        function("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION, subtracted),
+    ),
+    "_*_": _numeric("multiply", lambda one, other: one * other, lambda one, other: one * other),
+    "_/_": _numeric("divide", _quotient, _ratio),
+    "_%_": _numeric("modulo", _remainder, None),
+    "_<_": _ordered("less", lambda one, other: one < other),
+    "_<=_": _ordered("less_equals", lambda one, other: one <= other),
+    "_>_": _ordered("greater", lambda one, other: one > other),
+    "_>=_": _ordered("greater_equals", lambda one, other: one >= other),
+    "_[_]": (
+        function("index_list", (LIST, INT), A, at),
+        function("index_map", (MAP, A), B, looked_up),
+        function("optional_list_index_int", (optional_of(LIST), INT), optional_of(A), _maybe(at)),
+        function("optional_map_index_value", (optional_of(MAP), A), optional_of(B), _maybe(looked_up)),
+    ),
+    "_[?_]": (
+        function("list_optindex_optional_int", (LIST, INT), optional_of(A), _maybe(at)),
+        function("map_optindex_optional_value", (MAP, A), optional_of(B), _maybe(looked_up)),
+        function("optional_list_optindex_optional_int", (optional_of(LIST), INT), optional_of(A), _maybe(at)),
+        function("optional_map_optindex_optional_value", (optional_of(MAP), A), optional_of(B), _maybe(looked_up)),
+    ),
+    "@in": (
+        function(
+            "in_list", (A, LIST), BOOL, lambda one, values: contains(values, one), lambda args, _: size_of(args[1])
+        ),
+        function("in_map", (A, MAP), BOOL, _is_key),
+    ),
+    "size": (*_sized(STRING), *_sized(BYTES), *_sized(LIST), *_sized(MAP)),
+    "contains": (method("contains_string", (STRING, STRING), BOOL, lambda one, part: part in one, _containing_cost),),
+    "startsWith": (method("starts_with_string", (STRING, STRING), BOOL, str.startswith, traversing(1)),),
+    "endsWith": (method("ends_with_string", (STRING, STRING), BOOL, str.endswith, traversing(1)),),
+    "matches": (
+        function("matches", (STRING, STRING), BOOL, matches, _matching_cost),
+        method("matches_string", (STRING, STRING), BOOL, matches, _matching_cost),
+    ),
+    "dyn": (function("to_dyn", (A,), ANY, lambda value: value),),
+    **CONVERSIONS,
+}

@@ -1,0 +1,162 @@
+"""Durations and moments: read, written, added, and taken apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from typing import Any, Final
+
+from kubeloop.api.cel.environment import Overload
+from kubeloop.api.cel.library.declaring import method
+from kubeloop.api.cel.types import DURATION, INT, STRING, TIMESTAMP
+from kubeloop.api.cel.values import INT_MAX, CelError, Duration, Timestamp
+from kubeloop.api.duration import DurationError, parse_duration
+from kubeloop.api.times import TimeError, parse_time
+
+_OFFSET: Final = re.compile(r"([+-]?)([0-9]{2}):([0-9]{2})")
+_MICROSECOND: Final = timedelta(microseconds=1)
+_SECOND: Final = timedelta(seconds=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_OVERFLOW: Final = "timestamp overflow"
+
+
+def duration_of(text: str) -> Duration:
+    try:
+        return Duration(microseconds=parse_duration(text) // 1000)
+    except DurationError as error:
+        raise CelError(str(error)) from None
+
+
+def duration_text(span: timedelta) -> str:
+    """Seconds, as cel-go writes them."""
+    microseconds = span // _MICROSECOND
+    sign, microseconds = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
+    whole, part = divmod(microseconds, 1_000_000)
+    return f"{sign}{whole}{f'.{part:06d}'.rstrip('0') if part else ''}s"
+
+
+def timestamp_of(text: str) -> Timestamp:
+    try:
+        return moment(parse_time(text))
+    except TimeError as error:
+        raise CelError(str(error)) from None
+
+
+def timestamp_of_seconds(seconds: int) -> Timestamp:
+    try:
+        return moment(_EPOCH + timedelta(seconds=seconds))
+    except OverflowError:
+        raise CelError(_OVERFLOW) from None
+
+
+def timestamp_text(one: datetime) -> str:
+    text = one.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    return f"{text}{f'.{one.microsecond:06d}'.rstrip('0') if one.microsecond else ''}Z"
+
+
+def seconds_of(one: datetime) -> int:
+    return (one - _EPOCH) // _SECOND
+
+
+def moment(one: datetime) -> Timestamp:
+    return Timestamp(
+        one.year, one.month, one.day, one.hour, one.minute, one.second, one.microsecond, tzinfo=one.tzinfo or UTC
+    )
+
+
+def span(one: timedelta) -> Duration:
+    microseconds = one // _MICROSECOND
+    if abs(microseconds) * 1000 > INT_MAX:
+        raise CelError("duration overflow")
+    return Duration(microseconds=microseconds)
+
+
+def added(one: Any, other: timedelta) -> Any:
+    return _reckoned(lambda: _plain(one) + _plain_span(other))
+
+
+def subtracted(one: Any, other: Any) -> Any:
+    return _reckoned(lambda: _plain(one) - _plain(other))
+
+
+def _reckoned(reckon: Callable[[], Any]) -> Any:
+    try:
+        result = reckon()
+    except OverflowError:
+        raise CelError(_OVERFLOW) from None
+    return moment(result) if isinstance(result, datetime) else span(result)
+
+
+def _plain(value: Any) -> Any:
+    """Python's own type: arithmetic on a subclass would call our constructor with its arguments."""
+    if isinstance(value, Timestamp):
+        return datetime(
+            value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond, value.tzinfo
+        )
+    return _plain_span(value)
+
+
+def _plain_span(value: timedelta) -> timedelta:
+    return timedelta(value.days, value.seconds, value.microseconds)
+
+
+# Parts.
+
+
+@lru_cache(maxsize=64)
+def zone_of(name: str) -> tzinfo:
+    """A time zone by its name, or an offset such as `-08:00`."""
+    if found := _OFFSET.fullmatch(name):
+        offset = timedelta(hours=int(found[2]), minutes=int(found[3]))
+        return timezone(-offset if found[1] == "-" else offset)
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise CelError(f"unknown time zone {name}") from None
+
+
+_PARTS: Final[dict[str, Callable[[datetime], int]]] = {
+    "getFullYear": lambda one: one.year,
+    "getMonth": lambda one: one.month - 1,
+    "getDayOfYear": lambda one: one.timetuple().tm_yday - 1,
+    "getDayOfMonth": lambda one: one.day - 1,
+    "getDate": lambda one: one.day,
+    "getDayOfWeek": lambda one: one.isoweekday() % 7,
+    "getHours": lambda one: one.hour,
+    "getMinutes": lambda one: one.minute,
+    "getSeconds": lambda one: one.second,
+    "getMilliseconds": lambda one: one.microsecond // 1000,
+}
+_OF_SPANS: Final[dict[str, Callable[[timedelta], int]]] = {
+    "getHours": lambda one: _towards_zero(one, timedelta(hours=1)),
+    "getMinutes": lambda one: _towards_zero(one, timedelta(minutes=1)),
+    "getSeconds": lambda one: _towards_zero(one, _SECOND),
+    "getMilliseconds": lambda one: _towards_zero(one, timedelta(milliseconds=1)),
+}
+
+
+def _towards_zero(one: timedelta, unit: timedelta) -> int:
+    return one // unit if one >= timedelta() else -(-one // unit)
+
+
+def _accessors(name: str) -> tuple[Overload, ...]:
+    part = _PARTS[name]
+    overloads = [
+        method(f"timestamp_{name}", (TIMESTAMP,), INT, lambda one: part(_plain(one).astimezone(UTC))),
+        method(
+            f"timestamp_{name}_with_tz",
+            (TIMESTAMP, STRING),
+            INT,
+            lambda one, zone: part(_plain(one).astimezone(zone_of(zone))),
+        ),
+    ]
+    if name in _OF_SPANS:
+        overloads.append(method(f"duration_{name}", (DURATION,), INT, _OF_SPANS[name]))
+    return tuple(overloads)
+
+
+FUNCTIONS: Final = {name: _accessors(name) for name in _PARTS}

@@ -1,0 +1,142 @@
+"""Values as expressions see them, and how they are compared.
+
+Most are Python's own: bool, int (64 bits), float, str, bytes, None, and lists and mappings of them. What Python cannot
+tell apart, or lacks, is here. Errors are values too: `false && (1 / 0 > 1)` is false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+INT_MAX: Final = 2**63 - 1
+UINT_MAX: Final = 2**64 - 1
+
+
+class CelError(Exception):
+    """An evaluation that failed; the message is cel-go's."""
+
+    cost = 0  # of the evaluation until then
+
+
+class Cancelled(CelError):
+    """An evaluation that used up its budget: no operator makes up for it."""
+
+
+class UInt(int):
+    """An unsigned number, which is of another type than a signed one."""
+
+    __slots__ = ()
+
+
+class Duration(timedelta):
+    """A span of time."""
+
+    __slots__ = ()
+
+
+class Timestamp(datetime):
+    """A moment."""
+
+    __slots__ = ()
+
+
+class Optional:
+    """A value that may be missing."""
+
+    __slots__ = ("_value", "has_value")
+
+    def __init__(self, value: Any = None, has_value: bool = True) -> None:
+        self._value = value
+        self.has_value = has_value
+
+    @property
+    def value(self) -> Any:
+        if not self.has_value:
+            raise CelError("optional.none() dereference")
+        return self._value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Optional) or self.has_value != other.has_value:
+            return False
+        return not self.has_value or equal(self._value, other._value)
+
+    def __hash__(self) -> int:
+        return hash(self.has_value)
+
+
+NONE: Final = Optional(has_value=False)
+
+
+class SetList(tuple[Any, ...]):
+    """A list whose order doesn't count and whose elements are all different."""
+
+    __slots__ = ()
+
+
+class MapList(tuple[Any, ...]):
+    """A list of objects that are told apart by some of their fields."""
+
+    keys: tuple[str, ...] = ()
+
+    def keyed(self) -> dict[tuple[Any, ...], Any]:
+        return {tuple(item.get(key) for key in self.keys): item for item in self}
+
+
+NUMBERS: Final = (int, float)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, NUMBERS) and not isinstance(value, bool)
+
+
+def is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether values are the same; those of different types are not, but for numbers."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, NUMBERS):
+        return isinstance(other, NUMBERS) and one == other
+    if isinstance(one, str):
+        return isinstance(other, str) and one == other
+    if isinstance(one, Mapping):
+        return isinstance(other, Mapping) and _equal_maps(one, other)
+    if is_list(one):
+        return is_list(other) and _equal_lists(one, other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _equal_maps(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
+    return len(one) == len(other) and all(key in other and equal(value, other[key]) for key, value in one.items())
+
+
+def _equal_lists(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    if len(one) != len(other):
+        return False
+    if isinstance(one, SetList):
+        return all(contains(other, item) for item in one) and all(contains(one, item) for item in other)
+    if isinstance(one, MapList):
+        mine = one.keyed()
+        keys = one.keys
+        theirs = {tuple(item.get(key) for key in keys): item for item in other if isinstance(item, Mapping)}
+        return len(theirs) == len(mine) and all(
+            key in theirs and equal(item, theirs[key]) for key, item in mine.items()
+        )
+    return all(equal(left, right) for left, right in zip(one, other, strict=True))
+
+
+def contains(values: Sequence[Any], wanted: Any) -> bool:
+    return any(equal(value, wanted) for value in values)
+
+
+def size_of(value: Any) -> int:
+    """How large a value counts for what is done with it."""
+    if isinstance(value, (str, bytes, Mapping)) or is_list(value):
+        return len(value)
+    if isinstance(value, Optional) and value.has_value:
+        return size_of(value.value)
+    return 1
