@@ -146,7 +146,7 @@ def test_an_evaluation_may_fail(text: str, message: str) -> None:
         ("self.count.deeper", 11, "type 'int' does not support field selection"),
         ("[1, 'a']", 5, "expected type 'int' but found 'string'"),
         ("1 && true", 1, "expected type 'bool' but found 'int'"),
-        ("self.count.all(x, x)", 11, "expression of type 'int' cannot be range of a comprehension"),
+        ("self.count.all(x, x)", 5, "expression of type 'int' cannot be range of a comprehension"),
         ("[1].all(1, true)", 9, "argument must be a simple name"),
         ("has(1)", 5, "invalid argument to has() macro"),
         ("self.count >", 13, "Syntax error: mismatched input '<EOF>'"),
@@ -174,23 +174,24 @@ def test_all_problems_are_told() -> None:
 
 def test_runaway_expressions_are_stopped() -> None:
     doubling = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
-    text = doubling
+    text = "true"
     for name in "abcdef":
-        text = f"{doubling}.all({name}, {text} != [])"
+        text = f"{doubling}.all({name}, {text})"
     with pytest.raises(Cancelled) as failure:
         compiled(text, ENVIRONMENT).evaluate(DATA)
     assert str(failure.value) == "operation cancelled: actual cost limit exceeded"
     assert failure.value.cost > 1_000_000
 
 
-@pytest.mark.parametrize(
-    "text", ["(" * 500 + "1" + ")" * 500, "[" * 500 + "]" * 500, "1" + " + 1" * 5000, "-" * 5001 + "1"]
-)
-def test_deep_and_long_expressions_are_refused_or_done(text: str) -> None:
-    try:
-        assert value_of(text) in (5001, -1)
-    except (CompileError, Cancelled) as refusal:
-        assert "too deeply" in str(refusal) or "recursion limit" in str(refusal)
+@pytest.mark.parametrize("text", ["(" * 500 + "1" + ")" * 500, "[" * 500 + "]" * 500, "1" + " + 1" * 5000])
+def test_deep_expressions_are_refused(text: str) -> None:
+    with pytest.raises(CompileError, match="too deeply|recursion limit"):
+        value_of(text)
+
+
+def test_long_chains_are_not_deep() -> None:
+    assert value_of("false" + " || false" * 5000 + " || true") is True
+    assert value_of("-" * 5001 + "1") == -1
 
 
 @pytest.mark.parametrize(
