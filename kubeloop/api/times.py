@@ -64,6 +64,11 @@ class _Reader:
 
 def parse_time(text: str) -> datetime:
     """A moment in UTC; fractions of a second are accepted and kept to the microsecond."""
+    if _CANONICAL.fullmatch(text):
+        try:
+            return datetime.fromisoformat(text)  # by far the quickest, and loops read times all the time
+        except ValueError:
+            pass  # the slow way tells what is wrong
     return _parse(text, _LAYOUT)
 
 
