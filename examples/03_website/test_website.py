@@ -10,7 +10,6 @@ from kubeloop.testing import Cluster, metadata
 
 @pytest.fixture
 def sites(cluster: Cluster) -> Cluster:
-    cluster.add(WEBSITES.definition)
     cluster.start(wire)
     return cluster
 

@@ -40,7 +40,7 @@ def deployment_of(site: Website) -> dict[str, Any]:
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
-    websites, deployments = map(context.informers.of, (WEBSITES.resource, resource_of_class(Deployment)))
+    websites, deployments = map(context.informers.of, (context.defines(WEBSITES), resource_of_class(Deployment)))
 
     async def reconcile(key: ObjectKey) -> None:
         if (found := websites.get(*key)) is not None:  # what a deleted one owned is the garbage collector's
@@ -57,4 +57,4 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 if __name__ == "__main__":
-    run(wire, prepare=WEBSITES.ensure)
+    run(wire)

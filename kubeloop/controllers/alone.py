@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 
 from kubeloop.client import Client, load_config
@@ -20,6 +20,7 @@ from kubeloop.client.rate_limit import DEFAULT_BURST, DEFAULT_QPS, TokenBucket
 from kubeloop.client.transport import ClientTransport
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.controllers.context import Context, Wire
+from kubeloop.controllers.defining import wired
 from kubeloop.runtime.caused_transport import CausedTransport
 from kubeloop.runtime.fence import FencedTransport
 from kubeloop.runtime.informer import Informers
@@ -27,30 +28,23 @@ from kubeloop.runtime.leader import LeaderElector, new_identity
 from kubeloop.runtime.manager import Manager
 from kubeloop.runtime.recorder import EventRecorder
 
-Prepare = Callable[[Client], Awaitable[None]]
 
-
-def run(*wires: Wire, lease: str = "", prepare: Prepare | None = None, component: str = "kubeloop") -> None:
+def run(*wires: Wire, lease: str = "", component: str = "kubeloop") -> None:
     """Keep loops running until Ctrl-C or SIGTERM, then let them finish what they have begun.
 
-    With a lease, as `namespace/name`, of several such programs one works and the others wait. `prepare` comes before
-    all else, and may see to a definition.
+    With a lease, as `namespace/name`, of several such programs one works and the others wait.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    asyncio.run(_until_signal(run_alone(wires, load_config(), lease, prepare, component)))
+    asyncio.run(_until_signal(run_alone(wires, load_config(), lease, component)))
 
 
-async def run_alone(
-    wires: tuple[Wire, ...], server: ServerConfig, lease: str, prepare: Prepare | None, component: str
-) -> None:
+async def run_alone(wires: tuple[Wire, ...], server: ServerConfig, lease: str, component: str) -> None:
     """The same within a loop that runs already, until cancelled."""
     clock = SystemClock()
     async with AsyncExitStack() as parts:
         transport = HttpTransport(server, clock)
         parts.push_async_callback(transport.close)
         client = _client(transport, component, clock)
-        if prepare is not None:
-            await prepare(client)
         if not lease:
             await _keep(wires, client, clock, component)
             return
@@ -63,7 +57,9 @@ async def run_alone(
 async def _keep(wires: tuple[Wire, ...], client: Client, clock: Clock, component: str) -> None:
     informers, recorder = Informers(client, clock), EventRecorder(client, component, clock)
     context = Context(client, informers, clock, recorder)
-    manager = Manager([wire(context) for wire in wires], clock, name=component, registry=context.telemetry.registry)
+    manager = Manager(
+        [wired(wire, context) for wire in wires], clock, name=component, registry=context.telemetry.registry
+    )
     recording = asyncio.create_task(recorder.run())
     informers.start()
     try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
+from kubeloop.api.kinds import Resource
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.controllers.config import ManagerConfig
@@ -12,6 +14,16 @@ from kubeloop.runtime.controller import Telemetry
 from kubeloop.runtime.informer import Informers
 from kubeloop.runtime.manager import Loop
 from kubeloop.runtime.recorder import EventRecorder
+
+
+class Defined(Protocol):
+    """A kind that a server can be made to serve; a `CustomKind`."""
+
+    @property
+    def resource(self) -> Resource: ...
+
+    async def ensure(self, client: Client) -> None:
+        """Return when the server serves it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +37,16 @@ class Context:
     config: ManagerConfig = field(default_factory=ManagerConfig)
     telemetry: Telemetry = field(default_factory=Telemetry)
     root_ca: str = ""  # PEM: who signed the API server's certificate
+    kinds: list[Defined] = field(default_factory=list)  # what the loop has declared
+
+    def defines(self, kind: Defined) -> Resource:
+        """Declare a kind of the loop's own: whoever runs the loop sees to it that the server knows the kind."""
+        self.kinds.append(kind)
+        return kind.resource
+
+    def for_another(self) -> Context:
+        """The same surroundings for a loop that declares its own kinds."""
+        return replace(self, kinds=[])
 
     def resync_period(self) -> float:
         """How often a loop looks at everything anew: once to twice the shortest period, as chance has it."""

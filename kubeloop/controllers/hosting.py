@@ -13,6 +13,7 @@ from kubeloop.clock import Clock
 from kubeloop.controllers import Choice, UnusableChoice
 from kubeloop.controllers.config import ManagerConfig
 from kubeloop.controllers.context import Context, Wire
+from kubeloop.controllers.defining import wired
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.runtime.informer import Informers
 from kubeloop.runtime.manager import Incident, Loop, Manager
@@ -104,6 +105,6 @@ def _loaded(what: str, context: Context) -> Loop:
         raise UnusableChoice(f"--load {what}: write it as module:name")
     try:
         wire: Wire = getattr(import_module(module), name)
-        return wire(context)
+        return wired(wire, context)
     except Exception as error:
         raise UnusableChoice(f"--load {what}: {type(error).__name__}: {error}") from error

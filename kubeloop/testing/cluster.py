@@ -67,7 +67,8 @@ class Cluster:
         except BaseException:
             self._loop.close()
             raise
-        self.client = self._blocking(Client(LocalEntry(self.server, ADMIN), user_agent="test"))
+        self._admin = Client(LocalEntry(self.server, ADMIN), user_agent="test")
+        self.client = self._blocking(self._admin)
         faulty = FaultyTransport(LocalEntry(self.server, ADMIN), self.faults)
         self.async_client = client = Client(CausedTransport(faulty))
         informers, recorder = Informers(client, self.clock), EventRecorder(client, COMPONENT, self.clock)
@@ -141,9 +142,12 @@ class Cluster:
         return loop
 
     async def _host(self, wire: Wire | Loop) -> Loop:
-        loop = wire(self.context) if callable(wire) else wire
+        context = self.context.for_another()
+        loop = wire(context) if callable(wire) else wire
         if loop.name in self._hosted:
             raise ValueError(f"a loop named {loop.name} runs already")
+        for kind in context.kinds:
+            await kind.ensure(self._admin)
         if not self._hosted:
             self.context.informers.start()
             self._hosted[COMPONENT] = asyncio.create_task(self.context.recorder.run())

@@ -173,3 +173,11 @@ def test_a_controller_hosted_by_the_manager(live_cluster: Cluster, tmp_path: Pat
     flags = ("--kubeconfig", os.environ["KUBECONFIG"], "--secure-port", "0", "--load", "mirror:wire")
     with running(tmp_path, "02_mirror", "-m", "kubeloop.cli.main", "controller-manager", *flags):
         live_cluster.eventually(lambda: copies(live_cluster))
+
+
+def test_a_controller_with_its_kind_hosted_by_the_manager(live_cluster: Cluster, tmp_path: Path) -> None:
+    flags = ("--kubeconfig", os.environ["KUBECONFIG"], "--secure-port", "0", "--load", "website:wire")
+    with running(tmp_path, "03_website", "-m", "kubeloop.cli.main", "controller-manager", "--controllers=", *flags):
+        live_cluster.eventually(lambda: live_cluster.client.list("crd").items)
+        live_cluster.add({**WEBSITE, "spec": {"image": "shop:1", "replicas": 2}})
+        live_cluster.eventually(lambda: deployments(live_cluster) == [("shop", 2)])

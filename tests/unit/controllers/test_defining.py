@@ -1,0 +1,75 @@
+"""A loop with a kind of its own: what happens while the server won't have the kind."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kubeloop.api import errors
+from kubeloop.api.dynamic import Custom
+from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.defining import wired
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.crd import CustomKind, CustomObject
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.manager import Manager
+from kubeloop.testing import Cluster
+
+
+class Garden(CustomObject, frozen=True, kw_only=True):
+    beds: int = 1
+
+
+GARDENS = CustomKind(Garden, "gardens.example.com/v1")
+GARDEN = {"apiVersion": "example.com/v1", "kind": "Garden", "metadata": {"name": "g", "namespace": "default"}}
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    gardens = context.informers.of(context.defines(GARDENS))
+
+    async def reconcile(key: ObjectKey) -> None:
+        await context.client.patch(GARDENS.resource, key.name, {"beds": 2}, key.namespace)
+
+    controller = Controller("gardens", reconcile, context.clock)
+    controller.watches(gardens, own_key)
+    return controller
+
+
+def beds(cluster: Cluster) -> int:
+    found: Custom = cluster.client.get(GARDENS.resource, "g", "default")
+    return int(found["beds"])
+
+
+def test_the_kind_is_served_when_the_loop_starts(cluster: Cluster) -> None:
+    cluster.start(wire)
+    cluster.add(GARDEN)
+    cluster.settle()
+    assert beds(cluster) == 2
+
+
+def test_a_server_that_refuses_the_kind_makes_an_ill_loop_that_recovers(cluster: Cluster) -> None:
+    refused = cluster.faults.fail("patch", "customresourcedefinitions", times=None, error=errors.internal_error("no"))
+    loop = wired(wire, cluster.context)
+    manager = Manager([loop], cluster.clock)
+
+    async def keep() -> None:
+        cluster.context.informers.start()
+        await manager.run()
+
+    async def start() -> asyncio.Task[None]:
+        return asyncio.create_task(keep())
+
+    cluster.run(start())
+    cluster.advance(10)
+    ok, why = manager.health("gardens")
+    assert not ok
+    assert "no" in why
+    assert not cluster.client.list(CustomResourceDefinition).items
+    cluster.faults.clear()
+    cluster.advance(minutes=3)
+    assert manager.health("gardens").ok
+    cluster.add(GARDEN)
+    cluster.advance(minutes=1)
+    assert beds(cluster) == 2
+    assert refused.hits
