@@ -39,13 +39,9 @@ class Dependents:
         """The owner's key; for an orphan those of all that select it."""
         if controller_of(obj.metadata.owner_references) is not None:
             return self._controller_key(obj)
-        return self.selecting(obj)
-
-    def selecting(self, obj: Any) -> list[ObjectKey]:
-        """All owners that select an object by its labels, whoever manages it."""
         labels = obj.metadata.labels
         if not labels:
-            return []
+            return ()
         near = self._owners.list(obj.metadata.namespace)
         return [key_of(owner) for owner in near if selector_of(owner).matches(labels)]
 

@@ -14,7 +14,7 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.controllers.daemonset import wire
 from kubeloop.controllers.daemonset.nodes import target_node_of
 from kubeloop.testing import Cluster, node
-from tests.controllers.kubelet import Kubelet
+from tests.controllers.kubelet import Kubelet, image_of
 
 NS = "default"
 
@@ -44,7 +44,7 @@ def by_node(cluster: Cluster) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for one in pods(cluster):
         if one.metadata.deletion_timestamp is None:
-            found.setdefault(target_node_of(one), []).append(one.spec.containers[0].image.rpartition(":")[2])
+            found.setdefault(target_node_of(one), []).append(image_of(one))
     return {name: sorted(found[name]) for name in sorted(found)}
 
 

@@ -23,6 +23,11 @@ from kubeloop.testing.cluster import ADMIN
 NODE = "node"
 
 
+def image_of(pod: Pod) -> str:
+    """What a pod runs: the tag of its first image."""
+    return (pod.spec.containers or ())[0].image.rpartition(":")[2]
+
+
 class Kubelet:
     """Makes every bound pod run and be ready, unless it is told otherwise; its own calls never fail."""
 

@@ -8,7 +8,7 @@ from kubeloop.api.generated.apps_v1 import ControllerRevision, StatefulSet
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
 from kubeloop.controllers.statefulset import wire
 from kubeloop.testing import Cluster
-from tests.controllers.kubelet import Kubelet
+from tests.controllers.kubelet import Kubelet, image_of
 
 NS = "default"
 
@@ -30,7 +30,7 @@ def names(cluster: Cluster) -> list[str]:
 
 
 def images(cluster: Cluster) -> dict[str, str]:
-    return {one.metadata.name: one.spec.containers[0].image.rpartition(":")[2] for one in pods(cluster)}
+    return {one.metadata.name: image_of(one) for one in pods(cluster)}
 
 
 def claims(cluster: Cluster) -> dict[str, PersistentVolumeClaim]:

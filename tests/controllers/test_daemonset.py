@@ -26,7 +26,6 @@ from tests.controllers.daemon_sets import (
     told,
 )
 
-
 # Where pods run
 
 
@@ -36,9 +35,11 @@ def test_every_node_gets_a_pod_that_can_run_nowhere_else(cluster: Cluster) -> No
     cluster.settle()
     assert by_node(cluster) == {"a": ["1"], "b": ["1"], "c": ["1"]}
     found = next(one for one in pods(cluster) if one.spec.node_name == "b")
-    assert found.spec.affinity is not None and found.spec.affinity.node_affinity is not None
+    assert found.spec.affinity is not None
+    assert found.spec.affinity.node_affinity is not None
     required = found.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
-    assert required is not None and required.node_selector_terms is not None
+    assert required is not None
+    assert required.node_selector_terms is not None
     (field,) = required.node_selector_terms[0].match_fields
     assert (field.key, field.operator, tuple(field.values)) == ("metadata.name", "In", ("b",))
     assert found.metadata.generate_name == "app-"

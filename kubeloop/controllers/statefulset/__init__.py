@@ -19,12 +19,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubeloop.api.generated.core_v1 import PersistentVolumeClaim
 from kubeloop.controllers.context import Context
 from kubeloop.controllers.dependents import Dependents, concerns_owner
+from kubeloop.controllers.statefulset.claims import is_claim_of
 from kubeloop.controllers.statefulset.reconciler import CLAIMS, PODS, REVISIONS, SETS, Reconciler
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
 from kubeloop.runtime.workqueue import WorkQueue
 
 NAME = "statefulset-controller"
@@ -35,7 +38,6 @@ def wire(context: Context) -> Controller[ObjectKey]:
     informers, telemetry = context.informers, context.telemetry
     sets = informers.of(SETS)
     pods, revisions = Dependents(informers.of(PODS), sets), Dependents(informers.of(REVISIONS), sets)
-    claims = Dependents(informers.of(CLAIMS), sets)
     reconciler = Reconciler(context, sets, pods, revisions)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=telemetry.registry)
     workers = context.config.concurrent_statefulset_syncs
@@ -45,8 +47,13 @@ def wire(context: Context) -> Controller[ObjectKey]:
     controller.watches(sets, own_key, resync=context.resync_period())
     controller.watches(informers.of(PODS), pods.keys_of, concerns_owner)
     controller.watches(informers.of(REVISIONS), revisions.keys_of, _is_orphaned_or_gone)
-    controller.watches(informers.of(CLAIMS), claims.selecting, _is_gone)
+    controller.watches(informers.of(CLAIMS), lambda claim: _sets_of_claim(sets, claim), _is_gone)
     return controller
+
+
+def _sets_of_claim(sets: Informer, claim: PersistentVolumeClaim) -> list[ObjectKey]:
+    near = sets.list(claim.metadata.namespace)
+    return [key_of(one) for one in near if is_claim_of(one, claim.metadata.name)]
 
 
 def _is_orphaned_or_gone(old: Any, new: Any) -> bool:

@@ -51,6 +51,14 @@ def claim_names_of(set: StatefulSet, pod: Pod) -> list[str]:
     return [claim_name(set, template, ordinal) for template in set.spec.volume_claim_templates]
 
 
+def is_claim_of(set: StatefulSet, name: str) -> bool:
+    """Whether a claim is called as one of the set's, whatever its ordinal."""
+    stem, _, ordinal = name.rpartition("-")
+    return ordinal.isdigit() and any(
+        stem == f"{one.metadata.name}-{set.metadata.name}" for one in set.spec.volume_claim_templates
+    )
+
+
 # Whose a claim shall be.
 
 

@@ -1,0 +1,256 @@
+"""DaemonSets whose template changes: limits, surges, deletion by hand, and the history that is kept."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw
+
+from kubeloop.api import codec
+from kubeloop.api.generated.apps_v1 import ControllerRevision, DaemonSet, DaemonSetUpdateStrategy
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.controllers.daemonset import wire
+from kubeloop.controllers.daemonset.nodes import target_node_of
+from kubeloop.controllers.revisions import data_of
+from kubeloop.controllers.template_hash import template_hash
+from kubeloop.testing import Cluster, daemon_set, metadata
+from tests.controllers.daemon_sets import (
+    NS,
+    add_node,
+    by_node,
+    change,
+    change_node,
+    counts,
+    pods,
+    read,
+    revisions,
+    rolling,
+    start,
+    taint,
+    template,
+    told,
+)
+from tests.controllers.kubelet import Kubelet, image_of
+from tests.controllers.replicas import as_account
+
+FOUR = ("a", "b", "c", "d")
+
+
+def going(cluster: Cluster) -> int:
+    return sum(one.metadata.deletion_timestamp is not None for one in pods(cluster))
+
+
+# Replacing
+
+
+def test_update_replaces_all_pods(cluster: Cluster) -> None:
+    start(cluster, *FOUR)
+    cluster.add(daemon_set())
+    cluster.settle()
+    change(cluster, template=template("2"))
+    assert by_node(cluster) == {key: ["2"] for key in FOUR}
+    assert counts(read(cluster)) == (4, 4, 0, 4, 4, 4, 0)
+    assert read(cluster).status.observed_generation == 2
+    assert len(told(cluster, "SuccessfulDelete")) == 4
+
+
+@pytest.mark.parametrize(("limit", "gone"), [(1, 1), (2, 2), ("30%", 2), ("100%", 4)])
+def test_no_more_pods_than_allowed_are_taken_away_at_a_time(cluster: Cluster, limit: int | str, gone: int) -> None:
+    kubelet = start(cluster, *FOUR)
+    cluster.add(daemon_set(update_strategy=rolling(limit)))
+    cluster.settle()
+    kubelet.lets_go = lambda _: False
+    change(cluster, template=template("2"))
+    cluster.advance(minutes=1)
+    assert going(cluster) == gone
+    kubelet.lets_go = lambda _: True
+    cluster.advance(5)
+    assert by_node(cluster) == {key: ["2"] for key in FOUR}
+
+
+def test_update_stops_when_new_pods_do_not_get_ready(cluster: Cluster) -> None:
+    kubelet = start(cluster, *FOUR)
+    cluster.add(daemon_set())
+    cluster.settle()
+    kubelet.runs = lambda one: image_of(one) != "bad"
+    change(cluster, template=template("bad"))
+    cluster.advance(minutes=10)
+    assert sorted(map(tuple, by_node(cluster).values())) == [("1",), ("1",), ("1",), ("bad",)]
+    assert counts(read(cluster)) == (4, 4, 0, 3, 1, 3, 1)
+    change(cluster, template=template("1"))
+    assert by_node(cluster) == {key: ["1"] for key in FOUR}
+
+
+def test_old_pods_that_do_not_serve_are_replaced_beyond_the_limit(cluster: Cluster) -> None:
+    kubelet = start(cluster, *FOUR)
+    kubelet.runs = lambda one: target_node_of(one) == "a"
+    cluster.add(daemon_set())
+    cluster.settle()
+    kubelet.lets_go = lambda _: False
+    change(cluster, template=template("2"))
+    assert by_node(cluster) == {"a": ["1"]}
+    assert going(cluster) == 3
+
+
+def test_update_waits_for_pods_to_be_available(cluster: Cluster) -> None:
+    start(cluster, "a", "b")
+    cluster.add(daemon_set(min_ready_seconds=60))
+    cluster.advance(minutes=2)
+    change(cluster, template=template("2"))
+    cluster.advance(50)
+    assert sorted(map(tuple, by_node(cluster).values())) == [("1",), ("2",)]
+    cluster.advance(15)
+    assert by_node(cluster) == {"a": ["2"], "b": ["2"]}
+
+
+def test_on_delete_waits_for_somebody_to_delete(cluster: Cluster) -> None:
+    start(cluster, "a", "b")
+    cluster.add(daemon_set(update_strategy=DaemonSetUpdateStrategy(type="OnDelete")))
+    cluster.settle()
+    change(cluster, template=template("2"))
+    assert by_node(cluster) == {"a": ["1"], "b": ["1"]}
+    assert counts(read(cluster)) == (2, 2, 0, 2, 0, 2, 0)
+    on_a = next(one for one in pods(cluster) if one.spec.node_name == "a")
+    cluster.client.delete(Pod, on_a.metadata.name, NS)
+    cluster.settle()
+    assert by_node(cluster) == {"a": ["2"], "b": ["1"]}
+
+
+# Surging
+
+
+def test_surge_brings_the_new_pod_before_the_old_one_goes(cluster: Cluster) -> None:
+    kubelet = start(cluster, *FOUR)
+    cluster.add(daemon_set(update_strategy=rolling(0, 2)))
+    cluster.settle()
+    kubelet.runs = lambda one: image_of(one) == "1"
+    change(cluster, template=template("2"))
+    cluster.advance(minutes=1)
+    assert sorted(map(tuple, by_node(cluster).values())) == [("1",), ("1",), ("1", "2"), ("1", "2")]
+    assert counts(read(cluster))[:6] == (4, 4, 0, 4, 0, 4)
+    kubelet.runs = lambda _: True
+    cluster.advance(5)
+    assert by_node(cluster) == {key: ["2"] for key in FOUR}
+
+
+def test_surge_counts_old_pods_that_do_not_serve_as_room(cluster: Cluster) -> None:
+    kubelet = start(cluster, *FOUR)
+    kubelet.runs = lambda one: target_node_of(one) == "a"
+    cluster.add(daemon_set(update_strategy=rolling(0, 1)))
+    cluster.settle()
+    change(cluster, template=template("2"))
+    cluster.advance(1)
+    assert by_node(cluster) == {"a": ["2"], "b": ["2"], "c": ["2"], "d": ["2"]}
+
+
+def test_while_surging_a_pod_leaves_a_node_only_when_another_serves(cluster: Cluster) -> None:
+    kubelet = start(cluster, "a", "b")
+    change_node(cluster, "a", metadata={"labels": {"zone": "x"}})
+    change_node(cluster, "b", metadata={"labels": {"zone": "y"}})
+    cluster.add(daemon_set(update_strategy=rolling(0, 1)))
+    cluster.settle()
+    change(cluster, template=template("1", nodeSelector={"zone": "x"}))
+    assert by_node(cluster) == {"a": ["1"]}
+    kubelet.runs = lambda _: False
+    change(cluster, template=template("1", nodeSelector={"zone": "y"}))
+    assert "b" in by_node(cluster)
+
+
+def test_deleted_pod_is_replaced_before_it_is_gone_while_surging(cluster: Cluster) -> None:
+    kubelet = start(cluster, "a")
+    cluster.add(daemon_set(update_strategy=rolling(0, 1)))
+    cluster.settle()
+    kubelet.lets_go = lambda _: False
+    cluster.client.delete(Pod, pods(cluster)[0].metadata.name, NS)
+    cluster.settle()
+    assert by_node(cluster) == {"a": ["1"]}
+    assert len(pods(cluster)) == 2
+
+
+# History
+
+
+def test_each_template_is_a_revision_and_going_back_renumbers_it(cluster: Cluster) -> None:
+    start(cluster, "a")
+    cluster.add(daemon_set())
+    cluster.settle()
+    (first,) = revisions(cluster)
+    change(cluster, template=template("2"))
+    assert list(revisions(cluster).values()) == [1, 2]
+    undo = codec.to_plain(cluster.client.get(ControllerRevision, first, NS).data)
+    cluster.client.patch(DaemonSet, "app", undo, NS, type="application/strategic-merge-patch+json")
+    cluster.settle()
+    assert revisions(cluster)[first] == 3
+    assert by_node(cluster) == {"a": ["1"]}
+
+
+def test_revision_tells_whose_it_is_and_which_pods_it_has(cluster: Cluster) -> None:
+    start(cluster, "a")
+    owner = cluster.add(daemon_set())
+    cluster.settle()
+    (found,) = cluster.client.list(ControllerRevision, NS).items
+    hash = found.metadata.name.removeprefix("app-")
+    assert dict(found.metadata.labels) == {"app": "app", "controller-revision-hash": hash}
+    assert dict(found.metadata.annotations) == {"deprecated.daemonset.template.generation": "1"}
+    assert found.metadata.owner_references[0].uid == owner.metadata.uid
+
+
+def test_only_as_many_old_revisions_as_wanted_are_kept(cluster: Cluster) -> None:
+    start(cluster, "a")
+    cluster.add(daemon_set(revision_history_limit=1))
+    cluster.settle()
+    for number in range(2, 6):
+        change(cluster, template=template(str(number)))
+    assert list(revisions(cluster).values()) == [4, 5]
+
+
+def test_revisions_of_pods_are_kept_beyond_the_limit(cluster: Cluster) -> None:
+    start(cluster, "a")
+    on_delete = DaemonSetUpdateStrategy(type="OnDelete")
+    cluster.add(daemon_set(revision_history_limit=0, update_strategy=on_delete))
+    cluster.settle()
+    for number in range(2, 5):
+        change(cluster, template=template(str(number)))
+    assert list(revisions(cluster).values()) == [1, 4]
+
+
+def test_collision_of_hashes_makes_another_name(cluster: Cluster) -> None:
+    start(cluster, "a")
+    wanted = daemon_set()
+    made = cluster.client.create(wanted, dry_run=True)
+    name = f"app-{template_hash(made.spec.template)}"
+    other = data_of(daemon_set(image="other").spec.template)
+    cluster.add(ControllerRevision(metadata=metadata(name, NS), data=Raw(other), revision=7))
+    cluster.add(wanted)
+    cluster.settle()
+    assert read(cluster).status.collision_count == 1
+    assert by_node(cluster) == {"a": ["1"]}
+    assert f"app-{template_hash(made.spec.template, 1)}" in revisions(cluster)
+
+
+def test_doubles_of_a_revision_are_merged_and_their_pods_stay(cluster: Cluster) -> None:
+    start(cluster, "a")
+    cluster.add(daemon_set())
+    cluster.settle()
+    (first,) = cluster.client.list(ControllerRevision, NS).items
+    (old,) = pods(cluster)
+    double = ControllerRevision(metadata=metadata("app-double", NS, labels={"app": "app"}), data=first.data, revision=9)
+    cluster.add(double)
+    cluster.settle()
+    assert revisions(cluster) == {"app-double": 9}
+    (found,) = pods(cluster)
+    assert found.metadata.uid == old.metadata.uid
+    assert found.metadata.labels["controller-revision-hash"] == "app-double"
+
+
+def test_upstreams_role_is_enough(cluster: Cluster) -> None:
+    add_node(cluster, "a")
+    cluster.start(Kubelet(cluster).wire)
+    context = as_account(cluster, "daemon-set-controller")
+    cluster.start(lambda _: wire(context))
+    cluster.add(daemon_set(revision_history_limit=0))
+    cluster.settle()
+    change(cluster, template=template("2"))
+    taint(cluster, "a", "NoSchedule")
+    assert by_node(cluster) == {"a": ["2"]}
+    assert counts(read(cluster))[2] == 1
+    assert list(revisions(cluster).values()) == [2]
