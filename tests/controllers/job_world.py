@@ -83,7 +83,7 @@ def fail(cluster: Cluster, *which: Pod, code: int = 1, conditions: Sequence[tupl
 def bind(cluster: Cluster, *which: Pod) -> None:
     """Give pods a node, so that their deletion takes time."""
     for pod in which:
-        cluster.run(cluster.async_client.bind(pod.metadata.name, pod.metadata.namespace, "node"))
+        cluster.client.bind(pod.metadata.name, pod.metadata.namespace, "node")
 
 
 def end_deleted(cluster: Cluster) -> None:

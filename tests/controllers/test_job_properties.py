@@ -1,0 +1,207 @@
+"""Whatever happens to pods, calls, watches and managers: no pod is lost, counted twice, or one too many."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api.generated.batch_v1 import Job
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.pods import is_active
+from kubeloop.apiserver.context import User
+from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.job import wire
+from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.informer import Informers
+from kubeloop.testing import Cluster
+from tests.controllers.job_world import NAMESPACE, active, bind, deleted, end_deleted, fail, job_of, pods, run, succeed
+
+ADMIN = User("watcher", ("system:masters",))
+STEPS = 25
+MOST_ROUNDS = 40
+
+
+class World:
+    """A job, what happens to its pods, and who watches that no rule is broken on the way."""
+
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        self.cluster = cluster
+        self.chance = random.Random(seed)
+        self.parallelism = self.chance.randint(1, 4)
+        self.outcomes: dict[str, str] = {}  # how each pod ended, by UID
+        self.broken: list[str] = []
+        self._watch()
+        self.informers = cluster.context.informers
+        self.loop = cluster.start(wire)
+        self.spec = self._spec()
+        cluster.add({**_JOB, "spec": self.spec})
+
+    def _spec(self) -> dict[str, Any]:
+        chance = self.chance
+        containers = [{"name": "app", "image": "x"}]
+        spec: dict[str, Any] = {
+            "parallelism": self.parallelism,
+            "completions": chance.randint(1, 8),
+            "backoffLimit": chance.choice([0, 2, 6, 50]),
+            "podReplacementPolicy": chance.choice(["TerminatingOrFailed", "Failed"]),
+            "template": {"spec": {"containers": containers, "restartPolicy": "Never"}},
+        }
+        if chance.random() < 0.5:
+            spec["completionMode"] = "Indexed"
+            if chance.random() < 0.5:
+                spec["backoffLimitPerIndex"] = chance.choice([0, 1, 3])
+        return spec
+
+    def _watch(self) -> None:
+        """See every state of the pods, one after the other, by a way that nothing disturbs."""
+        clean = Informers(Client(LocalEntry(self.cluster.server, ADMIN)), self.cluster.clock)
+        seen = clean.of(resource_of_class(Pod))
+
+        def check(*_: Any) -> None:
+            running = [one for one in seen.list(NAMESPACE) if is_active(one)]
+            if len(running) > self.parallelism:
+                self.broken.append(f"{len(running)} pods at once")
+
+        seen.add_handler(Callbacks(on_add=check, on_update=check, on_delete=check))
+
+        async def start() -> None:
+            clean.start()
+
+        self.cluster.run(start())
+
+    # -- what happens
+
+    def step(self) -> None:
+        actions = (
+            [self.outcome] * 4
+            + [self.run_some, self.delete_one, self.let_go, self.crash, self.disturb, self.disturb]
+            + [self.drop_watches, self.blind, self.pass_time, self.pass_time]
+        )
+        self.chance.choice(actions)()
+        self.cluster.run(self._ticks(self.chance.randint(0, 40)))
+
+    def outcome(self) -> None:
+        alive = [one for one in pods(self.cluster) if is_active(one)]
+        if not alive:
+            return
+        pod = self.chance.choice(alive)
+        good = self.chance.random() < 0.6
+        (succeed if good else fail)(self.cluster, pod)
+        self.outcomes[pod.metadata.uid] = "succeeded" if good else "failed"
+
+    def run_some(self) -> None:
+        for pod in active(self.cluster):
+            if self.chance.random() < 0.5 and not pod.spec.node_name:
+                bind(self.cluster, pod)
+                run(self.cluster, pod)
+
+    def delete_one(self) -> None:
+        alive = active(self.cluster)
+        if alive:
+            pod = self.chance.choice(alive)
+            self.cluster.client.delete(Pod, pod.metadata.name, NAMESPACE)
+            self.outcomes[pod.metadata.uid] = "failed"
+
+    def let_go(self) -> None:
+        """A kubelet ends what is deleted."""
+        for pod in pods(self.cluster):
+            if deleted(pod) and pod.status.phase in ("Pending", "Running"):
+                fail(self.cluster, pod)
+        end_deleted(self.cluster)
+
+    def disturb(self) -> None:
+        faults, chance = self.cluster.faults, self.chance
+        resource = chance.choice(["pods", "jobs", ""])
+        times = chance.randint(1, 3)
+        chance.choice(
+            [
+                lambda: faults.conflict("patch", resource, times=times),
+                lambda: faults.fail("write", resource, times=times),
+                lambda: faults.lose_answers("write", resource, times=times),
+                lambda: faults.delay(0.3, "write", resource, times=times),
+            ]
+        )()
+
+    def drop_watches(self) -> None:
+        resource = self.chance.choice(["pods", "jobs"])
+        faults = self.cluster.faults
+        self.chance.choice([faults.drop_watches, faults.expire_watches])(resource)
+
+    def blind(self) -> None:
+        """For some seconds nothing is seen of a resource, and answers are lost."""
+        resource = self.chance.choice(["pods", "jobs"])
+        faults = self.cluster.faults
+        faults.drop_watches(resource)
+        faults.fail("watch", resource, times=self.chance.randint(1, 4))
+        faults.lose_answers("write", self.chance.choice(["pods", "jobs"]), times=self.chance.randint(1, 3))
+
+    def crash(self) -> None:
+        """The manager dies wherever it is; another one begins with nothing but what the server knows."""
+        cluster = self.cluster
+        cluster.run(self._ticks(self.chance.randint(0, 30)))
+        cluster.stop(self.loop)
+        cluster.run(self.informers.stop())
+        self.informers = Informers(cluster.async_client, cluster.clock)
+        self.loop = wire(replace(cluster.context, informers=self.informers))
+
+        async def start() -> None:
+            self.informers.start()
+
+        cluster.run(start())
+        cluster.start(self.loop)
+
+    def pass_time(self) -> None:
+        self.cluster.advance(self.chance.choice([0.05, 0.5, 5, 30]))
+
+    async def _ticks(self, count: int) -> None:
+        for _ in range(count):
+            await asyncio.sleep(0)
+
+    # -- the end
+
+    def finish(self) -> Job:
+        """Nothing is in the way any more, and every pod succeeds."""
+        cluster = self.cluster
+        cluster.faults.clear()
+        for _ in range(MOST_ROUNDS):
+            cluster.advance(700)
+            self.let_go()
+            found = job_of(cluster)
+            if any(one.type in ("Complete", "Failed") for one in found.status.conditions):
+                return found
+            for pod in active(cluster):
+                succeed(cluster, pod)
+                self.outcomes[pod.metadata.uid] = "succeeded"
+        raise AssertionError(f"the job never ends: {found.status}")
+
+
+_JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job", "namespace": NAMESPACE}}
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**32))
+def test_every_pod_is_counted_once_and_never_too_many_run(seed: int) -> None:
+    with Cluster(seed=seed, shuffle=True) as cluster:
+        world = World(cluster, seed)
+        for _ in range(STEPS):
+            world.step()
+        done = world.finish()
+        assert not world.broken
+        happened = Counter(world.outcomes.values())
+        kinds = {one.type for one in done.status.conditions}
+        if "Complete" in kinds:
+            assert (done.status.succeeded, done.status.failed) == (happened["succeeded"], happened["failed"])
+        else:  # what still ran when it failed was stopped, and counts as failed
+            assert "Failed" in kinds
+            assert done.status.succeeded == happened["succeeded"]
+            assert done.status.failed >= happened["failed"]
+        cluster.advance(1)
+        assert not [one for one in pods(cluster) if one.metadata.finalizers], "all are let go"
