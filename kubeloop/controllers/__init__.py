@@ -45,7 +45,7 @@ CONTROLLERS: tuple[Descriptor, ...] = (
                "replicationcontroller", "replication-controller"),
     Descriptor("pod-garbage-collector-controller", "podgc", "pod_garbage_collector", "pod-garbage-collector"),
     Descriptor("resourcequota-controller", "resourcequota"),
-    Descriptor("namespace-controller", "namespace"),
+    Descriptor("namespace-controller", "namespace", "namespace", "namespace-controller"),
     Descriptor("serviceaccount-controller", "serviceaccount", "serviceaccount", "service-account-controller"),
     Descriptor("garbage-collector-controller", "garbagecollector", "garbage_collector", "generic-garbage-collector"),
     Descriptor("daemonset-controller", "daemonset", "daemonset", "daemon-set-controller"),

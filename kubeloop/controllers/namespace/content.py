@@ -1,0 +1,109 @@
+"""Removes all objects of one kind from a namespace, and tells what is left of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kubeloop.api.errors import ApiError, MethodNotAllowed, NotFound
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.kinds import Resource
+from kubeloop.api.pods import is_terminal
+from kubeloop.client import Client
+from kubeloop.client.errors import ClientError
+from kubeloop.clock import Clock
+
+# How long finalizers are expected to take, for want of anything better to expect.
+FINALIZER_SECONDS = 15
+_UNSUPPORTED = (MethodNotAllowed, NotFound)
+
+
+class StillThere(Exception):
+    """Objects remain that have no reason to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What remains of a kind, and for how many seconds it is expected to."""
+
+    resource: Resource
+    objects: Sequence[ObjectMeta] = ()
+    seconds: int = 0
+    failure: Exception | None = None
+
+    def finalizers(self) -> Counter[str]:
+        return Counter(finalizer for one in self.objects for finalizer in one.finalizers)
+
+
+class Content:
+    """What is in namespaces."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+
+    async def remove(self, resource: Resource, namespace: str, deleted_at: datetime) -> Left:
+        """Delete all objects of a kind. Failures are part of what is told: other kinds go on."""
+        seconds = 0
+        try:
+            before = await self._listed(resource, namespace, whole=_is_pods(resource))
+            if before is not None and not before:
+                return Left(resource)
+            if before and _is_pods(resource):
+                seconds = allowed_seconds(before, deleted_at, self._clock.now())
+            await self._delete(resource, namespace, before)
+            after = await self._listed(resource, namespace) or ()
+        except (ApiError, ClientError) as error:
+            return Left(resource, seconds=seconds, failure=error)
+        return judged(resource, namespace, [one.metadata for one in after], seconds)
+
+    async def _listed(self, resource: Resource, namespace: str, whole: bool = False) -> Sequence[Any] | None:
+        """The objects there are; None where they can't be listed."""
+        if "list" not in resource.verbs:
+            return None
+        try:
+            return (await self._client.list(resource, namespace, metadata_only=not whole)).items
+        except _UNSUPPORTED:
+            return None
+
+    async def _delete(self, resource: Resource, namespace: str, objects: Sequence[Any] | None) -> None:
+        # Dependents need no help from their owners: all there is goes anyway.
+        if "deletecollection" in resource.verbs:
+            try:
+                await self._client.delete_collection(resource, namespace, propagation="Background")
+                return
+            except _UNSUPPORTED:
+                pass  # some servers claim more than they can
+        for one in objects or ():
+            try:
+                await self._client.delete(resource, one.metadata.name, namespace, propagation="Background")
+            except _UNSUPPORTED:
+                continue
+
+
+def judged(resource: Resource, namespace: str, objects: Sequence[ObjectMeta], seconds: int) -> Left:
+    """How what remains is to be taken: as a matter of time, or as something gone wrong."""
+    if not objects:
+        return Left(resource)
+    if seconds:
+        return Left(resource, objects, seconds)
+    if any(one.finalizers for one in objects):
+        return Left(resource, objects, FINALIZER_SECONDS)
+    what = f"{resource.group}/{resource.version}, Resource={resource.plural}"
+    failure = StillThere(f"unexpected items still remain in namespace: {namespace} for gvr: {what}")
+    return Left(resource, objects, failure=failure)
+
+
+def allowed_seconds(pods: Iterable[Pod], deleted_at: datetime, now: datetime) -> int:
+    """How long the slowest pod may take to end; zero when all should have by now."""
+    graces = (one.spec.termination_grace_period_seconds or 0 for one in pods if not is_terminal(one))
+    longest = max(graces, default=0)
+    return 0 if (now - deleted_at).total_seconds() >= longest else longest
+
+
+def _is_pods(resource: Resource) -> bool:
+    return (resource.group, resource.plural) == ("", "pods")

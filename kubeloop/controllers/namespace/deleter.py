@@ -1,0 +1,184 @@
+"""Empties a namespace and lets it go: observe what there is, delete it, tell what is left, finalize when nothing is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.errors import ApiError, Conflict, NotFound
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.generated.core_v1 import Namespace, NamespaceSpec
+from kubeloop.api.kinds import Resource
+from kubeloop.api.times import format_time, parse_time
+from kubeloop.api.wire import Time
+from kubeloop.client import Client
+from kubeloop.client.errors import ClientError
+from kubeloop.client.served import Served, discover
+from kubeloop.clock import Clock
+from kubeloop.controllers.namespace.conditions import (
+    Findings,
+    changed,
+    conditions_after,
+    discovery_failure,
+    parsing_failure,
+    resource_name,
+)
+from kubeloop.controllers.namespace.content import Content, Left
+from kubeloop.controllers.namespace.remains import Remains
+from kubeloop.controllers.status_writer import StatusWriter
+from kubeloop.runtime.controller import Result
+
+FINALIZER = "kubernetes"  # ours among a namespace's
+AT_ONCE = 16  # kinds that are emptied side by side
+TRIES = 5  # of finalizing a namespace that others write too
+# How long other API servers may let objects into a namespace that they don't know to be ending.
+NEWS_SECONDS = 5.0
+# How soon it is looked at what remains although no informer has seen it.
+UNSEEN_SECONDS = 1.0
+# What each API server of a cluster leaves in kube-system.
+_SERVERS = "apiserver.kubernetes.io/identity=kube-apiserver"
+
+
+class Deleter:
+    def __init__(
+        self, client: Client, content: Content, status: StatusWriter, remains: Remains, clock: Clock
+    ) -> None:  # fmt: skip
+        self._client = client
+        self._content = content
+        self._status = status
+        self._remains = remains
+        self._clock = clock
+
+    async def reconcile(self, name: str) -> Result | None:
+        try:
+            return await self._delete(name)
+        except NotFound:
+            self._remains.forget(name)
+            return None  # whoever did it, it is gone
+
+    async def _delete(self, name: str) -> Result | None:
+        namespace: Namespace = await self._client.get(Namespace, name)
+        if namespace.metadata.deletion_timestamp is None:
+            return None
+        if namespace.status.phase != "Terminating":
+            namespace = await self._status.write(namespace, _status_patch(namespace, phase="Terminating"))
+        if not namespace.spec.finalizers:
+            return None
+        left, findings = await self._empty(namespace)
+        await self._report(namespace, findings)
+        if findings.complaints:
+            raise ExceptionGroup(f"namespace {name} cannot be emptied", findings.complaints)
+        if findings.seconds:
+            return self._await(name, left, findings.seconds)
+        return await self._let_go(namespace)
+
+    # Emptying
+
+    async def _empty(self, namespace: Namespace) -> tuple[list[Left], Findings]:
+        findings = Findings()
+        resources = await self._resources(findings)
+        pods = [one for one in resources if (one.group, one.version, one.plural) == ("", "v1", "pods")]
+        left = await self._remove(pods, namespace, findings)
+        if not any(one.objects for one in left):  # pods may need all the rest until their end
+            left += await self._remove([one for one in resources if one not in pods], namespace, findings)
+        return left, findings
+
+    async def _resources(self, findings: Findings) -> list[Resource]:
+        """The namespaced kinds whose objects can be deleted, as far as the server tells."""
+        try:
+            served: Served = await discover(self._client.document)
+        except (ApiError, ClientError) as error:
+            findings.discovery = str(error)
+            return []
+        findings.discovery = discovery_failure(served)
+        findings.parsing = parsing_failure(served)
+        return [one for one in served.preferred() if one.namespaced and "delete" in one.verbs and "/" not in one.group]
+
+    async def _remove(self, resources: Iterable[Resource], namespace: Namespace, findings: Findings) -> list[Left]:
+        limit = asyncio.Semaphore(AT_ONCE)
+        name, deleted_at = namespace.metadata.name, _deleted_at(namespace)
+
+        async def remove(resource: Resource) -> Left:
+            async with limit:
+                return await self._content.remove(resource, name, deleted_at)
+
+        left = await asyncio.gather(*map(remove, resources))
+        for one in left:
+            _note(findings, one)
+        return left
+
+    # Telling
+
+    async def _report(self, namespace: Namespace, findings: Findings) -> None:
+        before = namespace.status.conditions
+        after = conditions_after(before, findings, Time(format_time(self._clock.now())))
+        news = changed(before, after)
+        if not news:
+            return
+        conditions = [codec.to_plain(one) for one in news]
+        try:
+            await self._status.write(namespace, _status_patch(namespace, conditions=conditions))
+        except Conflict:
+            return  # told the next time; it must not hold up the rest
+
+    def _await(self, name: str, left: Sequence[Left], seconds: int) -> Result:
+        remaining = [(one.resource, meta) for one in left for meta in one.objects]
+        seen = self._remains.expect(name, remaining)
+        return Result(requeue_after=seconds // 2 + 1.0 if seen else UNSEEN_SECONDS)
+
+    # Letting go
+
+    async def _let_go(self, namespace: Namespace) -> Result | None:
+        news = await self._news_seconds(namespace)
+        if news > 0:
+            return Result(requeue_after=news)
+        self._remains.forget(namespace.metadata.name)
+        for attempt in range(TRIES):
+            kept = tuple(one for one in namespace.spec.finalizers if one != FINALIZER)
+            spec: NamespaceSpec = msgspec.structs.replace(namespace.spec, finalizers=kept)
+            try:
+                # The subresource takes no patches.
+                await self._client.update(msgspec.structs.replace(namespace, spec=spec), subresource="finalize")
+                return None
+            except Conflict:
+                if attempt + 1 == TRIES:
+                    raise
+                fresh: Namespace = await self._client.get(Namespace, namespace.metadata.name)
+                if fresh.metadata.uid != namespace.metadata.uid:
+                    return None
+                namespace = fresh
+        return None
+
+    async def _news_seconds(self, namespace: Namespace) -> float:
+        """How long to wait until every API server knows that the namespace is ending; one alone knows at once."""
+        left = NEWS_SECONDS - (self._clock.now() - _deleted_at(namespace)).total_seconds()
+        if left <= 0:
+            return 0.0
+        try:
+            servers = await self._client.list(Lease, "kube-system", labels=_SERVERS, metadata_only=True)
+        except ApiError:
+            return min(left, NEWS_SECONDS)  # it cannot be known
+        return min(left, NEWS_SECONDS) if len(servers.items) > 1 else 0.0
+
+
+def _note(findings: Findings, left: Left) -> None:
+    if left.failure is not None:
+        findings.failures.append(left.failure)
+    if left.objects:
+        findings.remaining[resource_name(left.resource)] = len(left.objects)
+        findings.finalizers += left.finalizers()
+    findings.seconds = max(findings.seconds, left.seconds)
+
+
+def _deleted_at(namespace: Namespace) -> datetime:
+    moment = namespace.metadata.deletion_timestamp
+    assert moment is not None  # nothing else is reconciled
+    return parse_time(moment)
+
+
+def _status_patch(namespace: Namespace, **status: object) -> dict[str, dict[str, object]]:
+    return {"metadata": {"uid": namespace.metadata.uid}, "status": status}

@@ -1,0 +1,52 @@
+"""Wakes a namespace when the last of what remained in it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.kinds import Resource
+from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.informer import Informer, Informers
+
+
+class Remains:
+    """What remains in namespaces. A kind is watched from when something of it first remained."""
+
+    def __init__(self, informers: Informers, wake: Callable[[str], None]) -> None:
+        self._informers = informers
+        self._wake = wake
+        self._watched: dict[tuple[str, str, str], Informer] = {}
+        self._left: dict[str, set[str]] = {}  # uids by namespace; never empty
+
+    def expect(self, namespace: str, found: Iterable[tuple[Resource, ObjectMeta]]) -> bool:
+        """Wait for the end of these objects; False if some are not seen, so that their end won't be either."""
+        found = list(found)
+        self._left[namespace] = {meta.uid for _, meta in found}
+        seen = True
+        for resource, meta in found:
+            obj = self._informer(resource).get(meta.namespace, meta.name)
+            seen = seen and obj is not None and obj.metadata.uid == meta.uid
+        return seen
+
+    def forget(self, namespace: str) -> None:
+        self._left.pop(namespace, None)
+
+    def _informer(self, resource: Resource) -> Informer:
+        key = (resource.group, resource.version, resource.plural)
+        informer = self._watched.get(key)
+        if informer is None:
+            informer = self._watched[key] = self._informers.metadata_of(resource)
+            informer.add_handler(Callbacks(on_delete=self._gone))
+        return informer
+
+    def _gone(self, obj: Any) -> None:
+        meta = obj.metadata
+        left = self._left.get(meta.namespace)
+        if left is None:
+            return
+        left.discard(meta.uid)
+        if not left:
+            del self._left[meta.namespace]
+            self._wake(meta.namespace)
