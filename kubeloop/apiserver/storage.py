@@ -50,12 +50,16 @@ class Storage:
         known = self._objects.get(record.key)
         if known is not None and known[0] is record and known[1] == revision:
             return known[2]
-        obj = self.view.decode(record.value, revision)
+        obj = self.decoded(record, revision)
         if revision == record.mod_revision:
             self._objects[record.key] = (record, revision, obj)
         else:
             self._objects.pop(record.key, None)
         return obj
+
+    def decoded(self, record: Record, revision: int) -> Any:
+        """A record as its caller's own struct."""
+        return self.view.decode(record.value, revision)
 
     def prefix(self, namespace: str) -> str:
         """What all keys of a namespace, or of all, begin with."""

@@ -21,6 +21,17 @@ _MOST_PARTS = 4096
 _ATOMS = (int, bool, float)
 
 
+class Shared(dict[Any, Any]):
+    """A mapping that many objects have in common, so that none may change it."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("this mapping is shared by many objects: make a changed copy instead")
+
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
+
+
 class _Place:
     """One field of a class, or the elements of one: the parts that stood there, and whether they repeat."""
 
@@ -67,6 +78,8 @@ class _Place:
     def _of_shared_parts(self, part: Any, kind: type, sharing: Sharing) -> Any:
         if kind is tuple:
             return self._of_shared_elements(part, sharing)
+        if kind is dict:
+            return Shared(part)
         if kind is Raw:
             return part.copy()  # a part of a longer text, which must not be kept for its sake
         sharing.share(part)

@@ -24,6 +24,7 @@ from kubeloop.runtime.informer import Informers
 from kubeloop.runtime.manager import Loop
 from kubeloop.runtime.recorder import EventRecorder
 from kubeloop.sim.loop import START, VirtualClock
+from kubeloop.testing.caches import changed_object
 from kubeloop.testing.faults import Faults, FaultyTransport
 from kubeloop.testing.loop import ClusterLoop
 from kubeloop.testing.plane import own_objects, start_plane
@@ -45,6 +46,10 @@ _BETWEEN_LOOKS = 0.02
 
 class LoopEnded(AssertionError):
     """A loop that was started with `Cluster.start` has ended, which no loop should."""
+
+
+class CacheChanged(AssertionError):
+    """An object that is everybody's was changed in place. Types forbid it; mappings within can't."""
 
 
 class Cluster:
@@ -161,6 +166,8 @@ class Cluster:
 
         config = FleetConfig(count=count, shape=shape or NodeShape(), events=events, untaint=True)
         fleet = Fleet(self.async_client, self.context.informers, self.clock, config)
+        self.server.nodes = fleet.access
+        self.server.provide(fleet.metrics)
         for loop in fleet.loops:
             self.start(loop)
         self._hosted["events of nodes"] = self._loop.run(_started(fleet.recorder.run()))
@@ -176,6 +183,11 @@ class Cluster:
         for name, task in self._hosted.items():
             if task.done():
                 raise LoopEnded(f"{name} has ended") from (None if task.cancelled() else task.exception())
+
+    def _check_caches(self) -> None:
+        for informer in self.context.informers:
+            if (changed := changed_object(informer, self.server.registry)) is not None:
+                raise CacheChanged(f"somebody changed {informer.resource.qualified} {changed} in the shared cache")
 
     # The world outside.
 
@@ -201,11 +213,12 @@ class Cluster:
     # The end.
 
     def close(self) -> None:
-        """Stop everything; what a loop died of is raised now if nobody has heard of it."""
+        """Stop everything; what a loop died of, or changed of others', is raised now if nobody has heard of it."""
         if self._loop.is_closed():
             return
         try:
             self._check_loops()
+            self._check_caches()
         finally:
             self._loop.run(self._end())
             self._loop.run(self._loop.shutdown_asyncgens())

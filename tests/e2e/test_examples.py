@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -19,17 +18,13 @@ from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.testing import Cluster, config_map, namespace
-from kubeloop.testing.plugin import cluster, cluster_keys, live_cluster, make_cluster
-
-__all__ = ["cluster", "cluster_keys", "live_cluster", "make_cluster"]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(EXAMPLES.glob("*/*.py"))
 WEBSITE = {"apiVersion": "example.com/v1", "kind": "Website", "metadata": {"name": "shop", "namespace": "default"}}
 DEADLINE = 60.0
-# As somebody would run it who has the plugin installed, also where it isn't.
-PLUGIN = () if entry_points(group="pytest11", name="kubeloop") else ("-p", "kubeloop.testing.plugin")
-PYTEST = ("-m", "pytest", "-q", "-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider", *PLUGIN)
+# As somebody would run it who has the package installed: pytest finds the plugin by the package's metadata.
+PYTEST = ("-m", "pytest", "-q", "-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider")
 
 
 def environment(folder: Path) -> dict[str, str]:

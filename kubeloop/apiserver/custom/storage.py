@@ -25,14 +25,6 @@ class CustomStorage(Storage):
         super().__init__(store, resource, hub, CustomView(resource, since), memory)
         self._strategy = strategy_of_instances(resource, terminating)
 
-    def shared_at(self, record: Record, revision: int) -> Any:
+    def decoded(self, record: Record, revision: int) -> Any:
         """As clients know custom objects: a document that says what it is."""
-        known = self._objects.get(record.key)
-        if known is not None and known[0] is record and known[1] == revision:
-            return known[2]
-        obj = Custom(msgspec.json.decode(self.view.object(record.value, revision)))
-        if revision == record.mod_revision:
-            self._objects[record.key] = (record, revision, obj)
-        else:
-            self._objects.pop(record.key, None)
-        return obj
+        return Custom(msgspec.json.decode(self.view.object(record.value, revision)))

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -119,3 +120,21 @@ def test_whatever_is_shared_nothing_changes(objects: list[Pod]) -> None:
         sharing.share(mine)
         assert codec.encode(mine) == wire
         assert mine == codec.decode(wire, Pod)
+
+
+def test_a_mapping_that_is_shared_cannot_be_changed() -> None:
+    one = pod(1)
+    shared(one)
+    labels: Any = one.metadata.labels
+    for change in (
+        lambda: labels.update(a="b"),
+        lambda: labels.pop("app"),
+        lambda: labels.setdefault("a", "b"),
+        lambda: labels.__setitem__("a", "b"),
+        lambda: labels.__delitem__("app"),
+    ):
+        with pytest.raises(TypeError, match="make a changed copy"):
+            change()
+    assert labels == {"app": "shop"}
+    assert {**labels, "a": "b"} == {"app": "shop", "a": "b"}
+    assert type(labels | {"a": "b"}) is dict

@@ -18,9 +18,6 @@ from kubeloop.api.wire import Quantity
 from kubeloop.runtime.crd import CustomKind, CustomObject, is_established, root_schema
 from kubeloop.runtime.crd_schema import NoSchema, schema_of
 from kubeloop.testing import Cluster
-from kubeloop.testing.plugin import cluster, make_cluster
-
-__all__ = ["cluster", "make_cluster"]
 
 
 class Size(Enum):

@@ -11,10 +11,13 @@ import pytest
 
 from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import ConfigMap, Node, Pod
+from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers.context import Context
 from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.keys import ObjectKey
 from kubeloop.testing import Cluster, config_map, namespace, node, pod
-from kubeloop.testing.cluster import LoopEnded
+from kubeloop.testing.cluster import CacheChanged, LoopEnded
 from tests.unit.testing.counting import NOTE, counting
 
 MakeCluster = Callable[..., Cluster]
@@ -185,3 +188,25 @@ def test_a_node_is_ready_unless_it_is_said_otherwise(cluster: Cluster) -> None:
     cluster.add(node("good"), node("bad", ready=False))
     found = cluster.client.list(Node).items
     assert {one.metadata.name: one.status.conditions[0].status for one in found} == {"good": "True", "bad": "False"}
+
+
+# Caches.
+
+
+@pytest.mark.parametrize("spoil", [lambda one: one.metadata.labels.update(x="y"), lambda one: one.data.clear()])
+def test_a_loop_that_changes_what_is_everybodys_fails_the_test(spoil: Callable[[Any], None]) -> None:
+    def wire(context: Context) -> Controller[ObjectKey]:
+        config_maps = context.informers.of(resource_of_class(ConfigMap), namespace="default")
+
+        async def reconcile(key: ObjectKey) -> None:
+            spoil(config_maps.get(*key))
+
+        controller = Controller("spoiler", reconcile, context.clock)
+        controller.watches(config_maps, own_key)
+        return controller
+
+    cluster = Cluster()
+    cluster.add(config_map("c", {"a": "1"}))
+    cluster.start(wire)
+    with pytest.raises(CacheChanged, match="configmaps default/c in the shared cache"):
+        cluster.close()
