@@ -168,11 +168,8 @@ class Reconciler:
             self._expectations.lower(uid, creations=missing - made)
 
     async def _delete(self, owner: Any, active: Sequence[Pod], count: int) -> Exception | None:
-        uid, now = owner.metadata.uid, self._clock.now()
-        chosen = pods_to_delete(active, self._related_pods(owner), count, now)
-        if count < len(active):
-            for ratio in age_ratios(chosen, active, now):
-                self._age_ratios.observe(ratio)
+        uid = owner.metadata.uid
+        chosen = self._chosen(owner, active, count)
         failures: list[Exception] = []
 
         async def delete(pod: Pod) -> None:
@@ -190,6 +187,16 @@ class Reconciler:
             for pod in chosen:
                 group.create_task(delete(pod))
         return UnableToDelete(f"unable to delete pods: {failures[0]}") if failures else None
+
+    def _chosen(self, owner: Any, active: Sequence[Pod], count: int) -> Sequence[Pod]:
+        """Which pods go. Where all have to there is no choice, and with many of them choosing would take long."""
+        if owner.spec.replicas == 0:
+            return active[:count]
+        now = self._clock.now()
+        chosen = pods_to_delete(active, self._related_pods(owner), count, now)
+        for ratio in age_ratios(chosen, active, now):
+            self._age_ratios.observe(ratio)
+        return chosen
 
     def _related_pods(self, owner: Any) -> list[Pod]:
         """The pods of all sets that have the same owner: a deployment's older and newer ones."""

@@ -22,8 +22,6 @@ def surplus(active: int, wanted: int) -> int:
 
 def pods_to_delete(active: Sequence[Pod], related: Iterable[Pod], count: int, now: datetime) -> Sequence[Pod]:
     """So many of the active pods; `related` are those of all sets of the same owner, which should spread over nodes."""
-    if count >= len(active):
-        return active
     on_node = Counter(pod.spec.node_name for pod in related if is_active(pod))
     return first_to_go(active, lambda pod: on_node[pod.spec.node_name], now)[:count]
 

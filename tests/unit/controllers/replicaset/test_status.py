@@ -1,0 +1,99 @@
+"""What a set says of itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kubeloop.api.generated.apps_v1 import ReplicaSet, ReplicaSetCondition, ReplicaSetSpec, ReplicaSetStatus
+from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus, PodTemplateSpec
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.wire import Time
+from kubeloop.controllers.replicaset.status import (
+    Counts,
+    count,
+    failure_reason,
+    seconds_until_next_available,
+    status_patch,
+)
+
+NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
+STAMP = Time("2026-01-01T01:00:00Z")
+NONE = Counts(0, 0, 0, 0, 0)
+
+
+def pod(ready_at: str | None = None, **labels: str) -> Pod:
+    conditions = ()
+    if ready_at is not None:
+        conditions = (PodCondition(type="Ready", status="True", last_transition_time=Time(ready_at)),)
+    return Pod(metadata=ObjectMeta(labels=labels), status=PodStatus(conditions=conditions))
+
+
+def replica_set(replicas: int = 2, wait: int = 0, **status: Any) -> ReplicaSet:
+    template = PodTemplateSpec(metadata=ObjectMeta(labels={"app": "a", "tier": "web"}))
+    return ReplicaSet(
+        metadata=ObjectMeta(name="a", uid="u", generation=3),
+        spec=ReplicaSetSpec(replicas=replicas, min_ready_seconds=wait, template=template),
+        status=ReplicaSetStatus(observed_generation=3, terminating_replicas=0, **status),
+    )
+
+
+def patch_of(owner: ReplicaSet, counts: Counts, failure: str | None = None) -> Any:
+    return status_patch(owner, counts, failure, ReplicaSetCondition, NOW)
+
+
+def test_each_pod_counts_for_what_it_is() -> None:
+    pods = [
+        pod(app="a", tier="web"),
+        pod("2026-01-01T00:59:00Z", app="a", tier="web", more="too"),
+        pod("2026-01-01T00:59:50Z", app="a"),
+    ]
+    assert count(replica_set(wait=30), pods, 4, NOW) == Counts(3, 2, 2, 1, 4)
+    assert count(replica_set(), pods, None, NOW) == Counts(3, 2, 2, 2, None)
+    assert seconds_until_next_available(pods, 30, NOW) == 20
+    assert seconds_until_next_available(pods, 0, NOW) is None
+
+
+def test_nothing_is_written_when_nothing_has_changed() -> None:
+    assert patch_of(replica_set(), NONE) is None
+
+
+def test_all_counts_are_written_when_one_has_changed() -> None:
+    patch = patch_of(replica_set(), Counts(2, 2, 1, 0, 0))
+    assert patch["metadata"] == {"uid": "u"}
+    assert patch["status"] == {
+        "replicas": 2,
+        "fullyLabeledReplicas": 2,
+        "readyReplicas": 1,
+        "availableReplicas": 0,
+        "terminatingReplicas": 0,
+        "observedGeneration": 3,
+    }
+
+
+def test_new_generation_is_written_though_counts_are_the_same() -> None:
+    owner = ReplicaSet(metadata=ObjectMeta(generation=2), status=ReplicaSetStatus(observed_generation=1))
+    patch = patch_of(owner, Counts(0, 0, 0, 0, None))
+    assert patch["status"]["observedGeneration"] == 2
+
+
+def test_failure_is_told_once_and_taken_back_when_it_is_over() -> None:
+    (told,) = patch_of(replica_set(), NONE, "no room")["status"]["conditions"]
+    assert told == {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "reason": "FailedCreate",
+        "message": "no room",
+        "lastTransitionTime": STAMP,
+    }
+    failed = replica_set(conditions=(ReplicaSetCondition(type="ReplicaFailure", status="True", message="no room"),))
+    assert patch_of(failed, NONE, "still no room") is None
+    over = patch_of(failed, NONE)["status"]["conditions"]
+    assert over == [{"$patch": "delete", "type": "ReplicaFailure"}]
+
+
+@pytest.mark.parametrize(("replicas", "reason"), [(1, "FailedCreate"), (2, ""), (3, "FailedDelete")])
+def test_reason_of_a_failure_is_what_was_tried(replicas: int, reason: str) -> None:
+    assert failure_reason(replicas, 2) == reason
