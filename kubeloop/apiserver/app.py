@@ -17,6 +17,8 @@ import msgspec
 
 from kubeloop.api import errors
 from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.api.node_calls import NodeDialer, ReadOnlyGroup
+from kubeloop.api.schema import definitions
 from kubeloop.apiserver.admission import Chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.authentication import Authenticator
@@ -35,6 +37,7 @@ from kubeloop.apiserver.metrics import Metrics
 from kubeloop.apiserver.mutation import Mutations
 from kubeloop.apiserver.negotiation import PLAIN, negotiate
 from kubeloop.apiserver.paths import Paths
+from kubeloop.apiserver.provided import provided_answer
 from kubeloop.apiserver.query import Query
 from kubeloop.apiserver.rendering import warning_headers
 from kubeloop.apiserver.routing import PageNotFound, Router, Target
@@ -93,9 +96,24 @@ class ApiServer:
         self._router = Router(RESOURCES)
         issuer = self._issuer if tokens is not None else None
         self.paths = Paths(RESOURCES, health, self.metrics, server_address, clock, issuer, keys_uri)
+        self._provided: dict[str, ReadOnlyGroup] = {}
+        self._custom_served: tuple[Sequence[Resource], DefinitionsSource] = ((), definitions)
         self._custom = Following(registry, clock, self._serve_custom)
         self._custom.start()
         self._writes = writes
+        self.nodes: NodeDialer | None = None  # how nodes are reached, set by whoever wires them
+
+    def provide(self, group: ReadOnlyGroup) -> None:
+        """Serve a group that somebody else answers for."""
+        self._provided[group.resources[0].group] = group
+        self._serve_custom(*self._custom_served)
+
+    def is_provided(self, resource: Resource) -> bool:
+        return resource.group in self._provided
+
+    def is_kept(self, resource: Resource) -> bool:
+        """Whether objects of a resource are read from the store."""
+        return resource.is_stored and not self.is_provided(resource)
 
     @cached_property
     def tokens(self) -> ServiceAccountTokens | None:
@@ -108,13 +126,15 @@ class ApiServer:
 
     def _serve_custom(self, custom: Sequence[Resource], definitions: DefinitionsSource) -> None:
         """Serve these custom resources, and no others, beside the built-in kinds."""
+        self._custom_served = custom, definitions
+        provided = [resource for group in self._provided.values() for resource in group.resources]
         resources = (*RESOURCES, *custom)
-        self._router = Router(resources)
-        self.paths.serve(resources, definitions)
+        self._router = Router((*resources, *provided))
+        self.paths.serve(resources, definitions, undescribed=provided)
 
     def served(self, resource: Resource) -> Resource:
         """The server's own notion of a resource that a caller in the process means; raises NotFound."""
-        if not resource.is_stored:
+        if not self.is_kept(resource):
             return resource
         try:
             return self.registry.of(resource).resource
@@ -242,6 +262,8 @@ class ApiServer:
             endpoint = SUBRESOURCES.get(target.subresource) or UNSTORED[target.resource.plural]
             async with self._writes:
                 return await endpoint(ctx, self)
+        if self._provided and self.is_provided(target.resource):
+            return provided_answer(ctx, self._provided[target.resource.group])
         storage = self.registry.of(target.resource)
         if verb == "get":
             return get_object(ctx, storage)

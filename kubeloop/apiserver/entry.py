@@ -60,7 +60,7 @@ class LocalEntry:
         if call.guard is not None:
             call.guard()
         ctx = self._admit(call)
-        if call.verb in ("get", "list") and not call.subresource and call.resource.is_stored:
+        if call.verb in ("get", "list") and not call.subresource and self._server.is_kept(call.resource):
             storage = self._server.registry.of(call.resource)
             return self._get(ctx, storage, call) if call.verb == "get" else self._list(ctx, storage, call)
         return decode_answer(_body_of(await self._server.serve(ctx, call.verb)), call)

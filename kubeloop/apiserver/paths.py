@@ -55,9 +55,14 @@ class Paths:
         self._discovery = Discovery(resources, server_address)
         self._openapi = OpenAPI(resources)
 
-    def serve(self, resources: Sequence[Resource], definitions: Callable[[], Mapping[str, Mapping[str, Any]]]) -> None:
-        """Describe these resources from now on."""
-        self._discovery = Discovery(resources, self._address)
+    def serve(
+        self,
+        resources: Sequence[Resource],
+        definitions: Callable[[], Mapping[str, Mapping[str, Any]]],
+        undescribed: Sequence[Resource] = (),
+    ) -> None:
+        """Describe these resources from now on; those without a schema only by name."""
+        self._discovery = Discovery((*resources, *undescribed), self._address)
         self._openapi = OpenAPI(resources, definitions, before=self._openapi)
 
     def answer(self, request: Request) -> Response:

@@ -50,6 +50,9 @@ async def start_nodes(server: ApiServer, clock: Clock, config: FleetConfig) -> N
     """Returns when all nodes are registered."""
     client = Client(CausedTransport(LocalEntry(server, _USER)), user_agent=COMPONENT)
     informers = Informers(client, clock)
-    nodes = Nodes(Fleet(client, informers, clock, config), informers, clock)
+    fleet = Fleet(client, informers, clock, config)
+    nodes = Nodes(fleet, informers, clock)
     await nodes.start()
+    server.nodes = fleet.access
+    server.provide(fleet.metrics)
     return nodes

@@ -12,7 +12,9 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.clock import Clock
+from kubeloop.node.access import NodeAccess
 from kubeloop.node.heartbeat import Heartbeat
+from kubeloop.node.metrics_api import MetricsGroup
 from kubeloop.node.registration import NodeShape, node_object
 from kubeloop.node.roster import SERVED, STOPPED, Roster, is_served
 from kubeloop.node.simulated.addresses import node_address
@@ -56,6 +58,8 @@ class Fleet:
         self.recorder = EventRecorder(client, COMPONENT, clock)
         telling = Telling(lambda _: self.recorder, config.events)
         self.worker = PodWorker(client, self._pods, self.roster, self.runtime, telling, clock)
+        self.access = NodeAccess(self.roster, self.runtime)
+        self.metrics = MetricsGroup(self._pods, self.roster, self.runtime, clock)
         wanted = nodes_of(config, self.runtime.name, clock)
         self._heartbeat = Heartbeat(client, self.roster, clock, wanted, untaint=config.untaint)
         self._pod_loop: Controller[ObjectKey] = Controller(PODS, self.worker.reconcile, clock, workers=_POD_WORKERS)

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Container, LifecycleHandler, Pod, Probe
+from kubeloop.api.node_calls import ExecResult, LogOptions
 
 RunState = Literal["created", "running", "exited"]  # created: it is about to run
 ProbeKind = Literal["startup", "liveness", "readiness"]
@@ -73,30 +74,11 @@ class ProbeAnswer(msgspec.Struct, frozen=True):
     holds_forever: bool = False
 
 
-class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of a log is wanted."""
-
-    follow: bool = False
-    previous: bool = False
-    timestamps: bool = False
-    tail_lines: int | None = None
-    since: datetime | None = None
-    limit_bytes: int | None = None
-
-
 class Usage(msgspec.Struct, frozen=True):
     """What a container uses at a moment."""
 
     cpu_nanocores: int
     memory_bytes: int
-
-
-class ExecResult(msgspec.Struct, frozen=True):
-    """What a command that was run in a container has said, and its exit code."""
-
-    stdout: bytes = b""
-    stderr: bytes = b""
-    exit_code: int = 0
 
 
 class Runtime(Protocol):

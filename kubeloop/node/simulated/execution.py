@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.node_calls import ExecResult
 from kubeloop.node.environment import environment_of
-from kubeloop.node.runtime import ExecResult
 from kubeloop.node.simulated.shell import course_of
 from kubeloop.node.spec import container_named
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.node_calls import LogOptions
 from kubeloop.api.times import format_micro_time
 from kubeloop.clock import Clock
-from kubeloop.node.runtime import LogOptions
 from kubeloop.node.simulated.process import Process
 
 Entry = tuple[datetime, str]

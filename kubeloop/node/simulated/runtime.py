@@ -8,11 +8,10 @@ from functools import lru_cache
 from hashlib import sha256
 
 from kubeloop.api.generated.core_v1 import Container, ContainerStatus, LifecycleHandler, Pod, Probe
+from kubeloop.api.node_calls import ExecResult, LogOptions
 from kubeloop.api.times import parse_time
 from kubeloop.clock import Clock
 from kubeloop.node.runtime import (
-    ExecResult,
-    LogOptions,
     Observation,
     ProbeAnswer,
     ProbeKind,

@@ -1,7 +1,8 @@
 """What nodes serve through the API server: logs, exec, attach, port forwarding and proxies.
 
-No node agent can be reached from here yet, so these paths answer what is known without one: whether there is such a
-pod and container, whether it has a node, and that the node doesn't answer.
+Logs come from nodes that whoever wired the server lets it reach (`ApiServer.nodes`). For all else these paths answer
+what is known without a node: whether there is such a pod and container, whether it has a node, and that the node
+doesn't answer.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from kubeloop.api import errors, fields
 from kubeloop.api.fields import FieldError, Path
 from kubeloop.api.times import parse_time
 from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.endpoints.subresources.logs import log_options, log_response
 from kubeloop.apiserver.http import Response
 from kubeloop.apiserver.query import Query
 from kubeloop.apiserver.rendering import warning_headers
@@ -32,10 +34,12 @@ async def pod_log(ctx: Context, server: ApiServer) -> Response:
     if found:
         raise errors.invalid("", "PodLogOptions", ctx.target.name, found)
     pod = _pod(ctx, server.registry, ctx.target.name)
-    _choose_container(pod, ctx.query.text("container"))
+    container = _choose_container(pod, ctx.query.text("container"))
     if not pod.spec.node_name:
         return Response(204, b"", "text/plain", warning_headers(ctx.warnings))
-    raise _unreachable(server.registry, pod.spec.node_name)
+    if server.nodes is None or not server.nodes.reaches(pod.spec.node_name):
+        raise _unreachable(server.registry, pod.spec.node_name)
+    return await log_response(server.nodes.logs(pod, container, log_options(ctx)), ctx)
 
 
 async def pod_stream(ctx: Context, server: ApiServer) -> Response:
@@ -104,8 +108,8 @@ def _pod(ctx: Context, registry: Registry, name: str) -> Any:
     return pod
 
 
-def _choose_container(pod: Any, asked: str) -> None:
-    """Refuse a container that isn't there, or leaving it open among several."""
+def _choose_container(pod: Any, asked: str) -> str:
+    """The container that is meant; one that isn't there is refused, and leaving it open among several."""
     spec, name = pod.spec, pod.metadata.name
     every = [one.name for one in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)]
     if asked:
@@ -115,6 +119,7 @@ def _choose_container(pod: Any, asked: str) -> None:
         raise errors.bad_request(
             f"a container name must be specified for pod {name}, choose one of: [{' '.join(every)}]"
         )
+    return asked or str(spec.containers[0].name)
 
 
 def _unreachable(registry: Registry, name: str) -> errors.ApiError:

@@ -1,0 +1,89 @@
+"""metrics.k8s.io: what nodes and pods use, for `kubectl top` and the autoscaler, from what runtimes say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.kinds import Resource
+from kubeloop.api.times import format_time
+from kubeloop.clock import Clock
+from kubeloop.node.roster import Roster
+from kubeloop.node.runtime import Runtime, Usage
+from kubeloop.runtime.cache import NODE
+from kubeloop.runtime.informer import Informer
+
+GROUP, VERSION = "metrics.k8s.io", "v1beta1"
+_VERBS = ("get", "list")
+NODES = Resource(GROUP, VERSION, "nodes", "NodeMetrics", namespaced=False, verbs=_VERBS)
+PODS = Resource(GROUP, VERSION, "pods", "PodMetrics", verbs=_VERBS)
+_WINDOW = "15s"
+# What a node uses for itself.
+_IDLE = Usage(50 * 10**6, 256 * 2**20)
+
+
+class MetricsGroup:
+    """The group's objects, made when asked for."""
+
+    resources = (NODES, PODS)
+
+    def __init__(self, pods: Informer, roster: Roster, runtime: Runtime, clock: Clock) -> None:
+        self._pods = pods
+        self._roster = roster
+        self._runtime = runtime
+        self._clock = clock
+
+    def objects(self, resource: Resource, namespace: str, name: str = "") -> Sequence[Mapping[str, Any]]:
+        made: Callable[[Any], dict[str, Any] | None]
+        if resource.plural == "nodes":
+            made, found = self._node, self._named_nodes(name)
+        else:
+            made, found = self._pod, self._named_pods(namespace, name)
+        return [shown for one in found if (shown := made(one)) is not None]
+
+    def _named_nodes(self, name: str) -> Iterable[Any]:
+        if not name:
+            return self._roster
+        node = self._roster.get(name)
+        return () if node is None else (node,)
+
+    def _named_pods(self, namespace: str, name: str) -> Iterable[Any]:
+        if not name:
+            return self._pods.list(namespace)
+        pod = self._pods.get(namespace, name)
+        return () if pod is None else (pod,)
+
+    def _node(self, node: Node) -> dict[str, Any] | None:
+        """Nothing is heard from a node that is off or cut off."""
+        if self._roster.state_of(node):
+            return None
+        usages = [_IDLE]
+        for pod in self._pods.by_index(NODE, node.metadata.name):
+            usages += self._runtime.usage(pod).values()
+        return self._measured(node, {"usage": _amounts(usages)})
+
+    def _pod(self, pod: Pod) -> dict[str, Any] | None:
+        if self._roster.reachable(pod.spec.node_name) is None:
+            return None
+        usages = self._runtime.usage(pod)
+        if not usages:
+            return None
+        containers = [{"name": name, "usage": _amounts([usage])} for name, usage in usages.items()]
+        return self._measured(pod, {"containers": containers})
+
+    def _measured(self, obj: Any, what: dict[str, Any]) -> dict[str, Any]:
+        now = format_time(self._clock.now())
+        about: dict[str, Any] = {"name": obj.metadata.name, "creationTimestamp": now}
+        if obj.metadata.namespace:
+            about["namespace"] = obj.metadata.namespace
+        if obj.metadata.labels:
+            about["labels"] = dict(obj.metadata.labels)
+        return {"metadata": about, "timestamp": now, "window": _WINDOW, **what}
+
+
+def _amounts(usages: Iterable[Usage]) -> dict[str, str]:
+    cpu = memory = 0
+    for one in usages:
+        cpu, memory = cpu + one.cpu_nanocores, memory + one.memory_bytes
+    return {"cpu": f"{cpu}n", "memory": f"{-(-memory // 1024)}Ki"}
