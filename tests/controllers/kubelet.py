@@ -15,7 +15,7 @@ from kubeloop.controllers.context import Context
 from kubeloop.controllers.daemonset.nodes import target_node_of
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.informer import Informer, Informers
 from kubeloop.runtime.keys import ObjectKey
 from kubeloop.testing import Cluster
 from kubeloop.testing.cluster import ADMIN
@@ -29,24 +29,26 @@ def image_of(pod: Pod) -> str:
 
 
 class Kubelet:
-    """Makes every bound pod run and be ready, unless it is told otherwise; its own calls never fail."""
+    """Makes every bound pod run and be ready, unless it is told otherwise; its own calls and watches never fail."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._clock = cluster.clock
         self._client = Client(LocalEntry(cluster.server, ADMIN), user_agent="kubelet")
-        self._pods: Informer = cluster.context.informers.of(resource_of_class(Pod))
+        self._informers = Informers(self._client, cluster.clock)
+        self.pods: Informer = self._informers.of(resource_of_class(Pod))
         self.runs: Callable[[Pod], bool] = lambda _: True  # whether a pod gets ready
         self.lets_go: Callable[[Pod], bool] = lambda _: True  # whether a deleted pod ends
         self.start_seconds = 0.0  # from bound to ready
         self.end_seconds = 0.0  # from deleted to gone
 
     def wire(self, context: Context) -> Controller[ObjectKey]:
+        self._informers.start()
         controller = Controller("kubelet", self._reconcile, context.clock)
-        controller.watches(self._pods, own_key, lambda _, new: new is not None)
+        controller.watches(self.pods, own_key, lambda _, new: new is not None)
         return controller
 
     async def _reconcile(self, key: ObjectKey) -> Result | None:
-        pod = self._pods.get(*key)
+        pod = self.pods.get(*key)
         if pod is None:
             return None
         try:
