@@ -10,8 +10,8 @@ from kubeloop.api.answers import decode_items, list_of, split_list
 from kubeloop.api.calls import Call, ListResult
 from kubeloop.client.sharing import Sharing
 
-# Bytes from which on a list is large, and items a slice: some 5 ms of decoding.
-LARGE = 1 << 20
+# Bytes from which on a list is large: a page of 500 small objects; and items a slice: some 10 ms of work.
+LARGE = 1 << 18
 _SLICE = 250
 
 
