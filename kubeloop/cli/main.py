@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.cli import apiserver_flags, up_flags
+from kubeloop.cli import apiserver_flags, node_flags, up_flags
 
 _ABOUT = (
     f"Kubernetes' control plane in Python: kubeloop {__version__}, with the API of Kubernetes {KUBERNETES_VERSION}."
@@ -34,6 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from kubeloop.cli.controller_manager import run_controller_manager
 
         return run_controller_manager(options)
+    if options.command == "node":
+        from kubeloop.cli.node import run_node
+
+        return run_node(options)
     print(f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})")
     return 0
 
@@ -44,6 +48,7 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up_flags.add_command(commands)
     apiserver_flags.add_command(commands)
+    node_flags.add_command(commands)
     manager = commands.add_parser(_MANAGER, help="run the controllers alone", allow_abbrev=False)
     if command == _MANAGER:
         from kubeloop.cli.controller_manager_flags import add_flags

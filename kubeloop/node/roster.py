@@ -17,7 +17,7 @@ SERVED = "sim.kubeloop.io/node"
 STATE = "sim.kubeloop.io/state"
 PRESSURE = "sim.kubeloop.io/pressure"
 STOPPED, PARTITIONED = "stopped", "partitioned"
-_PRESSURES = {"memory": "MemoryPressure", "disk": "DiskPressure", "pid": "PIDPressure"}
+PRESSURES = {"memory": "MemoryPressure", "disk": "DiskPressure", "pid": "PIDPressure"}
 
 
 class NodeCache(Protocol):
@@ -58,7 +58,7 @@ class Roster:
     def pressures_of(self, node: Node) -> list[str]:
         """The types of the conditions that are true."""
         said = node.metadata.annotations.get(PRESSURE, "")
-        return [_PRESSURES[one.strip()] for one in said.split(",") if one.strip() in _PRESSURES]
+        return [PRESSURES[one.strip()] for one in said.split(",") if one.strip() in PRESSURES]
 
     def network_of(self, name: str) -> str:
         """The network that a node's pods were given, if they were."""
