@@ -1,0 +1,167 @@
+"""Ownership among kinds that come and go while the collector runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api.errors import InternalError, NotFound
+from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers import garbage_collector
+from kubeloop.testing import Cluster, config_map
+from tests.controllers.custom_kinds import define, named, widget
+from tests.controllers.ownership import delete, find, owned, reference
+
+WIDGETS = "widgets.example.com"
+
+
+@pytest.fixture
+def gc(cluster: Cluster) -> Cluster:
+    cluster.start(garbage_collector.wire)
+    return cluster
+
+
+def custom(cluster: Cluster, name: str) -> Any | None:
+    try:
+        return cluster.client.get(WIDGETS, name, "default")
+    except NotFound:
+        return None
+
+
+def child_of(owner: Any, name: str = "child") -> dict[str, Any]:
+    meta = {"name": name, "namespace": "default", "ownerReferences": [named(owner, block=True)]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+
+
+def test_custom_resource_owns_and_is_owned_as_soon_as_its_kind_is_there(gc: Cluster) -> None:
+    define(gc)
+    top = gc.add(config_map("top"))
+    middle = gc.client.create(widget("middle", "default", named(top)))
+    gc.client.create(child_of(middle))
+    gc.settle()
+    assert find(gc, "child") is not None
+    delete(gc, "top")
+    assert custom(gc, "middle") is None
+    assert find(gc, "child") is None
+
+
+@pytest.mark.parametrize("policy", ["Foreground", "Orphan", "Background"])
+def test_custom_resource_is_deleted_with_every_policy(gc: Cluster, policy: str) -> None:
+    define(gc)
+    owner = gc.client.create(widget("owner"))
+    gc.client.create(child_of(owner))
+    gc.client.create(widget("other", "default", named(owner, block=True)))
+    gc.settle()
+    gc.client.delete(WIDGETS, "owner", "default", propagation=policy)
+    gc.settle()
+    assert custom(gc, "owner") is None
+    kept = policy == "Orphan"
+    assert (find(gc, "child") is not None, custom(gc, "other") is not None) == (kept, kept)
+    if kept:
+        assert custom(gc, "other").metadata.owner_references == ()
+
+
+def test_custom_resources_without_a_namespace_own_too(gc: Cluster) -> None:
+    define(gc, "gadgets", "Gadget", scope="Cluster")
+    owner = gc.client.create(widget("owner", "", kind="Gadget"))
+    gc.client.create(child_of(owner))
+    gc.settle()
+    assert find(gc, "child") is not None
+    gc.client.delete("gadgets.example.com", "owner")
+    gc.settle()
+    assert find(gc, "child") is None
+
+
+def test_objects_go_with_a_definition_and_their_dependents_with_them(gc: Cluster) -> None:
+    define(gc)
+    owner = gc.client.create(widget("owner"))
+    gc.client.create(child_of(owner))
+    gc.settle()
+    gc.client.delete("customresourcedefinitions", WIDGETS)
+    gc.advance(10)
+    assert find(gc, "child") is None
+    define(gc)
+    again = gc.client.create(widget("owner"))
+    gc.client.create(child_of(again))
+    gc.advance(60)
+    assert find(gc, "child") is not None
+
+
+def test_kind_of_an_owner_that_comes_later_is_looked_up_at_once(gc: Cluster) -> None:
+    unknown = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "owner", "uid": "1-2-3"}
+    meta = {"name": "child", "namespace": "default", "ownerReferences": [unknown]}
+    gc.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+    gc.advance(minutes=5)
+    assert find(gc, "child") is not None
+    define(gc)
+    assert find(gc, "child") is None
+
+
+def test_owners_of_a_group_that_cannot_be_discovered_are_not_absent(
+    gc: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define(gc)
+    owner = gc.client.create(widget("owner"))
+    gc.client.create(child_of(owner))
+    gc.settle()
+    document = gc.async_client.document
+
+    async def failing(path: str) -> Any:
+        if path == "/apis/example.com/v1":
+            raise InternalError("no answer")
+        return await document(path)
+
+    monkeypatch.setattr(gc.async_client, "document", failing)
+    gc.advance(minutes=5)
+    assert find(gc, "child") is not None
+    gc.client.delete(WIDGETS, "owner", "default")
+    gc.settle()
+    assert find(gc, "child") is None  # and its kind is still watched
+
+
+def test_server_that_does_not_serve_a_version_any_more_says_nothing_about_its_objects(gc: Cluster) -> None:
+    define(gc)
+    owner = gc.client.create(widget("owner"))
+    gc.settle()
+    version = {"name": "v2", "served": True, "storage": False}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions = [{"name": "v1", "served": False, "storage": True, "schema": schema}, version | {"schema": schema}]
+    gc.client.patch("customresourcedefinitions", WIDGETS, {"spec": {"versions": versions}})
+    gc.client.create(child_of(owner))
+    gc.advance(minutes=5)
+    assert find(gc, "child") is not None
+
+
+def test_failed_discovery_is_counted_and_tried_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    document, works = cluster.async_client.document, []
+
+    async def failing(path: str) -> Any:
+        if not works:
+            raise InternalError("no answer")
+        return await document(path)
+
+    monkeypatch.setattr(cluster.async_client, "document", failing)
+    cluster.start(garbage_collector.wire)
+    cluster.add(owned("child", reference(config_map("none"), uid="0-0")))
+    cluster.advance(20)
+    assert find(cluster, "child") is not None
+    told = cluster.context.telemetry.registry.render()
+    assert "garbagecollector_controller_resources_sync_error_total 1\n" in told
+    works.append(True)
+    cluster.advance(20)
+    assert find(cluster, "child") is None
+
+
+def test_events_own_nothing_and_are_not_watched(gc: Cluster) -> None:
+    watched = {one.selection.resource.plural for one in gc.context.informers}
+    assert "configmaps" in watched
+    assert "events" not in watched
+
+
+def test_whole_objects_that_another_loop_watches_are_not_watched_twice(cluster: Cluster) -> None:
+    cluster.context.informers.of(resource_of_class(ConfigMap))
+    cluster.start(garbage_collector.wire)
+    found = [one for one in cluster.context.informers if one.selection.resource.plural == "configmaps"]
+    assert [one.selection.metadata_only for one in found] == [False]
