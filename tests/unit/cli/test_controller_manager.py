@@ -128,7 +128,7 @@ def test_flags_in_use_are_those_that_the_code_reads() -> None:
 
 
 def test_flag_without_effect_is_named_where_it_was_changed() -> None:
-    assert unused_flags(parsed("--concurrent-gc-syncs=7", "--v=2", "--cluster-cidr=")) == ["concurrent_gc_syncs"]
+    assert unused_flags(parsed("--cloud-config=file", "--v=2", "--cluster-cidr=")) == ["cloud_config"]
 
 
 def test_flag_that_must_not_be_ignored_is_refused() -> None:
