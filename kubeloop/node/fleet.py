@@ -16,6 +16,7 @@ from kubeloop.node.access import NodeAccess
 from kubeloop.node.heartbeat import Heartbeat
 from kubeloop.node.metrics_api import MetricsGroup
 from kubeloop.node.registration import NodeShape, node_object
+from kubeloop.node.relief import Relief
 from kubeloop.node.roster import SERVED, STOPPED, Roster, is_served
 from kubeloop.node.simulated.addresses import node_address
 from kubeloop.node.simulated.runtime import SimulatedRuntime
@@ -72,6 +73,9 @@ class Fleet:
         self._registered = asyncio.Event()
         self._missing = set(wanted)
         self._heartbeat.on_registered = self._note_registered
+        relief = Relief(self._pods, self.roster, self.runtime, self.worker, telling)
+        relief.wake = self._pod_loop.queue.add
+        self._heartbeat.on_beat = relief.relieve
         for name in wanted:
             self._node_loop.queue.add(ObjectKey("", name))
         if not wanted:

@@ -47,6 +47,7 @@ class Heartbeat:
         self._reported: dict[str, datetime] = {}
         self._leased: set[str] = set()
         self.on_registered: Callable[[str], None] = lambda _: None
+        self.on_beat: Callable[[Node], None] = lambda _: None
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         name = key.name
@@ -60,6 +61,7 @@ class Heartbeat:
             return None
         await self._renew(node)
         await self._report(node)
+        self.on_beat(node)
         return Result(requeue_after=self._period())
 
     def _period(self) -> float:

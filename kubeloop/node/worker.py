@@ -19,6 +19,7 @@ from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.node.acting import Actor
 from kubeloop.node.admission import rejection_of
+from kubeloop.node.eviction import refusal_of
 from kubeloop.node.ledger import Ledger
 from kubeloop.node.memory import Memory, Verdict
 from kubeloop.node.runtime import Runtime
@@ -39,6 +40,9 @@ class Nodes(Protocol):
 
     def reachable(self, name: str) -> Node | None:
         """A node that runs and hears of changes; None for any other."""
+
+    def pressures_of(self, node: Node) -> list[str]:
+        """The types of the conditions that say what a node is short of."""
 
 
 class PodWorker:
@@ -90,8 +94,8 @@ class PodWorker:
         memory = Memory(reported=pod.status, met_at=met_at)
         ledger = self._ledgers[pod.spec.node_name]
         if pod.status.phase not in TERMINAL and pod.metadata.deletion_timestamp is None:
-            is_new = not pod.status.container_statuses
-            if is_new and (verdict := rejection_of(pod, node, ledger)) is not None:
+            verdict = None if pod.status.container_statuses else self._refusal(pod, node, ledger)
+            if verdict is not None:
                 self._telling.refused(pod, verdict.reason, verdict.message)
                 memory = msgspec.structs.replace(memory, verdict=verdict)
             else:
@@ -99,6 +103,9 @@ class PodWorker:
         self._known[key] = uid, pod.spec.node_name
         self._memories[uid] = memory
         return memory
+
+    def _refusal(self, pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
+        return refusal_of(pod, self._nodes.pressures_of(node)) or rejection_of(pod, node, taken)
 
     async def _bring_on(self, pod: Pod, node: Node, memory: Memory) -> Result | None:
         uid = pod.metadata.uid
