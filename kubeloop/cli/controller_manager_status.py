@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ def run_status(options: argparse.Namespace) -> int:
     except (ApiError, ClientError, TimeoutError) as error:
         print(f"kubeloop: {options.server}: {error or 'no answer'}", file=sys.stderr)
         return 1
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads may have read enough
     if options.output == "json":
         print(json.dumps(found, indent=2))
     else:
