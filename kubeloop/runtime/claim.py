@@ -6,7 +6,8 @@ adoption. Nothing is taken from another owner, and an owner that is being delete
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from kubeloop.runtime.patching import Patcher
 
 T = TypeVar("T")
 LiveCheck = Callable[[], Awaitable[None]]
+AT_ONCE = 64  # calls of one round of claims: as many as a server may like to have from one owner
 
 
 class CannotAdopt(Exception):
@@ -34,6 +36,9 @@ class Verdict(Enum):
     ADOPT = "it is nobody's, and matches"
     RELEASE = "it is the owner's, and no longer matches"
     IGNORE = "it is none of the owner's business"
+
+
+_NEEDS_A_CALL = (Verdict.ADOPT, Verdict.RELEASE)
 
 
 @dataclass(frozen=True)
@@ -73,25 +78,21 @@ async def claim(
 ) -> list[T]:
     """The objects of this resource that are the owner's in the end; `wanted` narrows down what the selector matches.
 
-    All objects are seen to before the failures among them are raised: one as it is, several as a group.
+    All objects are seen to, many at once, before the failures among them are raised: one as it is, several as a group.
     """
     claiming = _Claiming(client, claimant, resource, may_adopt)
-    claimed, failures = [], []
 
     def matches(obj: Any) -> bool:
         return claimant.selector.matches(obj.metadata.labels) and (wanted is None or wanted(obj))
 
-    for obj in objects:
-        try:
-            if await claiming.act(obj, verdict_of(claimant, obj, matches)):
-                claimed.append(obj)
-        except Exception as error:
-            failures.append(error)
+    judged = [(obj, verdict_of(claimant, obj, matches)) for obj in objects]
+    outcomes = await claiming.act_on(judged)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     if len(failures) == 1:
         raise failures[0]
     if failures:
         raise ExceptionGroup(f"can't claim {len(failures)} {resource.plural}", failures)
-    return claimed
+    return [obj for (obj, _), is_owned in zip(judged, outcomes, strict=True) if is_owned]
 
 
 class _Claiming:
@@ -102,19 +103,35 @@ class _Claiming:
         self._claimant = claimant
         self._resource = resource
         self._may_adopt = may_adopt
-        self._checked = False
         self._refusal: Exception | None = None
 
-    async def act(self, obj: Any, verdict: Verdict) -> bool:
-        """Whether the object is the owner's now."""
+    async def act_on(self, judged: Sequence[tuple[Any, Verdict]]) -> list[bool | Exception]:
+        """For each object whether it is the owner's now, or what went wrong."""
+        outcomes: list[bool | Exception] = [verdict is Verdict.OWNED for _, verdict in judged]
+
+        async def attempt(position: int) -> None:
+            try:
+                outcomes[position] = await self._act(*judged[position])
+            except Exception as error:
+                outcomes[position] = error
+
+        pending = [position for position, (_, verdict) in enumerate(judged) if verdict in _NEEDS_A_CALL]
+        if any(judged[position][1] is Verdict.ADOPT for position in pending):
+            await self._check()
+        for begin in range(0, len(pending), AT_ONCE):
+            async with asyncio.TaskGroup() as group:
+                for position in pending[begin : begin + AT_ONCE]:
+                    group.create_task(attempt(position))
+        return outcomes
+
+    async def _act(self, obj: Any, verdict: Verdict) -> bool:
         if verdict is Verdict.ADOPT:
             return await self._adopt(obj)
-        if verdict is Verdict.RELEASE:
-            await self._release(obj)
-        return verdict is Verdict.OWNED
+        await self._release(obj)
+        return False
 
     async def _adopt(self, obj: Any) -> bool:
-        await self._check(obj)
+        self._refuse(obj)
         reference = controller_reference(self._claimant.owner, self._claimant.resource)
         try:
             await self._patch(obj, adoption_patch(reference, obj.metadata.uid, self._claimant.finalizers))
@@ -129,13 +146,13 @@ class _Claiming:
         except (NotFound, Invalid):
             return  # it is gone; or it has no owners any more, or it is a namesake: released all the same
 
-    async def _check(self, obj: Any) -> None:
-        if not self._checked:
-            self._checked = True
-            try:
-                await self._may_adopt()
-            except Exception as error:
-                self._refusal = error
+    async def _check(self) -> None:
+        try:
+            await self._may_adopt()
+        except Exception as error:
+            self._refusal = error
+
+    def _refuse(self, obj: Any) -> None:
         if self._refusal is not None:
             meta = obj.metadata
             what = f"{self._resource.kind} {meta.namespace}/{meta.name} ({meta.uid})"

@@ -188,6 +188,16 @@ def test_matching_orphan_is_adopted_and_counts(cluster: Cluster) -> None:
     assert "lonely" in names
 
 
+def test_many_orphans_are_adopted_at_once(cluster: Cluster) -> None:
+    """Each call takes a second, and all together two."""
+    cluster.add(*(pod(f"lonely-{number}", labels={"app": "a"}) for number in range(100)))
+    cluster.faults.delay(1, "patch", "pods", times=None)
+    rs = started(cluster, 100)
+    cluster.advance(2.5)
+    assert len(pods_of(cluster, rs)) == 100
+    assert cluster.events(reason="SuccessfulCreate") == []
+
+
 def test_orphan_that_comes_later_is_adopted_and_the_surplus_goes(cluster: Cluster) -> None:
     rs = started(cluster, 2)
     make_ready(cluster, *pods_of(cluster, rs))
