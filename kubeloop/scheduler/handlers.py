@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.pods import is_terminal
 from kubeloop.runtime.handlers import Deleted
 from kubeloop.runtime.keys import key_of
 from kubeloop.scheduler.changes import (
@@ -51,13 +52,17 @@ class PodHandler:
         self._scheduler = scheduler
 
     def on_add(self, pod: Pod) -> None:
+        if is_terminal(pod):
+            return
         if pod.spec.node_name:
             self._assigned(pod)
         elif self._scheduler.is_responsible(pod):
             self._wait(pod)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        if old.spec.node_name:
+        if is_terminal(new):  # it takes no room any more
+            self.on_delete(old)
+        elif old.spec.node_name:
             self._changed_on_node(old, new)
         elif new.spec.node_name:
             self._scheduler.queue.delete(key_of(new))
@@ -67,6 +72,8 @@ class PodHandler:
             self._changed_waiting(old, new)
 
     def on_delete(self, pod: Pod) -> None:
+        if is_terminal(pod):
+            return
         if pod.spec.node_name:
             self._gone_from_node(pod)
         elif self._scheduler.is_responsible(pod):

@@ -12,6 +12,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.placement import term_matches
 from kubeloop.scheduler.cluster import NAME_FIELD, ClusterState, Rows
 from kubeloop.scheduler.labels import Verdicts
+from kubeloop.scheduler.pod_info import PodInfo
 
 
 class TermTest:
@@ -29,6 +30,56 @@ class TermTest:
         found = self._tests[0].of(rows)
         for test in self._tests[1:]:
             found = found & test.of(rows)
+        return found
+
+
+class AnyTerm:
+    """Several terms, of which one has to match; without any, no node does."""
+
+    def __init__(self, selector: NodeSelector, cluster: ClusterState) -> None:
+        self._tests = [TermTest(term, cluster) for term in selector.node_selector_terms or ()]
+        self._cluster = cluster
+
+    @classmethod
+    def of_selector(cls, selector: NodeSelector | None, cluster: ClusterState) -> AnyTerm | None:
+        return None if selector is None else cls(selector, cluster)
+
+    def of(self, rows: Rows) -> NDArray[np.bool_]:
+        found = np.zeros(len(self._cluster.alive[rows]), bool)
+        for test in self._tests:
+            found |= test.of(rows)
+        return found
+
+
+class RequiredAffinity:
+    """A pod's node selector and required node affinity."""
+
+    def __init__(self, pod: PodInfo, cluster: ClusterState) -> None:
+        wanted = pod.pod.spec.node_selector.items()
+        exactly = tuple(NodeSelectorRequirement(key=key, operator="In", values=(value,)) for key, value in wanted)
+        self._selector = TermTest(NodeSelectorTerm(match_expressions=exactly), cluster) if exactly else None
+        required = pod.template.node_affinity.required_during_scheduling_ignored_during_execution
+        self._terms = AnyTerm.of_selector(required, cluster)
+        self._cluster = cluster
+
+    @classmethod
+    def of_pod(cls, pod: PodInfo, cluster: ClusterState) -> RequiredAffinity:
+        """Shared by all pods of a template."""
+        made: RequiredAffinity | None = pod.template.states.get(cls)
+        if made is None or made._cluster is not cluster:
+            made = pod.template.states[cls] = cls(pod, cluster)
+        return made
+
+    @property
+    def says_nothing(self) -> bool:
+        return self._selector is None and self._terms is None
+
+    def of(self, rows: Rows) -> NDArray[np.bool_]:
+        found = np.ones(len(self._cluster.alive[rows]), bool)
+        if self._selector is not None:
+            found &= self._selector.of(rows)
+        if self._terms is not None:
+            found &= self._terms.of(rows)
         return found
 
 

@@ -34,6 +34,8 @@ PLUGINS: Final[Mapping[str, Row]] = {
     "NodeAffinity": Row("node_affinity", "NodeAffinity", 2),
     "NodePorts": Row("node_ports", "NodePorts"),
     "NodeResourcesFit": Row("node_resources_fit", "NodeResourcesFit", 1),
+    "PodTopologySpread": Row("pod_topology_spread", "PodTopologySpread", 2),
+    "InterPodAffinity": Row("inter_pod_affinity", "InterPodAffinity", 2),
     "DefaultPreemption": Row("default_preemption", "DefaultPreemption", early=True),
     "NodeResourcesBalancedAllocation": Row("balanced_allocation", "BalancedAllocation", 1),
     "ImageLocality": Row("image_locality", "ImageLocality", 1),

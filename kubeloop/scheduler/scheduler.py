@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.pods import is_terminal
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.runtime import causes
 from kubeloop.runtime.causes import Cause, Origin
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 NAME: Final = "kube-scheduler"
 PODS: Final = resource_of_class(Pod)
 NODES: Final = resource_of_class(Node)
-# Pods that have ended take no room, and upstream does not even look at them.
-ALIVE: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _TURN: Final = 16  # pods that are tried before others have the event loop
 _BINDING_AT_ONCE: Final = 512
 _FLUSH_SECONDS: Final = 30.0  # how often pods are looked for that have waited for too long
@@ -59,7 +58,7 @@ class Scheduler:
         config = config or default_config()
         self.name = NAME
         self._clock, self._informers = context.clock, context.informers
-        self._pods = context.informers.of(PODS, fields=ALIVE)
+        self._pods = context.informers.of(PODS)
         self._nodes = context.informers.of(NODES)
         self._woken = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
@@ -91,6 +90,11 @@ class Scheduler:
         self._nodes.add_handler(NodeHandler(self))
         self._pods.add_handler(PodHandler(self))
 
+    @property
+    def bound(self) -> int:
+        """How many pods got a node so far."""
+        return self._instruments.bound
+
     # What handlers and plugins reach.
 
     @property
@@ -114,7 +118,7 @@ class Scheduler:
             for profile in self.profiles.values():
                 profile.load()
             for pod in self._pods.list():
-                if pod.spec.node_name:
+                if pod.spec.node_name and not is_terminal(pod):
                     self._engine.placements.put(pod)
         return self._engine
 

@@ -43,13 +43,15 @@ class BalancedAllocation(Plugin):
 
 def _evenness(used: Sequence[Numbers], capacities: Sequence[Numbers]) -> NDArray[np.int64]:
     """100 if all resources are used to the same part, less the more these differ."""
-    there = np.array([capacity > 0 for capacity in capacities])
-    parts = np.array([use / np.maximum(capacity, 1) for use, capacity in zip(used, capacities, strict=True)])
-    parts = np.where(there, np.minimum(parts, 1.0), 0.0)
+    there = [capacity > 0 for capacity in capacities]
+    parts = [
+        np.where(exists, np.minimum(use / np.maximum(capacity, 1), 1.0), 0.0)
+        for use, capacity, exists in zip(used, capacities, there, strict=True)
+    ]
     if len(parts) == 2:
-        deviation = np.where(there.all(axis=0), np.abs((parts[0] - parts[1]) / 2), 0.0)
+        deviation = np.where(there[0] & there[1], np.abs((parts[0] - parts[1]) / 2), 0.0)
     else:
-        deviation = _deviation(parts, there)
+        deviation = _deviation(np.array(parts), np.array(there))
     return ((1 - deviation) * MAX_SCORE).astype(np.int64)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from kubeloop.api.generated import core_v1
 from kubeloop.api.generated.core_v1 import (
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
     PreferredSchedulingTerm,
 )
 from kubeloop.api.placement import node_affinity_matches, node_selector_matches
@@ -21,24 +18,17 @@ from kubeloop.scheduler.changes import NODE, Action
 from kubeloop.scheduler.cluster import ClusterState, Rows
 from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, unresolvable
 from kubeloop.scheduler.handle import Handle
-from kubeloop.scheduler.node_terms import TermTest, name_terms
+from kubeloop.scheduler.node_terms import AnyTerm, RequiredAffinity, TermTest, name_terms
 from kubeloop.scheduler.normalizing import spread_out
 from kubeloop.scheduler.outcome import Narrowed, Refusal
 from kubeloop.scheduler.pod_info import PodInfo
 
 
-class _Required:
-    """What the pod demands, ready to be asked of rows."""
+class _State(NamedTuple):
+    """What the pod demands, and what the profile adds."""
 
-    def __init__(self, pod: PodInfo, cluster: ClusterState, added: NodeSelector | None) -> None:
-        spec, required = pod.pod.spec, pod.template.node_affinity.required_during_scheduling_ignored_during_execution
-        exactly = tuple(
-            NodeSelectorRequirement(key=key, operator="In", values=(value,))
-            for key, value in spec.node_selector.items()
-        )
-        self.selector = TermTest(NodeSelectorTerm(match_expressions=exactly), cluster) if exactly else None
-        self.terms = None if required is None else _tests(required, cluster)
-        self.added = None if added is None else _tests(added, cluster)
+    own: RequiredAffinity
+    added: AnyTerm | None
 
 
 class NodeAffinity(Plugin):
@@ -59,24 +49,20 @@ class NodeAffinity(Plugin):
     def interests(self) -> Sequence[Interest]:
         return (Interest(NODE, Action.ADD | Action.NODE_LABEL, self._became_meant),)
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Required | Narrowed | Skip | Refusal:
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Narrowed | Skip | Refusal:
         required = pod.template.node_affinity.required_during_scheduling_ignored_during_execution
         if required is None and self._added is None and not pod.pod.spec.node_selector:
             return SKIP
-        state = _Required(pod, cluster, self._added)
+        state = _State(RequiredAffinity.of_pod(pod, cluster), AnyTerm.of_selector(self._added, cluster))
         names = None if required is None else name_terms(required)
         if names is None:
             return state
         return Narrowed(names, state) if names else unresolvable(self.name, "pod affinity terms conflict")
 
-    def filter(self, state: _Required, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
-        answers = np.zeros(len(cluster.alive[rows]), np.int16)
-        if state.terms is not None:
-            answers[~_any(state.terms, rows)] = 2
-        if state.selector is not None:
-            answers[~state.selector.of(rows)] = 2
+    def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        answers = np.where(state.own.of(rows), 0, 2).astype(np.int16)
         if state.added is not None:
-            answers[~_any(state.added, rows)] = 1
+            answers[~state.added.of(rows)] = 1
         return answers
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[int, TermTest]] | Skip:
@@ -102,17 +88,3 @@ class NodeAffinity(Plugin):
 
 def _weighed(one: PreferredSchedulingTerm, cluster: ClusterState) -> tuple[int, TermTest]:
     return one.weight, TermTest(one.preference, cluster)
-
-
-def _tests(selector: NodeSelector, cluster: ClusterState) -> list[TermTest]:
-    return [TermTest(term, cluster) for term in selector.node_selector_terms or ()]
-
-
-def _any(tests: Sequence[TermTest], rows: Rows) -> NDArray[np.bool_]:
-    """Whether one of the terms matches; without terms nothing does."""
-    if not tests:
-        return np.zeros(1, bool)
-    found = tests[0].of(rows)
-    for test in tests[1:]:
-        found = found | test.of(rows)
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,28 +12,12 @@ from kubeloop.api.generated.core_v1 import Taint, Toleration
 from kubeloop.api.placement import first_untolerated, tolerates
 from kubeloop.scheduler.changes import NODE, TARGET_POD, Action
 from kubeloop.scheduler.cluster import ClusterState, Rows
-from kubeloop.scheduler.framework import Interest, Plugin, unresolvable
+from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, unresolvable
 from kubeloop.scheduler.normalizing import spread_out
 from kubeloop.scheduler.pod_info import PodInfo
+from kubeloop.scheduler.taint_numbers import HARD, ByTaints, untolerated
 
-_HARD = ("NoSchedule", "NoExecute")
 _SOFT = "PreferNoSchedule"
-
-
-class _ByTaints:
-    """A number for each set of taints that nodes have, worked out once."""
-
-    def __init__(self, number_of: Callable[[tuple[Taint, ...]], int]) -> None:
-        self._number_of = number_of
-        self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)
-
-    def of(self, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
-        known, sets = len(self._numbers), cluster.taint_sets
-        if known < len(sets):
-            more = np.array([self._number_of(taints) for taints in sets[known:]], np.int64)
-            self._numbers = np.concatenate([self._numbers, more])
-        found: NDArray[np.int64] = self._numbers[cluster.taints[rows]]
-        return found
 
 
 class TaintToleration(Plugin):
@@ -48,18 +32,22 @@ class TaintToleration(Plugin):
             Interest(TARGET_POD, Action.POD_TOLERATION),
         )
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _ByTaints:
-        tolerations = pod.pod.spec.tolerations
-        return _ByTaints(lambda taints: int(first_untolerated(taints, tolerations, _HARD) is not None))
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> ByTaints:
+        return untolerated(pod.pod.spec.tolerations)
 
-    def filter(self, state: _ByTaints, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+    def filter(self, state: ByTaints, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         return state.of(cluster, rows).astype(np.int16)
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> _ByTaints:
-        soft = [one for one in pod.pod.spec.tolerations if one.effect in ("", _SOFT)]
-        return _ByTaints(lambda taints: disliked(taints, soft))
+    def stamp(self, cluster: ClusterState) -> int:
+        return len(cluster.taint_sets)
 
-    def score(self, state: _ByTaints, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> ByTaints | Skip:
+        if not any(taint.effect == _SOFT for taints in cluster.taint_sets for taint in taints):
+            return SKIP
+        soft = [one for one in pod.pod.spec.tolerations if one.effect in ("", _SOFT)]
+        return ByTaints(lambda taints: disliked(taints, soft))
+
+    def score(self, state: ByTaints, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         return state.of(cluster, rows)
 
     def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
@@ -73,6 +61,6 @@ def disliked(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int:
 
 def _became_tolerable(pod: PodInfo, old: Any, new: Any) -> bool:
     tolerations = pod.pod.spec.tolerations
-    if first_untolerated(new.spec.taints, tolerations, _HARD) is not None:
+    if first_untolerated(new.spec.taints, tolerations, HARD) is not None:
         return False
-    return old is None or first_untolerated(old.spec.taints, tolerations, _HARD) is not None
+    return old is None or first_untolerated(old.spec.taints, tolerations, HARD) is not None

@@ -1,0 +1,226 @@
+"""InterPodAffinity: near the pods that a pod wants near, away from others; and the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.api.generated.core_v1 import Namespace, Node, Pod
+from kubeloop.api.selectors import NOTHING, LabelSelector
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.scheduler.changes import ASSIGNED_POD, NODE, TARGET_POD, Action
+from kubeloop.scheduler.cluster import ClusterState, Numbers, Rows
+from kubeloop.scheduler.domains import Domains
+from kubeloop.scheduler.framework import MAX_SCORE, SKIP, Interest, Plugin, Skip, unresolvable, unschedulable
+from kubeloop.scheduler.handle import Handle
+from kubeloop.scheduler.pod_info import PodInfo, Template
+from kubeloop.scheduler.selections import Selection
+from kubeloop.scheduler.terms import Term
+
+_ABSENT, _NEAR_WHAT_IT_AVOIDS, _AVOIDED = 1, 2, 3
+
+
+class _State(NamedTuple):
+    """What decides about nodes: arrays over all rows."""
+
+    absent: NDArray[np.bool_] | None  # where what the pod wants to be near is not
+    avoids: NDArray[np.bool_] | None  # where something is that it does not want to be near
+    avoided: NDArray[np.bool_] | None  # where somebody does not want it near
+
+
+class InterPodAffinity(Plugin):
+    """Counts pods by what they say of each other, and sums over the parts of the cluster that they mean."""
+
+    name = "InterPodAffinity"
+    local = False
+    refusals = (
+        unresolvable(name, "node(s) didn't match pod affinity rules"),
+        unschedulable(name, "node(s) didn't match pod anti-affinity rules"),
+        unschedulable(name, "node(s) didn't satisfy existing pods anti-affinity rules"),
+    )
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        self._hard_weight = int(args.get("hardPodAffinityWeight", 1))
+        self._ignores_others = bool(args.get("ignorePreferredTermsOfExistingPods", False))
+        self._namespaces = handle.informers.of(resource_of_class(Namespace))
+
+    def interests(self) -> Sequence[Interest]:
+        return (
+            Interest(ASSIGNED_POD, Action.ADD | Action.POD_LABEL | Action.DELETE, self._pod_may_help),
+            Interest(TARGET_POD, Action.POD_LABEL),
+            Interest(NODE, Action.ADD | Action.NODE_LABEL, _node_may_help),
+        )
+
+    # Filtering.
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip:
+        terms = pod.template.pod_affinity_terms
+        near = [term for term in terms if term.kind == "affinity"]
+        apart = [term for term in terms if term.kind == "anti-affinity"]
+        others = [term for term in self._terms_about(pod.template, cluster) if term.kind == "anti-affinity"]
+        if not near and not apart and not others:
+            return SKIP
+        return _State(
+            self._absent(near, pod, cluster) if near else None,
+            _any(_crowded(cluster, term, cluster.selections.counts(self._selection(term))) for term in apart),
+            _any(_crowded(cluster, term, counts) for term in others if (counts := cluster.terms.get(term)) is not None),
+        )
+
+    def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        answers = np.zeros(len(cluster.alive[rows]), np.int16)
+        if state.avoided is not None:
+            answers[state.avoided[rows]] = _AVOIDED
+        if state.avoids is not None:
+            answers[state.avoids[rows]] = _NEAR_WHAT_IT_AVOIDS
+        if state.absent is not None:
+            answers[state.absent[rows]] = _ABSENT
+        return answers
+
+    def _absent(self, near: Sequence[Term], pod: PodInfo, cluster: ClusterState) -> NDArray[np.bool_]:
+        """Pods count that all terms mean. If there are none at all, the pod may be the first of those it wants near."""
+        counts = cluster.selections.counts(self._all_of(near))
+        has_labels = np.ones(cluster.size, bool)
+        found = np.ones(cluster.size, bool)
+        anywhere = False
+        for term in near:
+            domains = Domains(cluster, term.topology_key)
+            sums = domains.sums(counts)
+            anywhere = anywhere or bool(sums.any())
+            has_labels &= domains.has
+            found &= sums[domains.ids] > 0
+        if not anywhere and self._means_itself(near, pod):
+            return ~has_labels
+        return ~(found & has_labels)
+
+    def _means_itself(self, near: Sequence[Term], pod: PodInfo) -> bool:
+        labels = self._namespace_labels(pod.template.namespace)
+        return all(term.matches(pod.template.namespace, pod.template.labels, labels) for term in near)
+
+    # Scoring.
+
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> Numbers | Skip:
+        own = [term for term in pod.template.pod_affinity_terms if term.kind == "preference"]
+        if self._ignores_others and not own:
+            return SKIP
+        total: Numbers | None = None
+        for term in own:
+            counts = cluster.selections.counts(self._selection(term))
+            total = _plus(total, _weighed(cluster, term, counts, term.weight))
+        for term in self._terms_about(pod.template, cluster):
+            weight = self._hard_weight if term.kind == "affinity" else term.weight
+            present = cluster.terms.get(term)
+            if weight and present is not None:
+                total = _plus(total, _weighed(cluster, term, present, weight))
+        return SKIP if total is None else total
+
+    def score(self, state: Numbers, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        return state[rows]
+
+    def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        least, most = int(scores.min()), int(scores.max())
+        if most == least:
+            return np.zeros_like(scores)
+        return (MAX_SCORE * ((scores - least) / (most - least))).astype(np.int64)
+
+    # Who is meant.
+
+    def _terms_about(self, template: Template, cluster: ClusterState) -> Sequence[Term]:
+        """Terms of pods on nodes that mean pods of this template; remembered until there are other terms."""
+        stamp = (cluster, cluster.terms.version, self._namespaces.version)
+        known = template.states.get(InterPodAffinity)
+        if known is not None and known[0] == stamp:
+            found: Sequence[Term] = known[1]
+            return found
+        labels = self._namespace_labels(template.namespace)
+        terms = [term for term in cluster.terms if isinstance(term, Term)]
+        found = [term for term in terms if term.matches(template.namespace, template.labels, labels)]
+        template.states[InterPodAffinity] = (stamp, found)
+        return found
+
+    def _selection(self, term: Term) -> Selection:
+        return Selection(self._namespaces_of(term), term.selector)
+
+    def _all_of(self, terms: Sequence[Term]) -> Selection:
+        """Pods that every one of the terms means."""
+        limits = [meant for term in terms if (meant := self._namespaces_of(term)) is not None]
+        namespaces = frozenset.intersection(*limits) if limits else None
+        if any(term.selector == NOTHING for term in terms):
+            return Selection(namespaces, NOTHING)
+        return Selection(namespaces, LabelSelector(one for term in terms for one in term.selector.requirements))
+
+    def _namespaces_of(self, term: Term) -> frozenset[str] | None:
+        """None for all namespaces."""
+        if term.namespace_selector.empty:
+            return None
+        if term.namespace_selector == NOTHING:
+            return term.namespaces
+        meant = (one for one in self._namespaces.list() if term.namespace_selector.matches(one.metadata.labels))
+        return term.namespaces | {one.metadata.name for one in meant}
+
+    def _namespace_labels(self, name: str) -> Mapping[str, str]:
+        namespace = self._namespaces.get("", name)
+        return {} if namespace is None else namespace.metadata.labels
+
+    # Hints.
+
+    def _pod_may_help(self, pod: PodInfo, old: Pod | None, new: Pod | None) -> bool:
+        for one in (old, new):
+            if one is not None and not one.spec.node_name and not one.status.nominated_node_name:
+                return False
+        terms = pod.template.pod_affinity_terms
+        near = [term for term in terms if term.kind == "affinity"]
+        apart = [term for term in terms if term.kind == "anti-affinity"]
+        if new is not None:
+            came_near = self._mean(near, new, all) and (old is None or not self._mean(near, old, all))
+            went_away = old is not None and self._mean(apart, old, any) and not self._mean(apart, new, any)
+            return came_near or went_away
+        assert old is not None
+        theirs = [term for term in self.handle.templates.of(old).pod_affinity_terms if term.kind == "anti-affinity"]
+        return self._mean(apart, old, any) or self._mean(theirs, pod.pod, any)
+
+    def _mean(self, terms: Sequence[Term], pod: Pod, how: Any) -> bool:
+        meta = pod.metadata
+        labels = self._namespace_labels(meta.namespace)
+        return bool(terms) and bool(how(term.matches(meta.namespace, meta.labels, labels) for term in terms))
+
+
+def _node_may_help(pod: PodInfo, old: Node | None, new: Node) -> bool:
+    """A node in another part of the cluster than before, as far as the pod's terms care."""
+    for term in pod.template.pod_affinity_terms:
+        if term.kind == "preference":
+            continue
+        value = new.metadata.labels.get(term.topology_key)
+        before = None if old is None else old.metadata.labels.get(term.topology_key)
+        if term.kind == "affinity" and value is not None and value != before:
+            return True
+        if term.kind == "anti-affinity" and (old is None or (before is not None and value != before)):
+            return True
+    return False
+
+
+def _crowded(cluster: ClusterState, term: Term, counts: Numbers) -> NDArray[np.bool_]:
+    """Rows in whose part of the cluster there is one of the counted pods."""
+    return Domains(cluster, term.topology_key).spread(counts) > 0
+
+
+def _weighed(cluster: ClusterState, term: Term, counts: Numbers, weight: int) -> Numbers | None:
+    sums = Domains(cluster, term.topology_key)
+    found = sums.sums(counts)
+    return found[sums.ids] * weight if found.any() else None
+
+
+def _plus(total: Numbers | None, more: Numbers | None) -> Numbers | None:
+    if total is None or more is None:
+        return more if total is None else total
+    return total + more
+
+
+def _any(masks: Any) -> NDArray[np.bool_] | None:
+    found: NDArray[np.bool_] | None = None
+    for mask in masks:
+        found = mask if found is None else found | mask
+    return found

@@ -1,0 +1,167 @@
+"""PodTopologySpread: pods of a kind evenly over zones, nodes or whatever else nodes are labelled by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.scheduler.changes import ASSIGNED_POD, NODE, TARGET_POD, Action
+from kubeloop.scheduler.cluster import ALL, ClusterState, Numbers, Rows
+from kubeloop.scheduler.domains import HOSTNAME, Domains
+from kubeloop.scheduler.framework import MAX_SCORE, SKIP, Interest, Plugin, Skip, unresolvable, unschedulable
+from kubeloop.scheduler.handle import Handle
+from kubeloop.scheduler.node_terms import RequiredAffinity
+from kubeloop.scheduler.pod_info import PodInfo
+from kubeloop.scheduler.selections import Selection
+from kubeloop.scheduler.spreading import Constraint, Spreading, spreading_hints
+from kubeloop.scheduler.taint_numbers import untolerated
+
+_NO_LABEL, _TOO_MANY = 1, 2
+
+
+class _Hard(NamedTuple):
+    """One constraint that has to hold: where it can't, and where it would not."""
+
+    has_label: NDArray[np.bool_]
+    exceeds: NDArray[np.bool_]
+
+
+class _Soft(NamedTuple):
+    """Constraints that should hold."""
+
+    constraints: Sequence[Constraint]
+    counts: Sequence[Numbers]  # pods of the kind, by row
+    counted: Sequence[NDArray[np.bool_]]  # rows whose pods count
+    all_labels: NDArray[np.bool_] | None  # rows that have every label, if that is demanded
+
+
+class PodTopologySpread(Plugin):
+    """Compares how many pods of the kind each part of the cluster has."""
+
+    name = "PodTopologySpread"
+    local = False
+    refusals = (
+        unresolvable(name, "node(s) didn't match pod topology spread constraints (missing required label)"),
+        unschedulable(name, "node(s) didn't match pod topology spread constraints"),
+    )
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        self._spreading = Spreading(handle, args)
+
+    def interests(self) -> Sequence[Interest]:
+        hints = spreading_hints(self._spreading)
+        return (
+            Interest(ASSIGNED_POD, Action.ADD | Action.POD_LABEL | Action.DELETE, hints.pod),
+            Interest(TARGET_POD, Action.POD_TOLERATION | Action.POD_LABEL, hints.itself),
+            Interest(NODE, Action.ADD | Action.DELETE | Action.NODE_LABEL | Action.NODE_TAINT, hints.node),
+        )
+
+    # Filtering.
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> list[_Hard] | Skip:
+        constraints = self._spreading.hard(pod)
+        if not constraints:
+            return SKIP
+        everywhere = _have_all(constraints, cluster)
+        return [self._hard(one, pod, cluster, everywhere) for one in constraints]
+
+    def filter(self, state: list[_Hard], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        answers = np.zeros(len(cluster.alive[rows]), np.int16)
+        for one in reversed(state):  # the first constraint that does not hold is the one that is told
+            answers[one.exceeds[rows]] = _TOO_MANY
+            answers[~one.has_label[rows]] = _NO_LABEL
+        return answers
+
+    def _hard(self, one: Constraint, pod: PodInfo, cluster: ClusterState, everywhere: NDArray[np.bool_]) -> _Hard:
+        domains = Domains(cluster, one.topology_key)
+        counted = everywhere & _included(one, pod, cluster)
+        sums = domains.sums(_counts(one, pod, cluster), counted)
+        present = domains.present(counted)
+        number = int(present.sum())
+        least = 0 if number < one.min_domains else int(sums[:-1][present].min())
+        itself = int(one.selector.matches(pod.template.labels))
+        return _Hard(domains.has, sums[domains.ids] + itself - least > one.max_skew)
+
+    # Scoring.
+
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> _Soft | Skip:
+        constraints = self._spreading.soft(pod)
+        if not constraints:
+            return SKIP
+        demanded = self._spreading.demands_all_labels(pod)
+        all_labels = _have_all(constraints, cluster) if demanded else None
+        counted = [_included(one, pod, cluster) for one in constraints]
+        if all_labels is not None:
+            counted = [one & all_labels for one in counted]
+        return _Soft(constraints, [_counts(one, pod, cluster) for one in constraints], counted, all_labels)
+
+    def score(self, state: _Soft, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        taking_part = None if state.all_labels is None else state.all_labels[rows]
+        total = np.zeros(len(cluster.alive[rows]), np.float64)
+        for one, counts, counted in zip(state.constraints, state.counts, state.counted, strict=True):
+            total += _score(one, counts, counted, cluster, rows, taking_part)
+        if taking_part is not None:
+            total[~taking_part] = 0.0
+        return np.floor(total + 0.5).astype(np.int64)
+
+    def normalize(
+        self, state: _Soft, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows
+    ) -> NDArray[np.int64]:
+        taking_part = np.ones(len(scores), bool) if state.all_labels is None else state.all_labels[rows]
+        known = scores[taking_part]
+        if not len(known):
+            return np.zeros_like(scores)
+        least, most = int(known.min()), int(known.max())
+        if most == 0:
+            return np.where(taking_part, MAX_SCORE, 0).astype(np.int64)
+        return np.where(taking_part, MAX_SCORE * (most + least - scores) // most, 0)
+
+
+def _score(
+    one: Constraint,
+    counts: Numbers,
+    counted: NDArray[np.bool_],
+    cluster: ClusterState,
+    rows: Rows,
+    taking_part: NDArray[np.bool_] | None,
+) -> NDArray[np.float64]:
+    """More pods of the kind in a node's part of the cluster, a higher number; the more parts, the more they weigh."""
+    domains = Domains(cluster, one.topology_key)
+    ids = domains.ids[rows]
+    among = ids if taking_part is None else ids[taking_part]
+    if one.topology_key == HOSTNAME:
+        size, here = len(among), counts[rows]
+    else:
+        size, here = domains.number(among), domains.sums(counts, counted)[ids]
+    found = here * np.log(size + 2) + (one.max_skew - 1)
+    return np.where(ids >= 0, found, 0.0)
+
+
+def _counts(one: Constraint, pod: PodInfo, cluster: ClusterState) -> Numbers:
+    """Pods of the kind that stay, by row; a selector that says nothing counts none."""
+    if one.selector.empty:
+        return np.zeros(cluster.size, np.int64)
+    return cluster.selections.counts(Selection(frozenset((pod.template.namespace,)), one.selector, staying=True))
+
+
+def _have_all(constraints: Sequence[Constraint], cluster: ClusterState) -> NDArray[np.bool_]:
+    found = cluster.alive.copy()
+    for one in constraints:
+        found &= Domains(cluster, one.topology_key).has
+    return found
+
+
+def _included(one: Constraint, pod: PodInfo, cluster: ClusterState) -> NDArray[np.bool_]:
+    """Nodes that take part: where the pod could run, as far as the constraint honours affinity and taints."""
+    found = cluster.alive
+    if one.honors_affinity:
+        required = RequiredAffinity.of_pod(pod, cluster)
+        if not required.says_nothing:
+            found = found & required.of(ALL)
+    if one.honors_taints:
+        found = found & (untolerated(pod.pod.spec.tolerations).of(cluster, ALL) == 0)
+    return found
