@@ -11,6 +11,9 @@ import uuid
 from datetime import UTC, datetime
 from typing import Protocol
 
+# Where the system has it, the clock that counts on while the machine sleeps: a leader that wakes up must know how late
+# it is.
+_MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels or look-alikes: no accidental words
 
 
@@ -21,7 +24,7 @@ class Clock(Protocol):
         """The present moment, in UTC."""
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start; never goes back."""
+        """Seconds from an arbitrary start, those that the machine slept through included; never goes back."""
 
     def random(self) -> random.Random:
         """The one random source."""
@@ -37,7 +40,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.clock_gettime(_MONOTONIC)
 
     def random(self) -> random.Random:
         return self._random

@@ -1,0 +1,29 @@
+"""The machine's own clock, as everybody is handed it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kubeloop.clock import SystemClock
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="the system has no clock that counts while it sleeps")
+def test_time_that_the_machine_slept_through_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = SystemClock().monotonic()
+    asked: list[int] = []
+
+    def slept(clock: int) -> float:
+        asked.append(clock)
+        return before + (3600.0 if clock == time.CLOCK_BOOTTIME else 0.0)
+
+    monkeypatch.setattr(time, "clock_gettime", slept)
+    assert SystemClock().monotonic() == before + 3600
+    assert asked == [time.CLOCK_BOOTTIME]
+
+
+def test_it_never_goes_back() -> None:
+    clock = SystemClock()
+    moments = [clock.monotonic() for _ in range(1000)]
+    assert moments == sorted(moments)
