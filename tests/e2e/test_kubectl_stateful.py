@@ -25,9 +25,11 @@ pytestmark = pytest.mark.skipif(version() == (0, 0), reason="there is no kubectl
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     """A plane with nodes; a test keeps to its own namespace."""
     plane = Plane(tmp_path_factory.mktemp("nodes"), "--nodes", str(NODES))
-    plane.start()
-    yield plane
-    plane.close()
+    try:
+        plane.start()
+        yield plane
+    finally:
+        plane.close()
 
 
 @pytest.fixture

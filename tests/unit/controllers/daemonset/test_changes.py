@@ -1,0 +1,186 @@
+"""What a daemon set does next, decided from plain values: missing, surplus and outdated pods."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from kubeloop.api.generated.apps_v1 import DaemonSet, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
+from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus
+from kubeloop.api.wire import Time
+from kubeloop.controllers.daemonset import manage, rolling
+from kubeloop.controllers.daemonset.manage import Changes
+from kubeloop.controllers.daemonset.nodes import Verdict
+from kubeloop.controllers.daemonset.pods import View, by_node, is_updated, new_pod, template_generation
+from kubeloop.controllers.daemonset.status import status_of
+from kubeloop.testing import daemon_set
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LONG_AGO = Time("2025-01-01T00:00:00Z")
+WANTED, MAY_STAY, UNWANTED = Verdict(True, True), Verdict(False, True), Verdict(False, False)
+
+
+def given_set(unavailable: Any = 1, surge: Any = 0, **annotations: str) -> DaemonSet:
+    limits = RollingUpdateDaemonSet(max_unavailable=unavailable, max_surge=surge)
+    strategy = DaemonSetUpdateStrategy(type="RollingUpdate", rolling_update=limits)
+    made = daemon_set("web", update_strategy=strategy)
+    return replace(made, metadata=replace(made.metadata, annotations=annotations))
+
+
+def pod(what: str) -> Pod:
+    """Words: `node:state:revision`, and `:number` for its age."""
+    node, state, revision, *age = what.split(":")
+    made = new_pod(daemon_set("web"), node, revision)
+    phase = {"ready": "Running", "unready": "Running", "going": "Running", "waiting": "Pending"}.get(state, state)
+    ready = PodCondition(type="Ready", status="True" if state in ("ready", "going") else "False")
+    meta = replace(
+        made.metadata,
+        name=what,
+        creation_timestamp=Time(f"2025-01-0{(age or ['1'])[0]}T00:00:00Z"),
+        deletion_timestamp=LONG_AGO if state == "going" else None,
+    )
+    spec = made.spec if state == "waiting" else replace(made.spec, node_name=node)
+    return replace(made, metadata=meta, spec=spec, status=PodStatus(phase=phase, conditions=(ready,)))
+
+
+def view(set: DaemonSet, verdicts: dict[str, Verdict], *pods: str) -> View:
+    return View(set, verdicts, by_node(map(pod, pods)), "new", NOW)
+
+
+def wanted(*names: str) -> dict[str, Verdict]:
+    return dict.fromkeys(names, WANTED)
+
+
+def deleted(changes: Changes) -> list[str]:
+    return sorted(one.metadata.name for one in changes.delete)
+
+
+# One pod a node
+
+
+def test_nodes_without_a_pod_get_one() -> None:
+    found = manage.decide(view(given_set(), {**wanted("a", "b"), "c": MAY_STAY, "d": UNWANTED}, "a:ready:new"))
+    assert (found.create_on, deleted(found)) == (["b"], [])
+
+
+def test_pods_stay_where_they_may_and_go_where_they_may_not() -> None:
+    found = manage.decide(view(given_set(), {"a": MAY_STAY, "b": UNWANTED}, "a:ready:new", "b:ready:new"))
+    assert (found.create_on, deleted(found)) == ([], ["b:ready:new"])
+
+
+def test_node_whose_pod_is_going_waits_unless_it_may_surge() -> None:
+    assert manage.decide(view(given_set(), wanted("a"), "a:going:new")).create_on == []
+    assert manage.decide(view(given_set(0, 1), wanted("a"), "a:going:new")).create_on == ["a"]
+
+
+def test_the_oldest_of_several_stays_and_those_on_their_node_count_first() -> None:
+    found = manage.decide(view(given_set(), wanted("a"), "a:ready:new:3", "a:ready:new:2", "a:waiting:new:1"))
+    assert deleted(found) == ["a:ready:new:3", "a:waiting:new:1"]
+
+
+def test_pods_that_ended_are_told_apart() -> None:
+    found = manage.decide(view(given_set(), wanted("a", "b"), "a:Failed:new", "b:Succeeded:new"))
+    assert [node for node, _ in found.failed] == ["a"]
+    assert [node for node, _ in found.succeeded] == ["b"]
+    assert found.create_on == []
+
+
+def test_pods_that_wait_for_a_lost_node_go_and_those_that_ran_there_stay_for_others_to_collect() -> None:
+    found = manage.decide(view(given_set(), {}, "gone:waiting:new", "gone:ready:old"))
+    assert deleted(found) == ["gone:waiting:new"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "gone"),
+    [
+        ("ready", "unready", []),
+        ("ready", "ready", ["a:ready:old:1"]),
+        ("unready", "unready", ["a:unready:old:1"]),
+        ("unready", "ready", ["a:unready:old:1"]),
+    ],
+)
+def test_while_surging_an_old_pod_stays_as_long_as_it_serves_and_the_new_one_does_not(
+    old: str, new: str, gone: list[str]
+) -> None:
+    found = manage.decide(view(given_set(0, 1), wanted("a"), f"a:{old}:old:1", f"a:{new}:new:2"))
+    assert deleted(found) == gone
+
+
+def test_while_surging_there_is_one_old_and_one_new_pod_at_most() -> None:
+    pods = ("a:ready:old:1", "a:ready:old:2", "a:unready:new:3", "a:unready:new:4")
+    assert deleted(manage.decide(view(given_set(0, 1), wanted("a"), *pods))) == ["a:ready:old:2", "a:unready:new:4"]
+
+
+# Updates
+
+
+@pytest.mark.parametrize(
+    ("limit", "pods", "count"),
+    [
+        (1, ("a:ready:old", "b:ready:old", "c:ready:old"), 1),
+        (2, ("a:ready:old", "b:ready:old", "c:ready:old"), 2),
+        ("50%", ("a:ready:old", "b:ready:old", "c:ready:old"), 2),
+        (0, ("a:ready:old", "b:ready:old", "c:ready:old"), 1),
+        (1, ("a:ready:old", "b:unready:new", "c:ready:old"), 0),
+        (1, ("a:ready:old", "b:going:old", "c:ready:old"), 0),
+        (1, ("a:ready:old", "b:ready:old"), 0),
+        (1, ("a:ready:old", "b:ready:new", "c:ready:new"), 1),
+        (1, ("a:unready:old", "b:unready:old", "c:ready:old"), 2),
+        (1, ("a:ready:new", "b:ready:new", "c:ready:new"), 0),
+    ],
+)
+def test_old_pods_go_within_the_limit(limit: Any, pods: tuple[str, ...], count: int) -> None:
+    found = rolling.decide(view(given_set(limit), wanted("a", "b", "c"), *pods))
+    assert len(found.delete) == count
+    assert all(":old" in one.metadata.name for one in found.delete)
+    assert found.create_on == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "pods", "created", "gone"),
+    [
+        (1, ("a:ready:old", "b:ready:old"), ["a"], []),
+        ("100%", ("a:ready:old", "b:ready:old"), ["a", "b"], []),
+        (1, ("a:ready:old", "a:unready:new", "b:ready:old"), [], []),
+        (1, ("a:ready:old", "a:ready:new", "b:ready:old"), ["b"], ["a:ready:old"]),
+        (1, ("a:unready:old", "b:unready:old"), ["a", "b"], []),
+    ],
+)
+def test_new_pods_come_beside_old_ones(limit: Any, pods: tuple[str, ...], created: list[str], gone: list[str]) -> None:
+    found = rolling.decide(view(given_set(0, limit), wanted("a", "b"), *pods))
+    assert (found.create_on, deleted(found)) == (created, gone)
+
+
+def test_while_surging_misplaced_pods_leave_only_when_enough_others_serve() -> None:
+    verdicts = {"a": WANTED, "b": MAY_STAY}
+    waiting = rolling.decide(view(given_set(0, 1), verdicts, "a:unready:new", "b:ready:old"))
+    assert deleted(waiting) == []
+    serving = rolling.decide(view(given_set(0, 1), verdicts, "a:ready:new", "b:ready:old"))
+    assert deleted(serving) == ["b:ready:old"]
+    useless = rolling.decide(view(given_set(0, 1), verdicts, "a:unready:new", "b:unready:old"))
+    assert deleted(useless) == ["b:unready:old"]
+
+
+# Counting
+
+
+def test_status_looks_at_the_most_established_pod_of_each_node() -> None:
+    verdicts = {**wanted("a", "b", "c"), "d": MAY_STAY}
+    pods = ("a:ready:old:1", "a:unready:new:2", "b:unready:new", "d:ready:new")
+    status = status_of(view(given_set(), verdicts, *pods), processed=False)
+    assert (status.desired_number_scheduled, status.current_number_scheduled, status.number_misscheduled) == (3, 2, 1)
+    assert (status.number_ready, status.number_available, status.number_unavailable) == (1, 1, 2)
+    assert (status.updated_number_scheduled, status.observed_generation) == (1, 0)
+
+
+def test_generation_of_old_times_tells_updated_pods_too() -> None:
+    set = given_set(**{"deprecated.daemonset.template.generation": "7"})
+    made = new_pod(set, "a", "hash")
+    assert template_generation(set) == 7
+    assert is_updated(made, "another", 7)
+    assert not is_updated(made, "another", 8)
+    assert not is_updated(made, "", None)
+    assert template_generation(given_set(**{"deprecated.daemonset.template.generation": "x"})) is None

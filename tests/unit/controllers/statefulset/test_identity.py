@@ -1,0 +1,88 @@
+"""Names, ordinals and pods of stateful sets as plain values."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from kubeloop.api.generated.apps_v1 import StatefulSetOrdinals
+from kubeloop.api.generated.core_v1 import EmptyDirVolumeSource, Volume
+from kubeloop.controllers.statefulset.identity import (
+    has_identity,
+    has_storage,
+    is_member,
+    new_pod,
+    ordinals_of,
+    parent_and_ordinal,
+    repair_patch,
+    volumes_of,
+)
+from kubeloop.testing import persistent_volume_claim, pod, stateful_set
+
+WITH_DATA = stateful_set("web", replicas=3, volume_claim_templates=(persistent_volume_claim("data", ""),))
+
+
+@pytest.mark.parametrize(
+    ("name", "parent", "ordinal"),
+    [
+        ("web-0", "web", 0),
+        ("web-12", "web", 12),
+        ("my-web-3", "my-web", 3),
+        ("web-007", "web", 7),
+        ("web-2147483647", "web", 2147483647),
+        ("web-2147483648", "web", -1),
+        ("web-99999999999999999999999999", "web", -1),
+        ("web", "", -1),
+        ("web-", "", -1),
+        ("web-x", "", -1),
+        ("web--1", "web-", 1),
+    ],
+)
+def test_name_tells_parent_and_ordinal(name: str, parent: str, ordinal: int) -> None:
+    assert parent_and_ordinal(name) == (parent, ordinal)
+
+
+def test_ordinals_are_a_range_from_the_start() -> None:
+    assert ordinals_of(stateful_set(replicas=3)) == range(3)
+    assert ordinals_of(stateful_set(replicas=2, ordinals=StatefulSetOrdinals(start=5))) == range(5, 7)
+    assert ordinals_of(stateful_set(replicas=0)) == range(0)
+
+
+def test_member_is_called_as_one() -> None:
+    assert is_member(WITH_DATA, pod("web-7"))
+    assert not is_member(WITH_DATA, pod("webb-7"))
+    assert not is_member(WITH_DATA, pod("web"))
+
+
+def test_new_pod_has_identity_and_storage() -> None:
+    made = new_pod(WITH_DATA, WITH_DATA.spec.template, 2, "web-hash")
+    assert has_identity(WITH_DATA, made)
+    assert has_storage(WITH_DATA, made)
+    assert repair_patch(WITH_DATA, made) is None
+    assert (made.spec.hostname, made.spec.subdomain) == ("web-2", "web")
+    assert made.metadata.labels["controller-revision-hash"] == "web-hash"
+
+
+def test_claims_take_the_place_of_volumes_of_the_same_name() -> None:
+    others = (Volume(name="data", empty_dir=EmptyDirVolumeSource()), Volume(name="tmp"))
+    found = volumes_of(WITH_DATA, 1, others)
+    assert [(one.name, one.persistent_volume_claim is not None) for one in found] == [("data", True), ("tmp", False)]
+
+
+@pytest.mark.parametrize("name", ["web-00", "web", "other-1"])
+def test_pod_of_another_name_has_no_identity(name: str) -> None:
+    assert not has_identity(WITH_DATA, pod(name, labels={"statefulset.kubernetes.io/pod-name": name}))
+
+
+def test_repair_names_only_what_lacks() -> None:
+    made = new_pod(WITH_DATA, WITH_DATA.spec.template, 0, "r")
+    unlabelled = replace(made, metadata=replace(made.metadata, labels={"app": "web"}))
+    patch = repair_patch(WITH_DATA, unlabelled)
+    assert patch is not None
+    assert patch["metadata"]["labels"] == {
+        "statefulset.kubernetes.io/pod-name": "web-0",
+        "apps.kubernetes.io/pod-index": "0",
+    }
+    assert "spec" not in patch
+    bare = replace(made, spec=replace(made.spec, volumes=()))
+    assert (repair_patch(WITH_DATA, bare) or {}).keys() == {"metadata", "spec"}
