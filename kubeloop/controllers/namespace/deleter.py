@@ -27,7 +27,7 @@ from kubeloop.controllers.namespace.conditions import (
     parsing_failure,
     resource_name,
 )
-from kubeloop.controllers.namespace.content import Content, Left
+from kubeloop.controllers.namespace.content import Content, Left, StillThere
 from kubeloop.controllers.namespace.remains import Remains
 from kubeloop.controllers.status_writer import StatusWriter
 from kubeloop.runtime.controller import Result
@@ -107,6 +107,8 @@ class Deleter:
                 return await self._content.remove(resource, name, deleted_at)
 
         left = await asyncio.gather(*map(remove, resources))
+        # Some objects are served as more than one kind, and were just being deleted as the other.
+        left = [await remove(one.resource) if isinstance(one.failure, StillThere) else one for one in left]
         for one in left:
             _note(findings, one)
         return left
