@@ -120,10 +120,16 @@ def changes(before: PodStatus, after: PodStatus) -> dict[str, Any]:
         old, new = getattr(before, field), getattr(after, field)
         if old != new:
             patch[name] = [{"$patch": "replace"}, *_plain(new)] if old else _plain(new)
-    conditions = [one for one in after.conditions if one not in before.conditions]
+    conditions = [_condition(one) for one in after.conditions if one not in before.conditions]
     if conditions:
-        patch["conditions"] = _plain(conditions)
+        patch["conditions"] = conditions
     return patch
+
+
+def _condition(condition: PodCondition) -> dict[str, Any]:
+    """A condition in a patch that merges: what it no longer says has to be taken away."""
+    plain: dict[str, Any] = {"reason": None, "message": None, **_plain(condition)}
+    return plain
 
 
 def merged(reported: PodStatus, written: PodStatus) -> PodStatus:

@@ -13,12 +13,14 @@ from collections.abc import Sequence
 import msgspec
 
 _SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
-_SEPARATORS = re.compile(r"(&&|\|\||;|\n)")
+_OPERATORS = ";&|\n"
+_EITHER = ("&&", "||")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LOOPS = re.compile(r"(?:^|[;\n&|]\s*)(?:while|until|for|case|if)\b")
 _SILENT = frozenset({"set", "cd", "export", "mkdir", "touch", "trap", "umask", ":", "test", "[", "exec"})
 
 
+Step = tuple[str, list[str]]  # the operator before a command, its words
 Line = tuple[float, str]  # seconds after the start, what is written
 
 
@@ -58,20 +60,38 @@ def _script(text: str) -> Course:
     """Commands one after the other, each if the operator before it lets it."""
     if _LOOPS.search(text):
         return ENDLESS
-    done, operator = Course(0.0), ";"
-    parts = _SEPARATORS.split(text)
-    for index in range(0, len(parts), 2):
-        is_reached = operator in (";", "\n") or (operator == "&&") == (done.exit_code == 0)
-        operator = parts[index + 1] if index + 1 < len(parts) else ";"
-        words = _words(parts[index])
-        if not words or not is_reached:
+    done = Course(0.0)
+    steps = _steps(text)
+    for index, (operator, words) in enumerate(steps):
+        if operator in _EITHER and (operator == "&&") != (done.exit_code == 0):
             continue
         if words[0] == "exit":
             return Course(done.seconds, _number(words[1:], done.exit_code), done.lines)
-        done = _then(done, _known(words) or (Course(0.0) if _exits_later(parts[index + 1 :]) else ENDLESS))
+        exits_later = any(later[0] == "exit" for _, later in steps[index + 1 :])
+        done = _then(done, _known(words) or (Course(0.0) if exits_later else ENDLESS))
         if done.seconds is None:
             break
     return done
+
+
+def _steps(text: str) -> list[Step]:
+    """The commands of a script, each with the operator before it."""
+    reader = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
+    reader.whitespace = " \t\r"
+    reader.whitespace_split = True
+    steps: list[Step] = []
+    operator, words = ";", list[str]()
+    try:
+        for token in reader:
+            if set(token) <= set(_OPERATORS):
+                if words:
+                    steps.append((operator, words))
+                operator, words = token, []
+            else:
+                words.append(token)
+    except ValueError:  # quotes that don't end
+        return [(";", text.split())]
+    return [*steps, (operator, words)] if words else steps
 
 
 def _then(first: Course, second: Course) -> Course:
@@ -119,16 +139,5 @@ def _sleep(arguments: Sequence[str]) -> Course:
     return Course(total)
 
 
-def _words(step: str) -> list[str]:
-    try:
-        return shlex.split(step, comments=True)
-    except ValueError:
-        return step.split()
-
-
 def _number(words: Sequence[str], otherwise: int) -> int:
     return int(words[0]) % 256 if words and words[0].isdigit() else otherwise
-
-
-def _exits_later(steps: Sequence[str]) -> bool:
-    return any(step.split()[:1] == ["exit"] for step in steps)
