@@ -8,10 +8,11 @@ import tempfile
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kubeloop import __version__
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.server import AccountTokens, ServerConfig, start_server
+from kubeloop.apiserver.server import AccountTokens, CannotStart, ServerConfig, start_server
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
@@ -21,6 +22,9 @@ from kubeloop.cli.up_scheduler import start_scheduler
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.controllers import select
 from kubeloop.store.filelock import FileLock
+
+if TYPE_CHECKING:
+    from kubeloop.node.simulated.stages import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Plan:
     manager_port: int
     nodes: int
     node_events: str
+    node_stages: Path | None
 
 
 class RunningPlane:
@@ -61,6 +66,7 @@ def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
         options.controller_manager_port,
         options.nodes,
         options.node_events,
+        options.node_stages,
     )
 
 
@@ -113,9 +119,19 @@ async def _start_nodes(plan: Plan, server: ApiServer, clock: Clock, parts: Async
     from kubeloop.node.fleet import FleetConfig
 
     untaint = any(one.name == "node-lifecycle-controller" for one in select(["*"]).missing)
-    config = FleetConfig(count=plan.nodes, events=plan.node_events, untaint=untaint)  # type: ignore[arg-type]  # a choice
+    rules = tuple(_rules(plan.node_stages)) if plan.node_stages is not None else ()
+    config = FleetConfig(plan.nodes, events=plan.node_events, rules=rules, untaint=untaint)  # type: ignore[arg-type]  # a choice
     nodes = await start_nodes(server, clock, config)
     parts.push_async_callback(nodes.close)
+
+
+def _rules(path: Path) -> list[Rule]:
+    from kubeloop.node.simulated.stages import StageError, read_rules
+
+    try:
+        return read_rules(path)
+    except StageError as error:
+        raise CannotStart(str(error)) from None
 
 
 def _with_keys(config: ServerConfig, pki: Pki) -> ServerConfig:

@@ -42,6 +42,9 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument("--nodes", type=count, default=0, metavar="N", help="simulated nodes: n1, n2, … (default: 0)")
     parser.add_argument(
+        "--node-stages", type=Path, metavar="FILE", help="what containers on simulated nodes do, as rules in YAML"
+    )
+    parser.add_argument(
         "--node-events",
         choices=("none", "warnings", "all"),
         default="warnings",

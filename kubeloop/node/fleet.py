@@ -20,6 +20,7 @@ from kubeloop.node.relief import Relief
 from kubeloop.node.roster import SERVED, STOPPED, Roster, is_served
 from kubeloop.node.simulated.addresses import node_address
 from kubeloop.node.simulated.runtime import SimulatedRuntime
+from kubeloop.node.simulated.stages import Rule
 from kubeloop.node.status import TERMINAL
 from kubeloop.node.telling import Loudness, Telling
 from kubeloop.node.worker import PodWorker
@@ -44,6 +45,7 @@ class FleetConfig:
     count: int = 0  # nodes to register: n1, n2, …
     shape: NodeShape = field(default_factory=NodeShape)
     events: Loudness = "warnings"
+    rules: tuple[Rule, ...] = ()  # of a stage file
     untaint: bool = False  # where no loop takes the taint off that nodes begin with
 
 
@@ -55,7 +57,7 @@ class Fleet:
         self._pods.add_indexer(NODE, node_name_of)
         nodes = informers.of(resource_of_class(Node))
         self.roster = Roster(nodes)
-        self.runtime = SimulatedRuntime(clock, self.roster.network_of)
+        self.runtime = SimulatedRuntime(clock, self.roster.network_of, config.rules)
         self.recorder = EventRecorder(client, COMPONENT, clock)
         telling = Telling(lambda _: self.recorder, config.events)
         self.worker = PodWorker(client, self._pods, self.roster, self.runtime, telling, clock)

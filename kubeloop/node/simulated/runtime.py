@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -24,8 +24,9 @@ from kubeloop.node.simulated.execution import executed
 from kubeloop.node.simulated.logs import log_of
 from kubeloop.node.simulated.probing import answer
 from kubeloop.node.simulated.process import Process
-from kubeloop.node.simulated.script import Script, is_scripted
+from kubeloop.node.simulated.script import Script
 from kubeloop.node.simulated.shell import course_of
+from kubeloop.node.simulated.stages import Rule, Stages
 from kubeloop.node.simulated.usage import usage_of
 from kubeloop.node.spec import all_of
 
@@ -52,8 +53,11 @@ class SimulatedRuntime:
 
     name = "kubeloop://simulated"
 
-    def __init__(self, clock: Clock, network_of: Callable[[str], str] = lambda _: "") -> None:
+    def __init__(
+        self, clock: Clock, network_of: Callable[[str], str] = lambda _: "", rules: Sequence[Rule] = ()
+    ) -> None:
         self._clock = clock
+        self._stages = Stages(rules, clock)
         self._addresses = Addresses(network_of)
         self._pods: dict[str, _SimulatedPod] = {}
 
@@ -86,7 +90,7 @@ class SimulatedRuntime:
         found.ready = True
 
     async def start(self, pod: Pod, container: Container, attempt: int) -> None:
-        script = _script(pod, container.name)
+        script = self._stages.script(pod, container)
         if script is not None and (reason := script.text("start-error")):
             raise StartFailed(reason, script.text("start-error-message") or _start_error(reason, container))
         process = Process(container, attempt, self._new_id(), _image_id(container.image), self._clock.now())
@@ -165,13 +169,14 @@ class SimulatedRuntime:
         )
         statuses = {one.name: one for one in reported}
         for container in all_of(pod):
-            process = _adopted(pod, container, statuses.get(container.name))
+            script = self._stages.script(pod, container)
+            process = _adopted(container, statuses.get(container.name), script)
             if process is not None:
                 found.processes[container.name] = [process]
         return found
 
 
-def _adopted(pod: Pod, container: Container, status: ContainerStatus | None) -> Process | None:
+def _adopted(container: Container, status: ContainerStatus | None, script: Script | None) -> Process | None:
     if status is None or not status.container_id:
         return None
     running, over = status.state.running, status.state.terminated or status.last_state.terminated
@@ -179,16 +184,11 @@ def _adopted(pod: Pod, container: Container, status: ContainerStatus | None) -> 
     if began is None:
         return None
     process = Process(container, status.restart_count, status.container_id, status.image_id, parse_time(began))
-    process.follow(_script(pod, container.name))
+    process.follow(script)
     process.starts_at = process.created_at
     if running is None and over is not None:
         process.end(parse_time(over.finished_at or began), over.exit_code, over.reason)
     return process
-
-
-def _script(pod: Pod, container: str) -> Script | None:
-    annotations = pod.metadata.annotations
-    return Script(annotations, container) if annotations and is_scripted(annotations) else None
 
 
 def _seconds_of(hook: LifecycleHandler | None, grace: float) -> float:

@@ -18,11 +18,19 @@ All begin with `sim.kubeloop.io/`; one that ends in `.CONTAINER` is about that c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from kubeloop.api.duration import SECOND, DurationError, parse_duration
 from kubeloop.api.quantity import Quantity, QuantityError, parse_quantity
 
 PREFIX = "sim.kubeloop.io/"
+DIRECTIONS = frozenset(
+    {
+        *("start-delay", "start-error", "start-error-message"),
+        *("exit-after", "exit-code", "exit-reason", "stop-delay", "stop-code"),
+        *("fail-startup", "fail-liveness", "fail-readiness", "cpu", "memory", "log"),
+    }
+)
 
 Interval = tuple[float, float | None]  # seconds after the start; without an end, for ever
 
@@ -30,19 +38,25 @@ Interval = tuple[float, float | None]  # seconds after the start; without an end
 class Script:
     """The directions for one container."""
 
-    __slots__ = ("_annotations", "_container")
+    __slots__ = ("_annotations", "_container", "_rules")
 
-    def __init__(self, annotations: Mapping[str, str], container: str) -> None:
+    def __init__(
+        self, annotations: Mapping[str, str], container: str, rules: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """The rules are what a stage file says, without the prefix."""
         self._annotations = annotations
         self._container = container
+        self._rules = rules
 
     def text(self, key: str) -> str:
         own = self._annotations.get(f"{PREFIX}{key}.{self._container}")
-        return own if own is not None else self._annotations.get(PREFIX + key, "")
+        if own is None:
+            own = self._annotations.get(PREFIX + key)
+        return own if own is not None else self._rules.get(key, "")
 
     def seconds(self, key: str) -> float | None:
         """A duration, or a bare number of seconds; None for what can't be understood."""
-        return _seconds(self.text(key))
+        return seconds_of(self.text(key))
 
     def number(self, key: str) -> int | None:
         text = self.text(key)
@@ -72,13 +86,14 @@ def is_scripted(annotations: Mapping[str, str]) -> bool:
 
 def _interval(text: str) -> Interval | None:
     first, dash, last = text.strip().partition("-")
-    begin = _seconds(first) if first else 0.0
+    begin = seconds_of(first) if first else 0.0
     if begin is None or not dash:
         return None
-    return begin, _seconds(last)
+    return begin, seconds_of(last)
 
 
-def _seconds(text: str) -> float | None:
+def seconds_of(text: str) -> float | None:
+    """A duration, or a bare number; None for what is neither."""
     if not text:
         return None
     try:
