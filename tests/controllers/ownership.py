@@ -35,7 +35,7 @@ def owned(name: str, *owners: OwnerReference, namespace: str = "default", finali
     return replace(made, metadata=replace(made.metadata, owner_references=owners))
 
 
-def find(cluster: Cluster, name: str, namespace: str = "default", kind: Any = ConfigMap) -> Any | None:
+def find(cluster: Cluster, name: str, namespace: str = "default", kind: Any = ConfigMap) -> Any:
     try:
         return cluster.client.get(kind, name, namespace)
     except NotFound:

@@ -43,7 +43,7 @@ def plane(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def find(cluster: Cluster, kind: Any, name: str) -> Any | None:
+def find(cluster: Cluster, kind: Any, name: str) -> Any:
     try:
         return cluster.client.get(kind, name, "" if kind is Namespace else "away")
     except NotFound:

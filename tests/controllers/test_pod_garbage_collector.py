@@ -23,7 +23,7 @@ def start(cluster: Cluster, threshold: int = 12500) -> Cluster:
     return cluster
 
 
-def find(cluster: Cluster, name: str) -> Any | None:
+def find(cluster: Cluster, name: str) -> Any:
     try:
         return cluster.client.get(Pod, name, "default")
     except NotFound:

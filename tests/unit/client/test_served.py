@@ -1,0 +1,79 @@
+"""What a server serves, by its own word."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kubeloop.api.errors import InternalError, NotFound
+from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.client.errors import ConnectionLost
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.served import Served, discover
+
+
+def listed(version: str, *plurals: str) -> dict[str, Any]:
+    entry = {"kind": "Thing", "namespaced": True, "verbs": ["list"]}
+    return {"groupVersion": version, "resources": [{"name": plural, **entry} for plural in plurals]}
+
+
+def group(name: str, *versions: str, preferred: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "versions": [{"groupVersion": f"{name}/{one}"} for one in versions],
+        "preferredVersion": {"groupVersion": f"{name}/{preferred}"},
+    }
+
+
+def asked(documents: dict[str, Any]) -> Served:
+    async def document(path: str) -> Any:
+        found = documents.get(path, NotFound("no such path"))
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return asyncio.run(discover(document))
+
+
+BASE = {"/api": {"versions": ["v1"]}, "/apis": {"groups": [group("a", "v1", "v2", preferred="v2")]}}
+
+
+def test_resource_is_preferred_in_the_preferred_version_or_the_first_that_has_it() -> None:
+    served = asked(
+        {
+            **BASE,
+            "/api/v1": listed("v1", "pods"),
+            "/apis/a/v1": listed("a/v1", "things", "old"),
+            "/apis/a/v2": listed("a/v2", "things", "things/status"),
+        }
+    )
+    names = [(one.group_version, one.plural) for one in served.preferred()]
+    assert names == [("v1", "pods"), ("a/v2", "things"), ("a/v1", "old")]
+    assert len(list(served.all())) == 4
+    assert served.complaint() == ""
+
+
+def test_version_that_cannot_be_asked_is_a_failure_and_the_others_are_told() -> None:
+    broken = {"/apis/a/v1": ConnectionLost("gone"), "/apis/a/v2": InternalError("broken")}
+    served = asked({**BASE, "/api/v1": listed("v1", "pods"), **broken})
+    assert [one.plural for one in served.all()] == ["pods"]
+    assert served.failures.keys() == {"a/v1", "a/v2"}
+    assert served.complaint() == (
+        "unable to retrieve the complete list of server APIs: a/v1: gone, a/v2: broken"
+    )  # fmt: skip
+
+
+def test_server_that_does_not_tell_its_groups_is_an_error() -> None:
+    with pytest.raises(NotFound):
+        asked({"/api": {"versions": ["v1"]}})
+
+
+def test_built_in_kinds_are_those_of_the_table_unless_the_server_has_others() -> None:
+    known = resource_of_class(ConfigMap)
+    entry = {"name": "configmaps", "kind": "ConfigMap", "namespaced": True, "verbs": list(known.verbs)}
+    same = asked({**BASE, "/api/v1": {"groupVersion": "v1", "resources": [entry]}})
+    assert next(iter(same.all())) is known
+    other = asked({**BASE, "/api/v1": {"groupVersion": "v1", "resources": [entry | {"verbs": ["get"]}]}})
+    assert next(iter(other.all())).verbs == ("get",)

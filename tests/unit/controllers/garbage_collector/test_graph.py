@@ -1,0 +1,254 @@
+"""The graph of owners: what it asks to be looked at, and what it remembers as gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
+from kubeloop.api.wire import Time
+from kubeloop.controllers.garbage_collector.graph import AbsentOwners, Graph, Node
+from kubeloop.controllers.garbage_collector.identity import Identity, alternative
+from kubeloop.runtime.causes import Origins
+
+NOW = Time("2026-01-01T00:00:00Z")
+
+
+class Asked:
+    """Takes note of what a graph asks for."""
+
+    def __init__(self) -> None:
+        self.examined: list[str] = []
+        self.later: list[str] = []
+        self.orphaned: list[str] = []
+        self.reported: list[tuple[str, str]] = []
+
+    def examine(self, node: Node, origins: Origins = ()) -> None:
+        self.examined.append(node.identity.name)
+
+    def examine_later(self, node: Node) -> None:
+        self.later.append(node.identity.kind)
+
+    def orphan(self, node: Node, origins: Origins = ()) -> None:
+        self.orphaned.append(node.identity.name)
+
+    def misplaced(self, dependent: Node, reference: OwnerReference) -> None:
+        self.reported.append((dependent.identity.name, reference.name))
+
+    def taken(self) -> list[str]:
+        examined, self.examined = self.examined, []
+        return examined
+
+
+class World:
+    def __init__(self) -> None:
+        self.asked = Asked()
+        self.absent = AbsentOwners()
+        self.graph = Graph(self.asked, self.absent)
+
+    def put(self, name: str, *owners: OwnerReference, finalizers: tuple[str, ...] = (), going: bool = False) -> None:
+        meta = ObjectMeta(
+            name=name,
+            namespace="ns",
+            uid=name,
+            owner_references=owners,
+            finalizers=finalizers,
+            deletion_timestamp=NOW if going else None,
+        )
+        self.graph.observe(thing(name), meta)
+
+    def is_observed(self, uid: str) -> bool | None:
+        node = self.graph.get(uid)
+        return None if node is None else node.observed
+
+
+def thing(name: str, **other: Any) -> Identity:
+    return Identity("Thing", "v1", "ns", name, name)._replace(**other)
+
+
+def to(name: str, *, block: bool = False, **other: Any) -> OwnerReference:
+    fields = {"api_version": "v1", "kind": "Thing", "name": name, "uid": name, "block_owner_deletion": block, **other}
+    return OwnerReference(**fields)
+
+
+def test_owner_of_which_only_is_heard_is_looked_for() -> None:
+    world = World()
+    world.put("child", to("owner"))
+    assert world.asked.taken() == ["owner"]
+    assert world.is_observed("owner") is False
+    world.put("owner")
+    assert world.is_observed("owner") is True
+    assert world.asked.taken() == []
+
+
+def test_owner_of_which_nobody_speaks_any_more_is_forgotten() -> None:
+    world = World()
+    world.put("child", to("owner"))
+    world.put("child")
+    assert world.graph.get("owner") is None
+
+
+def test_dependents_are_looked_at_when_their_owner_goes_and_it_is_remembered_as_gone() -> None:
+    world = World()
+    world.put("owner")
+    world.put("child", to("owner"))
+    world.put("other")
+    world.graph.remove(thing("owner"))
+    assert world.asked.taken() == ["child"]
+    assert thing("owner") in world.absent
+    world.graph.remove(thing("other"))
+    assert thing("other") not in world.absent
+
+
+def test_waiting_owner_is_looked_at_when_its_last_blocking_dependent_goes_not_before() -> None:
+    world = World()
+    world.put("owner")
+    for name in ("a", "b"):
+        world.put(name, to("owner", block=True))
+    world.put("free", to("owner"))
+    world.put("owner", finalizers=("foregroundDeletion",), going=True)
+    assert world.asked.taken() == ["a", "b", "free", "owner"]
+    world.graph.remove(thing("a"))
+    world.graph.remove(thing("free"))
+    assert world.asked.taken() == []
+    world.put("b", to("owner"))
+    assert world.asked.taken() == ["owner"]
+
+
+def test_owner_that_is_to_orphan_does_that_before_all_else() -> None:
+    world = World()
+    world.put("owner", finalizers=("orphan", "foregroundDeletion"), going=True)
+    assert world.asked.orphaned == ["owner"]
+    assert world.asked.taken() == []
+    world.put("owner", finalizers=("foregroundDeletion",), going=True)
+    assert world.asked.taken() == ["owner"]
+
+
+def test_finalizer_alone_means_nothing() -> None:
+    world = World()
+    world.put("owner", finalizers=("orphan", "foregroundDeletion"))
+    assert (world.asked.orphaned, world.asked.taken()) == ([], [])
+
+
+def test_wrong_name_for_a_known_owner_is_looked_into() -> None:
+    world = World()
+    world.put("owner")
+    world.put("good", to("owner"))
+    world.put("bad", to("owner", kind="Other"))
+    assert world.asked.taken() == ["bad"]
+
+
+def test_reference_into_another_namespace_is_reported() -> None:
+    world = World()
+    world.put("owner")
+    meta = ObjectMeta(name="child", namespace="far", uid="child", owner_references=(to("owner"),))
+    world.graph.observe(thing("child", namespace="far"), meta)
+    assert world.asked.reported == [("child", "owner")]
+    assert world.asked.taken() == ["child"]
+
+
+def test_observed_owner_clears_up_what_others_called_it() -> None:
+    world = World()
+    world.put("bad", to("owner", kind="Other"))
+    world.asked.taken()
+    world.put("owner")
+    assert world.asked.taken() == ["bad"]
+
+
+def test_owner_that_is_not_what_one_calls_it_may_be_what_another_does() -> None:
+    world = World()
+    world.put("one", to("owner", kind="A"))
+    world.put("two", to("owner", kind="B"))
+    world.asked.taken()
+    world.graph.vanished(thing("owner", kind="A"))
+    assert world.asked.taken() == ["one"]
+    assert world.asked.later == ["B"]
+    world.graph.remove(thing("one"))
+    world.graph.vanished(thing("owner", kind="B"))
+    assert world.asked.taken() == ["two"]
+    assert world.graph.get("owner") is None
+
+
+def test_seen_owner_does_not_vanish_because_a_wrong_name_for_it_leads_nowhere() -> None:
+    world = World()
+    world.put("owner")
+    world.put("bad", to("owner", kind="Other"))
+    world.asked.taken()
+    world.graph.vanished(thing("owner", kind="Other"))
+    assert world.graph.get("owner") is not None
+    assert world.asked.taken() == ["bad"]
+
+
+def test_kind_that_is_no_longer_watched_leaves_owners_in_doubt() -> None:
+    world = World()
+    world.put("owner")
+    world.put("child", to("owner"))
+    world.put("lone")
+    for uid in ("owner", "lone", "unknown"):
+        world.graph.lose_sight(uid)
+    assert world.asked.taken() == ["owner"]
+    assert world.graph.get("lone") is None
+    assert thing("owner") not in world.absent
+
+
+def test_alternatives_are_tried_in_order_and_around() -> None:
+    nodes = []
+    for number, kind in enumerate("ABC"):
+        node = Node(thing(f"child-{number}"), observed=True)
+        node.owners = (to("owner", kind=kind),)
+        nodes.append(node)
+    tried = [thing("owner", kind="A")]
+    for _ in range(3):
+        found = alternative(nodes, tried[-1])
+        assert found is not None
+        tried.append(found)
+    assert [one.kind for one in tried] == ["A", "B", "C", "A"]
+    assert alternative(nodes[:1], tried[0]) is None
+
+
+def test_cluster_scoped_owner_is_not_looked_for_in_namespaces() -> None:
+    node = Node(thing("child"), observed=True)
+    node.owners = (to("another", uid="owner"),)
+    found = alternative([node], thing("owner", namespace=""))
+    assert found == thing("owner", namespace="")._replace(name="another")
+
+
+def test_absent_owners_are_forgotten_when_there_is_no_room() -> None:
+    absent = AbsentOwners(room=2)
+    for name in ("a", "b"):
+        absent.add(thing(name))
+    assert thing("a") in absent
+    absent.add(thing("c"))
+    assert [thing(name) in absent for name in "abc"] == [True, False, True]
+
+
+NAMES = st.sampled_from("abcdef")
+REFERENCES = st.lists(st.builds(to, NAMES, block=st.booleans()), max_size=3).map(tuple)
+CHANGES = st.lists(st.tuples(NAMES, st.none() | REFERENCES), max_size=30)
+
+
+@settings(max_examples=150, deadline=None)
+@given(CHANGES)
+def test_links_are_those_that_references_say(changes: list[tuple[str, tuple[OwnerReference, ...] | None]]) -> None:
+    world, there = World(), dict[str, tuple[OwnerReference, ...]]()
+    for name, owners in changes:
+        if owners is None:
+            world.graph.remove(thing(name))
+            there.pop(name, None)
+        else:
+            world.put(name, *owners)
+            there[name] = owners
+    for name in "abcdef":
+        node = world.graph.get(name)
+        assert (node is not None and node.observed) == (name in there)
+        if node is not None:
+            said = {child for child, owners in there.items() if any(one.uid == name for one in owners)}
+            assert node.dependents.keys() <= said
+            blocking = {
+                child
+                for child in node.dependents
+                if child != name and any(one.uid == name and one.block_owner_deletion for one in there[child])
+            }
+            assert node.blockers == blocking

@@ -1,0 +1,93 @@
+"""What namespaces tell of their deletion, how long pods may take, and what is to be made of what remains."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from kubeloop.api.errors import InternalError
+from kubeloop.api.generated.core_v1 import Pod, PodSpec, PodStatus
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.kinds import Resource
+from kubeloop.api.times import parse_time
+from kubeloop.api.wire import Time
+from kubeloop.client.served import Served
+from kubeloop.controllers.namespace.conditions import (
+    Findings,
+    changed,
+    conditions_after,
+    discovery_failure,
+    parsing_failure,
+)
+from kubeloop.controllers.namespace.content import FINALIZER_SECONDS, StillThere, allowed_seconds, judged
+
+BEFORE, NOW = Time("2026-01-01T00:00:00Z"), Time("2026-01-01T00:01:00Z")
+THINGS = Resource("example.com", "v1", "things", "Thing")
+
+
+def pod(grace: int | None, phase: str = "Running") -> Pod:
+    return Pod(spec=PodSpec(termination_grace_period_seconds=grace), status=PodStatus(phase=phase))
+
+
+def test_all_is_well_at_first_and_nothing_changes_thereafter() -> None:
+    first = conditions_after((), Findings(), BEFORE)
+    assert {one.status for one in first} == {"False"}
+    assert len(first) == 5
+    again = conditions_after(first, Findings(), NOW)
+    assert changed(first, again) == []
+
+
+def test_transition_time_changes_with_the_status_alone() -> None:
+    first = conditions_after((), Findings(remaining=Counter({"things.example.com": 2})), BEFORE)
+    less = conditions_after(first, Findings(remaining=Counter({"things.example.com": 1})), NOW)
+    (told,) = changed(first, less)
+    assert told.message == "Some resources are remaining: things.example.com has 1 resource instances"
+    assert told.last_transition_time == BEFORE
+    (well,) = changed(less, conditions_after(less, Findings(), NOW))
+    assert (well.status, well.reason, well.last_transition_time) == ("False", "ContentRemoved", NOW)
+
+
+def test_failures_are_told_in_order() -> None:
+    findings = Findings(failures=[InternalError("second"), InternalError("first")])
+    (told,) = [one for one in conditions_after((), findings, NOW) if one.status == "True"]
+    assert told.type == "NamespaceDeletionContentFailure"
+    assert told.message == "Failed to delete all resource types, 2 remaining: first, second"
+    assert findings.complaints == findings.failures
+
+
+def test_what_cannot_be_discovered_or_read_is_told() -> None:
+    served = Served((("v1",), ("a/v1", "a/b/v1")), {}, {"b/v1": InternalError("no"), "a/v1": InternalError("never")})
+    why = "unable to retrieve the complete list of server APIs: a/v1: never, b/v1: no"
+    assert discovery_failure(served) == f"Discovery failed for some groups, 2 failing: {why}"
+    assert parsing_failure(served) == "unexpected GroupVersion string: a/b/v1"
+    told = conditions_after((), Findings(discovery="x", parsing="y"), NOW)
+    assert [one.reason for one in told if one.status == "True"] == ["DiscoveryFailed", "GroupVersionParsingFailed"]
+    assert len(Findings(discovery="x", parsing="y").complaints) == 2
+
+
+@pytest.mark.parametrize(
+    ("pods", "after", "seconds"),
+    [
+        ([pod(30), pod(60), pod(90, "Succeeded"), pod(None)], 10, 60),
+        ([pod(30)], 30, 0),
+        ([pod(30)], 29, 30),
+        ([], 0, 0),
+    ],
+)
+def test_pods_may_take_as_long_as_the_slowest_that_runs(pods: list[Pod], after: int, seconds: int) -> None:
+    deleted = parse_time(BEFORE)
+    assert allowed_seconds(pods, deleted, deleted + timedelta(seconds=after)) == seconds
+
+
+def test_what_remains_takes_its_time_or_has_gone_wrong() -> None:
+    plain, held = ObjectMeta(name="a"), ObjectMeta(name="b", finalizers=("x/y", "x/z"))
+    assert judged(THINGS, "ns", [], 30).seconds == 0
+    assert judged(THINGS, "ns", [plain], 30).seconds == 30
+    left = judged(THINGS, "ns", [plain, held], 0)
+    assert (left.seconds, left.finalizers()) == (FINALIZER_SECONDS, {"x/y": 1, "x/z": 1})
+    wrong = judged(THINGS, "ns", [plain], 0).failure
+    assert isinstance(wrong, StillThere)
+    what = "example.com/v1, Resource=things"
+    assert str(wrong) == f"unexpected items still remain in namespace: ns for gvr: {what}"
