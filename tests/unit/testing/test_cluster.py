@@ -210,3 +210,9 @@ def test_a_loop_that_changes_what_is_everybodys_fails_the_test(spoil: Callable[[
     cluster.start(wire)
     with pytest.raises(CacheChanged, match="configmaps default/c in the shared cache"):
         cluster.close()
+
+
+def test_closing_a_client_leaves_the_cluster_as_it_is(cluster: Cluster) -> None:
+    with cluster.client as client:
+        client.list(Node)
+    assert cluster.add(config_map("c")).metadata.name == "c"
