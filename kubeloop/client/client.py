@@ -334,7 +334,7 @@ class Client:
         options = list_options(labels, fields)
         return await self._caller.call(self._about(resource, "deletecollection", namespace, body=body, options=options))
 
-    # Subresources that are made rather than read.
+    # Subresources that are not the object's own kind.
 
     async def create_subresource(
         self, what: What, name: str, subresource: str, body: Any, namespace: str = "", *, dry_run: bool = False
@@ -346,6 +346,13 @@ class Client:
             self._about(
                 resource, "create", namespace, name, subresource=subresource, body=plain_body(body), options=options
             )
+        )
+
+    async def update_subresource(self, what: What, name: str, subresource: str, body: Any, namespace: str = "") -> Any:
+        """Replace what is at a path below an object and of another kind than it, such as its scale."""
+        resource = await self.resource(what)
+        return await self._caller.call(
+            self._about(resource, "update", namespace, name, subresource=subresource, body=plain_body(body))
         )
 
     async def evict(self, pod: str, namespace: str, *, grace_seconds: int | None = None, dry_run: bool = False) -> Any:

@@ -31,8 +31,9 @@ def running_pods(context: Context) -> Controller[ObjectKey]:
         pod = pods.get(*key)
         if pod is None or pod.status.phase != "Pending" or any(one.image == BROKEN for one in pod.spec.containers):
             return
-        ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(context.clock.now())}
-        status = {"phase": "Running", "conditions": [ready]}
+        now = format_time(context.clock.now())
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
+        status = {"phase": "Running", "startTime": now, "conditions": [ready]}
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         await context.client.patch(Pod, key.name, patch, key.namespace, subresource="status")
 

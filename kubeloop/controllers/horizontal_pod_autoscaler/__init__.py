@@ -1,0 +1,51 @@
+"""What an autoscaler targets has as many pods as the metrics ask for, within its bounds and at the pace it allows.
+
+key ─▶ reconciler ─▶ scale_target: the present scale ─▶ proposals: each metric's word ◀─ metrics: the metrics APIs
+                         ▲                                  usage, requests: the sums (pure)
+                         └──── resize ◀── behavior: windows, rates and bounds (pure, with a memory)
+
+Watches: autoscalers, pods.
+Owns: nothing.
+Writes: the scale of targets; the status of autoscalers.
+Wakes itself: every --horizontal-pod-autoscaler-sync-period, also after failures.
+Differs from upstream: of several autoscalers that share pods, the message names this one and another in their order.
+"""
+
+from __future__ import annotations
+
+from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.horizontal_pod_autoscaler.reconciler import Reconciler
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "horizontal-pod-autoscaler-controller"
+QUEUE = "horizontalpodautoscaler"  # upstream's, as dashboards know it
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    autoscalers = context.informers.of(resource_of_class(HorizontalPodAutoscaler))
+    pods = context.informers.of(resource_of_class(Pod))
+    reconciler = Reconciler(context, autoscalers, pods)
+    queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    workers = context.config.concurrent_horizontal_pod_autoscaler_syncs
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
+    )
+    controller.watches(autoscalers, own_key, _is_changed)
+    controller.watches(pods, _nobody)
+    return controller
+
+
+def _is_changed(old: HorizontalPodAutoscaler | None, new: HorizontalPodAutoscaler | None) -> bool:
+    """Its own status is no reason to look at the metrics again before their time."""
+    return old is None or new is None or old.spec != new.spec
+
+
+def _nobody(_: Pod) -> tuple[ObjectKey, ...]:
+    """Pods wake no autoscaler, but it has to know them before it begins."""
+    return ()

@@ -1,0 +1,260 @@
+"""What each metric of an autoscaler proposes, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from kubeloop.api.fields import quote
+from kubeloop.api.generated import autoscaling_v2 as v2
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.meta_v1 import LabelSelector as LabelSelectorObject
+from kubeloop.api.quantity import Format, Quantity, parse_quantity
+from kubeloop.api.selectors import EVERYTHING, LabelSelector, SelectorError, from_label_selector
+from kubeloop.api.wire import Quantity as WireQuantity
+from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsError, MetricsReader, PodMetric
+from kubeloop.controllers.horizontal_pod_autoscaler.requests import requests_of
+from kubeloop.controllers.horizontal_pod_autoscaler.usage import (
+    Counted,
+    Patience,
+    Proposal,
+    Tolerances,
+    by_average,
+    by_utilization,
+    by_value,
+    by_value_per_pod,
+    group_pods,
+)
+
+NO_PODS = "no pods returned by selector while calculating replica count"
+
+
+class Proposed(NamedTuple):
+    """How many pods a metric asks for."""
+
+    replicas: int
+    name: str  # of the metric, for people
+    status: v2.MetricStatus
+
+
+class MetricFailed(Exception):
+    """A metric proposes nothing. The reason and `told` go into an event and a condition."""
+
+    def __init__(self, reason: str, told: object, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.told = str(told)
+
+
+class Situation(NamedTuple):
+    """All that a proposal depends on besides metrics."""
+
+    namespace: str
+    wanted: int  # how many pods the target shall have
+    present: int  # how many it says it has
+    selector: LabelSelector
+    pods: Sequence[Pod]
+    tolerances: Tolerances
+    now: datetime
+
+
+class Proposer:
+    """Reads metrics and says what they ask for. Raises `MetricFailed`."""
+
+    def __init__(self, metrics: MetricsReader, patience: Patience) -> None:
+        self._metrics = metrics
+        self._patience = patience
+
+    async def propose(self, spec: v2.MetricSpec, at: Situation) -> Proposed:
+        if spec.type == "Resource" and spec.resource is not None:
+            return await self._resource(spec.resource, at)
+        if spec.type == "ContainerResource" and spec.container_resource is not None:
+            return await self._container_resource(spec.container_resource, at)
+        if spec.type == "Pods" and spec.pods is not None:
+            return await self._pods(spec.pods, at)
+        if spec.type == "Object" and spec.object is not None:
+            return await self._object(spec.object, at)
+        if spec.type == "External" and spec.external is not None:
+            return await self._external(spec.external, at)
+        unknown = f"unknown metric source type {quote(spec.type)}"
+        raise MetricFailed("InvalidMetricSourceType", unknown, unknown)
+
+    # Resources
+
+    async def _resource(self, source: v2.ResourceMetricSource, at: Situation) -> Proposed:
+        name = source.name
+        try:
+            found, current = await self._by_resource(name, "", source.target, at)
+        except MetricsError as error:
+            message = f"failed to get {name} resource metric value: {error}"
+            raise MetricFailed("FailedGetResourceMetric", error, message) from error
+        status = v2.MetricStatus(type="Resource", resource=v2.ResourceMetricStatus(name=name, current=current))
+        return Proposed(found.replicas, _resource_words(name, found, ""), status)
+
+    async def _container_resource(self, source: v2.ContainerResourceMetricSource, at: Situation) -> Proposed:
+        name, container = source.name, source.container
+        try:
+            found, current = await self._by_resource(name, container, source.target, at)
+        except MetricsError as error:
+            message = f"failed to get {container} container metric value: {error}"
+            raise MetricFailed("FailedGetContainerResourceMetric", error, message) from error
+        told = v2.ContainerResourceMetricStatus(name=name, container=container, current=current)
+        status = v2.MetricStatus(type="ContainerResource", container_resource=told)
+        return Proposed(found.replicas, _resource_words(name, found, "container "), status)
+
+    async def _by_resource(
+        self, name: str, container: str, target: v2.MetricTarget, at: Situation
+    ) -> tuple[Proposal, v2.MetricValueStatus]:
+        if target.average_value is None and target.average_utilization is None:
+            neither = "neither an average utilization target nor an average value (usage) target was set"
+            raise MetricsError(f"invalid resource metric source: {neither}")
+        try:
+            found = await self._resource_proposal(name, container, target, at)
+        except MetricsError as error:
+            kind = "utilization" if target.average_value is None else "usage"
+            raise MetricsError(f"failed to get {name} {kind}: {error}") from error
+        spelling = Format.BINARY_SI if name == "memory" else Format.DECIMAL_SI
+        average = _wire(found.usage, spelling)
+        return found, v2.MetricValueStatus(average_utilization=found.utilization, average_value=average)
+
+    async def _resource_proposal(self, name: str, container: str, target: v2.MetricTarget, at: Situation) -> Proposal:
+        try:
+            metrics = await self._metrics.resource(name, at.namespace, at.selector, container)
+        except MetricsError as error:
+            raise MetricsError(f"unable to get metrics for resource {name}: {error}") from error
+        counted = self._counted(metrics, name, at)
+        if target.average_value is not None:
+            return by_average(at.wanted, _milli(target.average_value), at.tolerances, counted)
+        counted.used()  # that there are none is told before what isn't requested
+        requests = requests_of(at.pods, name, container)
+        return by_utilization(at.wanted, target.average_utilization or 0, at.tolerances, counted, requests)
+
+    def _counted(self, metrics: dict[str, PodMetric], resource: str, at: Situation) -> Counted:
+        if not at.pods:
+            raise MetricsError(NO_PODS)
+        return Counted(metrics, group_pods(at.pods, metrics, resource, self._patience, at.now))
+
+    # Others
+
+    async def _pods(self, source: v2.PodsMetricSource, at: Situation) -> Proposed:
+        name = source.metric.name
+        try:
+            found = await self._pods_proposal(source, at)
+        except (MetricsError, SelectorError) as error:
+            message = f"failed to get pods metric value: {error}"
+            raise MetricFailed("FailedGetPodsMetric", error, message) from error
+        current = v2.MetricValueStatus(average_value=_wire(found.usage))
+        status = v2.MetricStatus(type="Pods", pods=v2.PodsMetricStatus(metric=source.metric, current=current))
+        return Proposed(found.replicas, f"pods metric {name}", status)
+
+    async def _pods_proposal(self, source: v2.PodsMetricSource, at: Situation) -> Proposal:
+        chosen = _metric_selector(source.metric.selector)
+        try:
+            metrics = await self._metrics.pods(source.metric.name, at.namespace, at.selector, chosen)
+        except MetricsError as error:
+            raise MetricsError(f"unable to get metric {source.metric.name}: {error}") from error
+        target = _milli(source.target.average_value or WireQuantity("0"))
+        return by_average(at.wanted, target, at.tolerances, self._counted(metrics, "", at))
+
+    async def _object(self, source: v2.ObjectMetricSource, at: Situation) -> Proposed:
+        name, target = source.metric.name, source.target
+        try:
+            if target.type == "Value" and target.value is not None:
+                usage = await self._object_value(source, at)
+                found = by_value(at.wanted, usage, _milli(target.value), at.tolerances, at.pods)
+                current = v2.MetricValueStatus(value=_wire(found.usage))
+                words = f"{source.described_object.kind} metric {name}"
+            elif target.type == "AverageValue" and target.average_value is not None:
+                usage = await self._object_value(source, at)
+                found = by_value_per_pod(at.present, usage, _milli(target.average_value), at.tolerances)
+                current = v2.MetricValueStatus(average_value=_wire(found.usage))
+                words = _external_words(source.metric)
+            else:
+                neither = "neither a value target nor an average value target was set"
+                raise MetricsError(f"invalid object metric source: {neither}")
+        except (MetricsError, SelectorError) as error:
+            detail = f"failed to get {name} object metric: {error}" if target.type == "AverageValue" else str(error)
+            message = f"failed to get object metric value: {detail}"
+            raise MetricFailed("FailedGetObjectMetric", error, message) from error
+        told = v2.ObjectMetricStatus(metric=source.metric, described_object=source.described_object, current=current)
+        return Proposed(found.replicas, words, v2.MetricStatus(type="Object", object=told))
+
+    async def _object_value(self, source: v2.ObjectMetricSource, at: Situation) -> int:
+        about, name = source.described_object, source.metric.name
+        chosen = _metric_selector(source.metric.selector)
+        try:
+            return await self._metrics.object(name, at.namespace, about, chosen)
+        except MetricsError as error:
+            where = f"{about.kind} {at.namespace}/{about.name}"
+            raise MetricsError(f"unable to get metric {name} on {where}: {error}") from error
+
+    async def _external(self, source: v2.ExternalMetricSource, at: Situation) -> Proposed:
+        name, target = source.metric.name, source.target
+        is_average = target.average_value is not None
+        try:
+            if target.average_value is None and target.value is None:
+                neither = "neither a value target nor an average value target was set"
+                raise MetricsError(f"invalid external metric source: {neither}")
+            usage = await self._external_value(source, at)
+            if target.average_value is not None:
+                found = by_value_per_pod(at.present, usage, _milli(target.average_value), at.tolerances)
+                current = v2.MetricValueStatus(average_value=_wire(found.usage))
+            else:
+                wanted = _milli(target.value or WireQuantity("0"))
+                found = by_value(at.wanted, usage, wanted, at.tolerances, at.pods)
+                current = v2.MetricValueStatus(value=_wire(found.usage))
+        except (MetricsError, SelectorError) as error:
+            detail = f"failed to get {name} external metric" if is_average else f"failed to get external metric {name}"
+            if not is_average and target.value is None:
+                message = f"failed to get {name} external metric value: {error}"
+            else:
+                message = f"failed to get {name} external metric value: {detail}: {error}"
+            raise MetricFailed("FailedGetExternalMetric", error, message) from error
+        told = v2.ExternalMetricStatus(metric=source.metric, current=current)
+        return Proposed(found.replicas, _external_words(source.metric), v2.MetricStatus(type="External", external=told))
+
+    async def _external_value(self, source: v2.ExternalMetricSource, at: Situation) -> int:
+        metric = source.metric
+        try:
+            return sum(await self._metrics.external(metric.name, at.namespace, _metric_selector(metric.selector)))
+        except MetricsError as error:
+            what = f"{at.namespace}/{metric.name}/{selector_words(metric.selector)}"
+            raise MetricsError(f"unable to get external metric {what}: {error}") from error
+
+
+def _metric_selector(selector: LabelSelectorObject | None) -> LabelSelector:
+    return EVERYTHING if selector is None else from_label_selector(selector)
+
+
+def _milli(amount: WireQuantity) -> int:
+    return parse_quantity(str(amount)).milli_value()
+
+
+def _wire(milli: int, spelling: Format = Format.DECIMAL_SI) -> WireQuantity:
+    return WireQuantity(str(Quantity.of_milli(milli, spelling)))
+
+
+def _resource_words(name: str, found: Proposal, container: str) -> str:
+    if found.utilization is None:
+        return f"{name} resource"
+    return f"{name} {container}resource utilization (percentage of request)"
+
+
+def _external_words(metric: v2.MetricIdentifier) -> str:
+    return f"external metric {metric.name}({selector_words(metric.selector)})"
+
+
+def selector_words(selector: LabelSelectorObject | None) -> str:
+    """A selector as upstream's messages spell it."""
+    if selector is None:
+        return "nil"
+    labels = "".join(f"{key}: {value}," for key, value in sorted(selector.match_labels.items()))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{one.key},Operator:{one.operator},Values:[{' '.join(one.values)}],}},"
+        for one in selector.match_expressions
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )

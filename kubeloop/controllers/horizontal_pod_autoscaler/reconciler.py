@@ -1,0 +1,354 @@
+"""One autoscaler at work: reads the target's scale and the metrics, decides, resizes, and tells what it did."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kubeloop.api.conditions import is_true, set_condition
+from kubeloop.api.errors import ApiError
+from kubeloop.api.generated.autoscaling_v1 import Scale
+from kubeloop.api.generated.autoscaling_v2 import (
+    HorizontalPodAutoscaler,
+    HorizontalPodAutoscalerCondition,
+    HorizontalPodAutoscalerStatus,
+    HPAScalingRules,
+    MetricStatus,
+)
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.quantity import parse_quantity
+from kubeloop.api.selectors import LabelSelector, SelectorError, parse_labels
+from kubeloop.api.times import format_time
+from kubeloop.api.wire import Time
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.horizontal_pod_autoscaler.behavior import (
+    Bounds,
+    Memory,
+    Told,
+    Wish,
+    normalize,
+    normalize_by_behavior,
+    rules_of,
+)
+from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsReader
+from kubeloop.controllers.horizontal_pod_autoscaler.proposals import MetricFailed, Proposed, Proposer, Situation
+from kubeloop.controllers.horizontal_pod_autoscaler.scale_target import ScaleError, ScaleTarget, find_target
+from kubeloop.controllers.horizontal_pod_autoscaler.usage import Patience, Tolerances
+from kubeloop.runtime.controller import Result
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+
+COMPONENT: Final = "horizontal-pod-autoscaler"  # whom events name as their source
+ABLE: Final = "AbleToScale"
+ACTIVE: Final = "ScalingActive"
+LIMITED: Final = "ScalingLimited"
+SCALED_TO_ZERO: Final = "ScaledToZero"
+DISABLED: Final = "scaling is disabled since the replica count of the target is zero"
+BELOW_LEAST: Final = "Current number of replicas below Spec.MinReplicas"
+
+logger = logging.getLogger(__name__)
+replace = msgspec.structs.replace
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the manager's flags say."""
+
+    period: float  # seconds between two looks at the metrics
+    down_window: timedelta
+    tolerance: float
+    patience: Patience
+
+
+def settings_of(context: Context) -> Settings:
+    config = context.config
+    return Settings(
+        period=config.horizontal_pod_autoscaler_sync_period,
+        down_window=timedelta(seconds=config.horizontal_pod_autoscaler_downscale_stabilization),
+        tolerance=config.horizontal_pod_autoscaler_tolerance,
+        patience=Patience(
+            initialization=timedelta(seconds=config.horizontal_pod_autoscaler_cpu_initialization_period),
+            readiness_delay=timedelta(seconds=config.horizontal_pod_autoscaler_initial_readiness_delay),
+        ),
+    )
+
+
+class NothingToGoBy(Exception):
+    """No size can be computed; the autoscaler's conditions tell why."""
+
+
+class Draft:
+    """An autoscaler's status as it will be told, while it is being found out."""
+
+    def __init__(self, stored: HorizontalPodAutoscaler, now: datetime) -> None:
+        self.stored = stored
+        self.status: HorizontalPodAutoscalerStatus = stored.status
+        self.now = now
+        self._stamp = Time(format_time(now))
+
+    def tell(self, type: str, status: bool, reason: str, message: str) -> None:
+        new = HorizontalPodAutoscalerCondition(
+            type=type, status="True" if status else "False", reason=reason, message=message
+        )
+        self.status = replace(self.status, conditions=set_condition(self.status.conditions, new, self._stamp))
+
+    def count(self, current: int, desired: int, metrics: tuple[MetricStatus, ...] | None, rescaled: bool) -> None:
+        self.status = replace(
+            self.status,
+            current_replicas=current,
+            desired_replicas=desired,
+            current_metrics=metrics,
+            last_scale_time=self._stamp if rescaled else self.status.last_scale_time,
+            observed_generation=self.stored.metadata.generation,
+        )
+
+
+class Decision(NamedTuple):
+    """A size and why; None for the metrics that weren't asked."""
+
+    replicas: int
+    reason: str = ""
+    metrics: tuple[MetricStatus, ...] | None = None
+
+
+class Reconciler:
+    """Autoscalers by key; what it remembers of them begins anew with the process."""
+
+    def __init__(self, context: Context, autoscalers: Informer, pods: Informer) -> None:
+        self._client = context.client
+        self._recorder = context.recorder.of_component(COMPONENT)
+        self._clock = context.clock
+        self._autoscalers = autoscalers
+        self._pods = pods
+        self._settings = settings = settings_of(context)
+        self._proposer = Proposer(MetricsReader(context.client), settings.patience)
+        self._memories: dict[ObjectKey, Memory] = {}
+        self._selectors: dict[str, dict[ObjectKey, LabelSelector]] = {}  # by namespace
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        stored = self._autoscalers.get(*key)
+        if stored is None:
+            self._memories.pop(key, None)
+            self._selectors.get(key.namespace, {}).pop(key, None)
+            return None
+        draft = Draft(stored, self._clock.now())
+        try:
+            await self._scale(draft, key)
+        except NothingToGoBy as error:
+            logger.info("%s: %s", key, error)  # it is told on the object, and tried again in its time
+        await self._save(draft)
+        return Result(requeue_after=self._settings.period)
+
+    async def _scale(self, draft: Draft, key: ObjectKey) -> None:
+        spec = draft.stored.spec
+        try:
+            target = await find_target(self._client, key.namespace, spec.scale_target_ref)
+        except ScaleError as error:
+            self._warn(draft, "FailedGetScale", str(error))
+            message = f"the HPA controller was unable to get the target's current scale: {error}"
+            draft.tell(ABLE, False, "FailedGetScale", message)
+            raise NothingToGoBy(str(error)) from error
+        draft.tell(ABLE, True, "SucceededGetScale", "the HPA controller was able to get the target's current scale")
+        current = target.scale.spec.replicas
+        memory = self._memories.setdefault(key, Memory())
+        memory.begin(current, draft.now)
+        decision = await self._decide(draft, target, memory)
+        if decision.replicas != current:
+            await self._resize(draft, target, decision, memory)
+        draft.count(current, decision.replicas, decision.metrics, decision.replicas != current)
+
+    # Decide
+
+    async def _decide(self, draft: Draft, target: ScaleTarget, memory: Memory) -> Decision:
+        spec, current = draft.stored.spec, target.scale.spec.replicas
+        least = _least(draft.stored)
+        if current == 0 and not may_leave_zero(draft.stored):
+            draft.tell(ACTIVE, False, "ScalingDisabled", DISABLED)
+            return Decision(0)
+        if current > spec.max_replicas:
+            return Decision(spec.max_replicas, "Current number of replicas above Spec.MaxReplicas")
+        if 0 < current < least:
+            return Decision(least, BELOW_LEAST)
+        proposed, statuses = await self._proposed(draft, target)
+        reason = ""
+        if proposed.replicas != current:
+            is_more = proposed.replicas > current
+            reason = f"{proposed.name} above target" if is_more else "All metrics below target"
+        size = self._normalized(draft, current, proposed.replicas, memory)
+        if current == 0 and size < least:
+            return Decision(least, reason or BELOW_LEAST, statuses)
+        return Decision(size, reason, statuses)
+
+    def _normalized(self, draft: Draft, current: int, desired: int, memory: Memory) -> int:
+        spec, window = draft.stored.spec, self._settings.down_window
+        bounds = Bounds(_least(draft.stored), spec.max_replicas)
+        if spec.behavior is None:
+            found = normalize(Wish(current, desired), bounds, memory, window, draft.now)
+        else:
+            rules = rules_of(spec.behavior, window)
+            found = normalize_by_behavior(Wish(current, desired), bounds, memory, rules, draft.now)
+        draft.tell(ABLE, True, *found.able)
+        draft.tell(LIMITED, found.is_limited, *found.limit)
+        return found.replicas
+
+    async def _proposed(self, draft: Draft, target: ScaleTarget) -> tuple[Proposed, tuple[MetricStatus, ...]]:
+        """The largest proposal. Metrics that fail are left out, unless fewer pods would come of that."""
+        scale, metrics = target.scale, draft.stored.spec.metrics
+        situation = self._situation(draft, scale)
+        found: list[Proposed] = []
+        failures: list[MetricFailed] = []
+        statuses = []
+        for one in metrics:
+            try:
+                proposed = await self._proposer.propose(one, situation)
+            except MetricFailed as failure:
+                self._warn(draft, failure.reason, failure.told)
+                failures.append(failure)
+                statuses.append(MetricStatus())
+            else:
+                found.append(proposed)
+                statuses.append(proposed.status)
+        best = max(found, key=lambda one: one.replicas, default=None)
+        if best is None or (failures and best.replicas < scale.spec.replicas):
+            self._give_up(draft, scale, failures, tuple(statuses))
+            raise NothingToGoBy("no valid metrics")
+        message = f"the HPA was able to successfully calculate a replica count from {best.name}"
+        draft.tell(ACTIVE, True, "ValidMetricFound", message)
+        return best, tuple(statuses)
+
+    def _give_up(
+        self, draft: Draft, scale: Scale, failures: Sequence[MetricFailed], statuses: tuple[MetricStatus, ...]
+    ) -> None:
+        if failures:
+            first = failures[0]
+            message = f"the HPA was unable to compute the replica count: {first.told}"
+            draft.tell(ACTIVE, False, first.reason, message)
+            count = f"{len(failures)} invalid out of {len(statuses)}"
+            told = f"invalid metrics ({count}), first error is: {first}"
+            self._warn(draft, "FailedComputeMetricsReplicas", told)
+        draft.count(scale.spec.replicas, draft.status.desired_replicas, statuses, False)
+
+    # Whose pods
+
+    def _situation(self, draft: Draft, scale: Scale) -> Situation:
+        namespace = draft.stored.metadata.namespace
+        selector = self._selector(draft, scale)
+        pods = [one for one in self._pods.list(namespace) if selector.matches(one.metadata.labels)]
+        self._refuse_shared(draft, scale, pods)
+        tolerances = tolerances_of(draft.stored, self._settings.tolerance)
+        wanted, present = scale.spec.replicas, scale.status.replicas
+        return Situation(namespace, wanted, present, selector, pods, tolerances, draft.now)
+
+    def _selector(self, draft: Draft, scale: Scale) -> LabelSelector:
+        text, key = scale.status.selector, key_of(draft.stored)
+        if not text:
+            missing = "the HPA target's scale is missing a selector"
+            raise self._unusable(
+                draft, scale, ("SelectorRequired", "selector is required"), ("InvalidSelector", missing)
+            )
+        try:
+            selector = parse_labels(text)
+        except SelectorError as error:
+            message = f"couldn't convert selector into a corresponding internal selector object: {error}"
+            told = ("InvalidSelector", message)
+            raise self._unusable(draft, scale, told, told) from error
+        self._selectors.setdefault(key.namespace, {})[key] = selector
+        return selector
+
+    def _refuse_shared(self, draft: Draft, scale: Scale, pods: Sequence[Pod]) -> None:
+        """Two autoscalers that pull at the same pods would never come to rest."""
+        own = key_of(draft.stored)
+        others = self._selectors.get(own.namespace, {})
+        labels = {tuple(sorted(one.metadata.labels.items())): one.metadata.labels for one in pods}
+        for key, selector in others.items():
+            if key != own and any(map(selector.matches, labels.values())):
+                both = " ".join(f"{{{one.name} {one.namespace}}}" for one in sorted((own, key)))
+                text = scale.status.selector
+                told = (
+                    "AmbiguousSelector",
+                    f"pods by selector {text} are controlled by more than one HPA (e.g. [{both}])",
+                )
+                raise self._unusable(draft, scale, told, told)
+
+    def _unusable(self, draft: Draft, scale: Scale, event: Told, condition: Told) -> NothingToGoBy:
+        self._warn(draft, *event)
+        draft.tell(ACTIVE, False, *condition)
+        draft.count(scale.spec.replicas, draft.status.desired_replicas, None, False)
+        self._warn(draft, "FailedComputeMetricsReplicas", event[1])
+        return NothingToGoBy(event[1])
+
+    # Act
+
+    async def _resize(self, draft: Draft, target: ScaleTarget, decision: Decision, memory: Memory) -> None:
+        before, after = target.scale.spec.replicas, decision.replicas
+        told = f"New size: {after}; reason: {decision.reason}"
+        try:
+            await target.resize(after)
+        except ScaleError as error:
+            self._warn(draft, "FailedRescale", f"{told}; error: {error}")
+            message = f"the HPA controller was unable to update the target scale: {error}"
+            draft.tell(ABLE, False, "FailedUpdateScale", message)
+            draft.count(before, draft.status.desired_replicas, decision.metrics, False)
+            raise NothingToGoBy(str(error)) from error
+        message = f"the HPA controller was able to update the target scale to {after}"
+        draft.tell(ABLE, True, "SucceededRescale", message)
+        self._recorder.event(draft.stored, "Normal", "SuccessfulRescale", told)
+        if draft.stored.spec.behavior is not None:
+            memory.note_change(before, after, draft.stored.spec.behavior, draft.now)
+        if after == 0 and _least(draft.stored) == 0 and has_outer_metrics(draft.stored):
+            draft.tell(SCALED_TO_ZERO, True, "ScaledToZero", "the HPA controller scaled the workload to zero")
+        else:
+            message = "the HPA controller did not scale the workload to zero"
+            draft.tell(SCALED_TO_ZERO, False, "NotScaledToZero", message)
+
+    # Report
+
+    async def _save(self, draft: Draft) -> None:
+        if draft.status == draft.stored.status:
+            return
+        try:
+            await self._client.update(replace(draft.stored, status=draft.status), subresource="status")
+        except ApiError as error:
+            self._warn(draft, "FailedUpdateStatus", str(error))
+            raise
+
+    def _warn(self, draft: Draft, reason: str, message: str) -> None:
+        self._recorder.event(draft.stored, "Warning", reason, message)
+
+
+# What an autoscaler says
+
+
+def _least(autoscaler: HorizontalPodAutoscaler) -> int:
+    said = autoscaler.spec.min_replicas
+    return 1 if said is None else said
+
+
+def has_outer_metrics(autoscaler: HorizontalPodAutoscaler) -> bool:
+    """Whether there are metrics that don't need pods to be there."""
+    return any(one.type in ("Object", "External") for one in autoscaler.spec.metrics)
+
+
+def may_leave_zero(autoscaler: HorizontalPodAutoscaler) -> bool:
+    """Who was scaled to zero by us may come back; who was by somebody else is switched off."""
+    if not is_true(autoscaler.status.conditions, SCALED_TO_ZERO):
+        return False
+    return _least(autoscaler) != 0 or has_outer_metrics(autoscaler)
+
+
+def tolerances_of(autoscaler: HorizontalPodAutoscaler, usual: float) -> Tolerances:
+    behavior = autoscaler.spec.behavior
+
+    def said(rules: HPAScalingRules | None) -> float:
+        if rules is None or rules.tolerance is None:
+            return usual
+        return float(parse_quantity(str(rules.tolerance)))
+
+    return (
+        Tolerances(usual, usual) if behavior is None else Tolerances(said(behavior.scale_down), said(behavior.scale_up))
+    )

@@ -1,0 +1,84 @@
+"""What an autoscaler scales: anything of any kind that has a scale, found through discovery."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import codec, errors
+from kubeloop.api.fields import quote
+from kubeloop.api.generated.autoscaling_v1 import Scale, ScaleSpec
+from kubeloop.api.generated.autoscaling_v2 import CrossVersionObjectReference
+from kubeloop.api.kinds import Resource
+from kubeloop.client import Client
+from kubeloop.client.errors import TransportError, UnknownKind
+
+_TRIES = 5  # to write a scale that others write too
+
+
+class ScaleError(Exception):
+    """The scale can't be read or written; the message says why."""
+
+
+class ScaleTarget:
+    """One object with a scale."""
+
+    def __init__(self, client: Client, resource: Resource, namespace: str, scale: Scale) -> None:
+        self._client = client
+        self._resource = resource
+        self._namespace = namespace
+        self.scale = scale
+
+    async def resize(self, replicas: int) -> None:
+        """Give it another size; whoever else writes it meanwhile loses."""
+        for attempt in range(1, _TRIES + 1):
+            try:
+                await self._write(replicas)
+                return
+            except errors.Conflict as error:
+                if attempt == _TRIES:
+                    raise ScaleError(str(error)) from error
+                self.scale = await _read(self._client, self._resource, self._namespace, self.scale.metadata.name)
+            except (errors.ApiError, TransportError, TimeoutError) as error:
+                raise ScaleError(str(error)) from error
+
+    async def _write(self, replicas: int) -> None:
+        scale = msgspec.structs.replace(self.scale, spec=ScaleSpec(replicas=replicas))
+        name = scale.metadata.name
+        await self._client.update_subresource(self._resource, name, "scale", scale, self._namespace)
+
+
+async def find_target(client: Client, namespace: str, reference: CrossVersionObjectReference) -> ScaleTarget:
+    """The target with its present scale. Raises `ScaleError`."""
+    try:
+        resource = await _resource_of(client, reference)
+        scale = await _read(client, resource, namespace, reference.name)
+    except (errors.ApiError, TransportError, TimeoutError) as error:
+        raise ScaleError(str(error)) from error
+    return ScaleTarget(client, resource, namespace, scale)
+
+
+async def _resource_of(client: Client, reference: CrossVersionObjectReference) -> Resource:
+    group, version = _parsed(reference.api_version)
+    named = f"{reference.kind}.{group}" if group else reference.kind
+    # Any version will do: the group and the kind are what is meant.
+    for word in (f"{named}/{version}" if version else "", named if group else f"{named}/v1"):
+        if word:
+            try:
+                return await client.resource(word)
+            except UnknownKind:
+                continue
+    raise ScaleError(f"no matches for kind {quote(reference.kind)} in group {quote(group)}")
+
+
+def _parsed(api_version: str) -> tuple[str, str]:
+    if api_version.count("/") > 1:
+        raise ScaleError(f"unexpected GroupVersion string: {api_version}")
+    group, _, version = api_version.rpartition("/")
+    return group, version
+
+
+async def _read(client: Client, resource: Resource, namespace: str, name: str) -> Scale:
+    found: Any = await client.get(resource, name, namespace, subresource="scale")
+    return found if isinstance(found, Scale) else codec.from_plain(dict(found), Scale)

@@ -1,0 +1,262 @@
+"""Whatever users, nodes, networks and crashes do to a deployment, in the end it has the pods it asks for.
+
+On the way there are never more pods than replicas and surge, and never fewer available than it may be without, but
+where nodes take pods away or somebody changes the numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api.errors import Conflict, NotFound
+from kubeloop.api.generated.apps_v1 import Deployment, DeploymentStrategy, ReplicaSet, RollingUpdateDeployment
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.pods import is_active, is_ready
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers import deployment as deployment_loop
+from kubeloop.controllers import replicaset as replicaset_loop
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.deployment.limits import fewest_available, most_pods
+from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.informer import Informer, Informers
+from kubeloop.runtime.manager import Loop
+from kubeloop.testing import Cluster, deployment
+from tests.controllers.deployments import BROKEN, NS, get, image_of, running_pods, sets_of
+
+Step = tuple[str, int]
+TEMPLATES = ("one", "two", "three", BROKEN)
+USER = ("template", "pause", "resume", "annotate")
+NUMBERS = ("scale", "limits", "strategy", "scale set", "delete set", "orphan set")
+NODES = ("delete pod", "unready pod", "fail pod")
+NETWORK = ("drop watches", "expire watches", "late watch", "conflict", "lose answers", "refuse", "crash")
+PASSING = ("settle", "wait")
+
+
+class World:
+    """A cluster with one deployment, its loops, and somebody who watches its pods all the time."""
+
+    def __init__(self, cluster: Cluster, replicas: int, surge: int, unavailable: int) -> None:
+        self.cluster = cluster
+        cluster.start(running_pods)
+        self._start()
+        limits = RollingUpdateDeployment(max_surge=surge, max_unavailable=unavailable)
+        strategy = DeploymentStrategy(type="RollingUpdate", rolling_update=limits)
+        cluster.add(deployment(replicas=replicas, image="one", strategy=strategy, revision_history_limit=2))
+        cluster.advance(5)
+        made = get(cluster)
+        self.most, self.fewest = most_pods(made), fewest_available(made)
+        self.witnessed: list[str] = []
+
+    def watch_limits(self) -> None:
+        """From now on the limits of the beginning hold at every single moment."""
+
+        def count_wanted(*_: Any) -> None:
+            wanted = sum(one.spec.replicas or 0 for one in sets.list(NS))
+            if wanted > self.most:
+                self.witnessed.append(f"{wanted} pods wanted, {self.most} allowed")
+
+        def count_available(*_: Any) -> None:
+            available = sum(is_active(one) and is_ready(one) for one in pods.list(NS))
+            if available < self.fewest:
+                self.witnessed.append(f"{available} pods available, {self.fewest} needed")
+
+        async def follow(kind: type) -> Informer:
+            return self.cluster.context.informers.of(resource_of_class(kind))
+
+        sets, pods = self.cluster.run(follow(ReplicaSet)), self.cluster.run(follow(Pod))
+
+        async def begin() -> None:
+            sets.add_handler(Callbacks(on_add=count_wanted, on_update=count_wanted))
+            pods.add_handler(Callbacks(on_update=count_available, on_delete=count_available))
+
+        self.cluster.run(begin())
+        self.cluster.settle()
+
+    # The loops have caches of their own, as in a process of their own.
+
+    def _start(self) -> None:
+        self._informers = Informers(self.cluster.async_client, self.cluster.clock)
+        context: Context = replace(self.cluster.context, informers=self._informers)
+
+        async def begin() -> None:
+            self._informers.start()
+
+        self._loops: list[Loop] = [deployment_loop.wire(context), replicaset_loop.wire(context)]
+        self.cluster.run(begin())
+        for loop in self._loops:
+            self.cluster.start(loop)
+
+    def crash(self, turns: int) -> None:
+        """Killed after so many turns of the event loop, wherever they wait then."""
+
+        async def run_on() -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+
+        self.cluster.run(run_on())
+        for loop in self._loops:
+            self.cluster.stop(loop)
+        self.cluster.run(self._informers.stop())
+        self._start()
+
+    # What may happen.
+
+    def take(self, step: Step) -> None:
+        name, number = step
+        actions: dict[str, Callable[[], Any]] = {
+            "settle": self.cluster.settle,
+            "wait": lambda: self.cluster.advance(number * 40),
+            "crash": lambda: self.crash(number * 5),
+            "template": lambda: self._set_template(number),
+            "pause": lambda: self._change({"paused": True}),
+            "resume": lambda: self._change({"paused": False}),
+            "scale": lambda: self._change({"replicas": number}),
+            "strategy": lambda: self._set_strategy(number),
+            "limits": lambda: self._set_limits(number),
+            "annotate": lambda: self._patch(Deployment, "app", {"metadata": {"annotations": {"n": str(number)}}}),
+        }
+        if name in actions:
+            actions[name]()
+        elif name in NETWORK:
+            self._disturb(name, number)
+        elif name in NODES:
+            self._hurt_pod(name, number)
+        else:
+            self._meddle(name, number)
+        assert self.witnessed == []
+
+    def _set_template(self, number: int) -> None:
+        container = {"name": "app", "image": TEMPLATES[number % len(TEMPLATES)]}
+        self._change({"template": {"spec": {"containers": [container]}}})
+
+    def _set_strategy(self, number: int) -> None:
+        if number % 2:
+            self._change({"strategy": {"type": "Recreate", "rollingUpdate": None}})
+        else:
+            self._change({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": number}}})
+
+    def _set_limits(self, number: int) -> None:
+        if get(self.cluster).spec.strategy.type == "RollingUpdate":
+            limits = {"maxSurge": number % 3, "maxUnavailable": 1 + number % 2}
+            self._change({"strategy": {"rollingUpdate": limits}})
+
+    def _meddle(self, name: str, number: int) -> None:
+        sets = sets_of(self.cluster)
+        if not sets:
+            return
+        called = sets[number % len(sets)].metadata.name
+        with suppress(Conflict, NotFound):
+            if name == "scale set":
+                self._patch(ReplicaSet, called, {"spec": {"replicas": number}})
+            elif name == "delete set":
+                self.cluster.client.delete(ReplicaSet, called, NS)
+                self._collect_garbage()
+            else:
+                self._patch(ReplicaSet, called, {"metadata": {"ownerReferences": None}})
+
+    def _collect_garbage(self) -> None:
+        """Pods whose replica set is gone; one may have been made for it after its end, before that was seen."""
+        living = {one.metadata.uid for one in self.cluster.client.list(ReplicaSet, NS).items}
+        for pod in self.cluster.client.list(Pod, NS).items:
+            if not living.intersection(one.uid for one in pod.metadata.owner_references):
+                with suppress(NotFound):
+                    self.cluster.client.delete(Pod, pod.metadata.name, NS)
+
+    def _hurt_pod(self, name: str, number: int) -> None:
+        pods = [one for one in self.cluster.client.list(Pod, NS).items if is_active(one)]
+        if not pods:
+            return
+        called = pods[number % len(pods)].metadata.name
+        with suppress(Conflict, NotFound):
+            if name == "delete pod":
+                self.cluster.client.delete(Pod, called, NS)
+            elif name == "fail pod":
+                self._patch(Pod, called, {"status": {"phase": "Failed"}}, subresource="status")
+            else:
+                # Pending, so that the node makes it ready again.
+                status = {"phase": "Pending", "conditions": [{"type": "Ready", "status": "False"}]}
+                self._patch(Pod, called, {"status": status}, subresource="status")
+
+    def _disturb(self, name: str, number: int) -> None:
+        faults, times = self.cluster.faults, number + 1
+        disturbances: dict[str, Callable[[], Any]] = {
+            "drop watches": faults.drop_watches,
+            "expire watches": faults.expire_watches,
+            "late watch": lambda: (faults.delay(number, "watch", times=3), faults.drop_watches()),
+            "conflict": lambda: (faults.conflict("patch", times=times), faults.conflict("update", times=times)),
+            "lose answers": lambda: faults.lose_answers("write", times=times, chance=0.5),
+            "refuse": lambda: faults.fail("write", times=times, chance=0.5),
+        }
+        disturbances[name]()
+
+    def _change(self, spec: dict[str, Any]) -> None:
+        self._patch(Deployment, "app", {"spec": spec})
+
+    def _patch(self, kind: type, name: str, patch: dict[str, Any], **options: Any) -> None:
+        self.cluster.client.patch(kind, name, patch, NS, **options)
+
+    # What must hold in the end.
+
+    def check_end(self) -> None:
+        """When nothing goes wrong any more, nothing is paused or broken, and some time has passed."""
+        cluster = self.cluster
+        cluster.faults.clear()
+        self._change({"paused": False})
+        if image_of(get(cluster)) == BROKEN:
+            self._set_template(0)
+        cluster.advance(minutes=20)
+        self._collect_garbage()
+        cluster.advance(minutes=20)
+        made = get(cluster)
+        wanted = made.spec.replicas or 0
+        sets = sets_of(cluster)
+        assert {image_of(one): one.spec.replicas for one in sets if one.spec.replicas} == (
+            {image_of(made): wanted} if wanted else {}
+        )
+        said = made.status
+        assert (said.replicas, said.updated_replicas, said.available_replicas) == (wanted, wanted, wanted)
+        assert (said.unavailable_replicas, said.terminating_replicas) == (0, 0)
+        assert said.observed_generation == made.metadata.generation
+        conditions = {one.type: one.reason for one in said.conditions}
+        assert conditions == {"Available": "MinimumReplicasAvailable", "Progressing": "NewReplicaSetAvailable"}
+        assert len(sets) <= 3
+        newest = max(int(one.metadata.annotations["deployment.kubernetes.io/revision"]) for one in sets)
+        assert made.metadata.annotations["deployment.kubernetes.io/revision"] == str(newest)
+        active = [one for one in cluster.client.list(Pod, NS).items if is_active(one)]
+        assert len(active) == wanted
+        assert self.witnessed == []
+
+
+def steps(*names: str) -> st.SearchStrategy[list[Step]]:
+    return st.lists(st.tuples(st.sampled_from(names), st.integers(0, 7)), max_size=20)
+
+
+QUIET = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+
+
+@QUIET
+@given(steps(*USER, *NETWORK, *PASSING), st.integers(1, 6), st.integers(0, 3), st.integers(0, 3), st.integers(0, 2**16))
+def test_limits_hold_at_every_moment(taken: list[Step], replicas: int, surge: int, unavailable: int, seed: int) -> None:
+    with Cluster(seed=seed, shuffle=True) as cluster:
+        world = World(cluster, replicas, surge or int(unavailable == 0), unavailable)
+        world.watch_limits()
+        for step in taken:
+            world.take(step)
+        world.check_end()
+
+
+@QUIET
+@given(steps(*USER, *NUMBERS, *NODES, *NETWORK, *PASSING), st.integers(0, 2**16))
+def test_whatever_happens_it_ends_with_the_wanted_pods(taken: list[Step], seed: int) -> None:
+    with Cluster(seed=seed, shuffle=True) as cluster:
+        world = World(cluster, 3, 1, 1)
+        for step in taken:
+            world.take(step)
+        world.check_end()

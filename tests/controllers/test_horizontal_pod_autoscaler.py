@@ -1,0 +1,489 @@
+"""Autoscalers read metrics and resize what they target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace as changed
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from kubeloop.api import errors
+from kubeloop.api.calls import Call, ListResult
+from kubeloop.api.conditions import find_condition
+from kubeloop.api.dynamic import Custom
+from kubeloop.api.generated.apps_v1 import Deployment
+from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler
+from kubeloop.api.generated.core_v1 import Container, Pod, PodSpec, PodTemplateSpec, ResourceRequirements
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.selectors import parse_labels
+from kubeloop.api.times import format_time
+from kubeloop.api.wire import Quantity
+from kubeloop.client import Client
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.horizontal_pod_autoscaler import wire
+from kubeloop.testing import Cluster, deployment
+from tests.controllers.deployments import NS, start
+from tests.controllers.replicas import as_account
+
+PERIOD = 15
+Amounts = Mapping[str, str]
+
+
+class Metrics:
+    """What the metrics APIs would tell, in front of a cluster's own API."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.use: Amounts | None = None  # of each pod by resource; None where there is no metrics API
+        self.custom: dict[str, str] | None = None  # by the end of the path
+        self.external: dict[str, list[str]] | None = None
+        self.asked: list[str] = []
+
+    def context(self, account: str = "") -> Context:
+        context = as_account(self._cluster, account) if account else self._cluster.context
+        inner: Any = context.client._caller._transport
+        return changed(context, client=Client(_Transport(inner, self)))
+
+    def pods(self, namespace: str, labels: str) -> ListResult:
+        if self.use is None:
+            raise errors.generic(404)
+        chosen = parse_labels(labels)
+        pods = [one for one in self._cluster_pods(namespace) if chosen.matches(one.metadata.labels)]
+        now = format_time(self._cluster.clock.now())
+        items = tuple(
+            Custom(
+                {
+                    "metadata": {"name": one.metadata.name, "namespace": namespace},
+                    "timestamp": now,
+                    "window": "30s",
+                    "containers": [{"name": "app", "usage": dict(self.use)}],
+                }
+            )
+            for one in pods
+        )
+        return ListResult(items=items, resource_version="1")
+
+    def _cluster_pods(self, namespace: str) -> list[Pod]:
+        storage = self._cluster.context.informers
+        return [one for informer in storage if informer.resource.plural == "pods" for one in informer.list(namespace)]
+
+    def document(self, path: str) -> Any:
+        self.asked.append(path)
+        parts = urlsplit(path)
+        if path == "/apis":
+            versions = [{"version": "v1beta1"}, {"version": "v1beta2"}]
+            group = {"name": "custom.metrics.k8s.io", "versions": versions, "preferredVersion": versions[0]}
+            return {"groups": [group] if self.custom is not None else []}
+        if "custom.metrics" in path and self.custom is not None:
+            return self._custom(parts.path)
+        if "external.metrics" in path and self.external is not None:
+            values = self.external.get(parts.path.rpartition("/")[2], [])
+            return {"items": [{"metricName": "x", "value": one} for one in values]}
+        raise errors.generic(404)
+
+    def _custom(self, path: str) -> Any:
+        assert self.custom is not None
+        now = format_time(self._cluster.clock.now())
+        value = next(value for end, value in self.custom.items() if path.endswith(end))
+        names = [one.metadata.name for one in self._cluster_pods(NS)] if "/pods/*/" in path else ["thing"]
+        items = [{"describedObject": {"name": one}, "timestamp": now, "value": value} for one in names]
+        return {"items": items}
+
+
+class _Transport:
+    def __init__(self, inner: Any, metrics: Metrics) -> None:
+        self._inner = inner
+        self._metrics = metrics
+
+    async def call(self, call: Call) -> Any:
+        if call.resource.group == "metrics.k8s.io":
+            return self._metrics.pods(call.namespace, call.options.get("labelSelector", ""))
+        return await self._inner.call(call)
+
+    async def document(self, path: str) -> Any:
+        return self._metrics.document(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@pytest.fixture
+def metrics(cluster: Cluster) -> Metrics:
+    """A deployment whose pods request a tenth of a CPU, and the loops that run it."""
+    start(cluster)
+    found = Metrics(cluster)
+    add_target(cluster, 2)
+    cluster.advance(minutes=10)
+    return found
+
+
+def autoscale(cluster: Cluster, metrics: Metrics, account: str = "") -> None:
+    context = metrics.context(account)
+    cluster.start(lambda _: wire(context))
+
+
+def add_target(cluster: Cluster, replicas: int, name: str = "app") -> None:
+    requests = ResourceRequirements(requests={"cpu": Quantity("100m"), "memory": Quantity("100Mi")})
+    pod = PodSpec(containers=(Container(name="app", image="x", resources=requests),))
+    template = PodTemplateSpec(metadata=ObjectMeta(labels={"app": name}), spec=pod)
+    cluster.add(deployment(name, replicas=replicas, template=template))
+
+
+def cpu(percent: int) -> dict[str, Any]:
+    target = {"type": "Utilization", "averageUtilization": percent}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def add(cluster: Cluster, *metrics: dict[str, Any], least: int = 1, most: int = 10, **spec: Any) -> None:
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "app"}
+    cluster.client.create(
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "h", "namespace": NS},
+            "spec": {
+                "scaleTargetRef": reference,
+                "minReplicas": least,
+                "maxReplicas": most,
+                "metrics": list(metrics),
+                **spec,
+            },
+        }
+    )
+
+
+def get(cluster: Cluster, name: str = "h") -> HorizontalPodAutoscaler:
+    found: HorizontalPodAutoscaler = cluster.client.get(HorizontalPodAutoscaler, name, NS)
+    return found
+
+
+def size(cluster: Cluster) -> int | None:
+    found: Deployment = cluster.client.get(Deployment, "app", NS)
+    return found.spec.replicas
+
+
+def told(cluster: Cluster, type: str) -> tuple[str, str, str] | None:
+    found = find_condition(get(cluster).status.conditions, type)
+    return None if found is None else (found.status, found.reason, found.message)
+
+
+def warnings(cluster: Cluster, reason: str) -> set[str]:
+    return {one.message for one in cluster.events(reason=reason)}
+
+
+# Resources
+
+
+def test_busy_pods_become_more_and_idle_ones_fewer_after_a_while(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "100m"}
+    autoscale(cluster, metrics)
+    add(cluster, cpu(50))
+    cluster.advance(1)
+    assert size(cluster) == 4
+    said = get(cluster).status
+    assert (said.current_replicas, said.desired_replicas, said.observed_generation) == (2, 4, 1)
+    assert said.last_scale_time is not None
+    (current,) = said.current_metrics or ()
+    assert current.resource is not None
+    assert (current.resource.current.average_utilization, current.resource.current.average_value) == (100, "100m")
+    assert told(cluster, "AbleToScale") == (
+        "True", "SucceededRescale", "the HPA controller was able to update the target scale to 4"
+    )  # fmt: skip
+    name = "cpu resource utilization (percentage of request)"
+    assert told(cluster, "ScalingActive") == (
+        "True", "ValidMetricFound", f"the HPA was able to successfully calculate a replica count from {name}"
+    )  # fmt: skip
+    within = ("False", "DesiredWithinRange", "the desired count is within the acceptable range")
+    assert told(cluster, "ScalingLimited") == within
+    (event,) = cluster.events(reason="SuccessfulRescale")
+    assert event.message == f"New size: 4; reason: {name} above target"
+    assert event.source.component == "horizontal-pod-autoscaler"
+    metrics.use = {"cpu": "10m"}
+    cluster.advance(minutes=4)
+    assert size(cluster) == 4
+    assert told(cluster, "AbleToScale") == (
+        "True",
+        "ScaleDownStabilized",
+        "recent recommendations were higher than current one, applying the highest recent recommendation",
+    )
+    cluster.advance(minutes=2)
+    assert size(cluster) == 1
+    assert warnings(cluster, "SuccessfulRescale") >= {"New size: 1; reason: All metrics below target"}
+
+
+def test_use_near_the_target_changes_nothing(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "54m"}
+    autoscale(cluster, metrics)
+    add(cluster, cpu(50))
+    cluster.advance(minutes=10)
+    assert size(cluster) == 2
+    ready = ("True", "ReadyForNewScale", "recommended size matches current size")
+    assert told(cluster, "AbleToScale") == ready
+    assert get(cluster).status.last_scale_time is None
+    (event, *others) = cluster.events(reason="SuccessfulRescale") or [None]
+    assert (event, others) == (None, [])
+
+
+def test_own_tolerance_counts_more_than_the_managers(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "54m"}
+    autoscale(cluster, metrics)
+    add(cluster, cpu(50), behavior={"scaleUp": {"tolerance": "0.05"}})
+    cluster.advance(1)
+    assert size(cluster) == 3
+
+
+def test_growth_at_once_is_limited(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "1000m"}
+    autoscale(cluster, metrics)
+    add(cluster, cpu(50), most=30)
+    cluster.advance(1)
+    assert size(cluster) == 4
+    limited = ("True", "ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate")
+    assert told(cluster, "ScalingLimited") == limited
+    cluster.advance(minutes=5)
+    assert size(cluster) == 30
+    limited = ("True", "TooManyReplicas", "the desired replica count is more than the maximum replica count")
+    assert told(cluster, "ScalingLimited") == limited
+
+
+def test_average_value_of_memory_is_spelled_in_binary(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"memory": "200Mi"}
+    autoscale(cluster, metrics)
+    target = {"type": "AverageValue", "averageValue": "100Mi"}
+    add(cluster, {"type": "Resource", "resource": {"name": "memory", "target": target}})
+    cluster.advance(1)
+    assert size(cluster) == 4
+    (current,) = get(cluster).status.current_metrics or ()
+    assert current.resource is not None
+    assert current.resource.current.average_value == "200Mi"
+    assert warnings(cluster, "SuccessfulRescale") == {"New size: 4; reason: memory resource above target"}
+
+
+def test_single_container_counts_alone(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "100m"}
+    autoscale(cluster, metrics)
+    target = {"type": "Utilization", "averageUtilization": 50}
+    source = {"name": "cpu", "container": "app", "target": target}
+    add(cluster, {"type": "ContainerResource", "containerResource": source})
+    cluster.advance(1)
+    assert size(cluster) == 4
+    reason = "cpu container resource utilization (percentage of request) above target"
+    assert warnings(cluster, "SuccessfulRescale") == {f"New size: 4; reason: {reason}"}
+
+
+# Others
+
+
+def test_metric_of_pods_is_averaged(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.custom = {"/pods/*/qps": "30"}
+    autoscale(cluster, metrics)
+    source = {"metric": {"name": "qps"}, "target": {"type": "AverageValue", "averageValue": "10"}}
+    add(cluster, {"type": "Pods", "pods": source})
+    cluster.advance(1)
+    assert size(cluster) == 4
+    asked = next(one for one in metrics.asked if "qps" in one)
+    assert urlsplit(asked).path == f"/apis/custom.metrics.k8s.io/v1beta2/namespaces/{NS}/pods/*/qps"
+    assert parse_qs(urlsplit(asked).query) == {"labelSelector": ["app=app"]}
+    assert warnings(cluster, "SuccessfulRescale") == {"New size: 4; reason: pods metric qps above target"}
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [({"type": "Value", "value": "10"}, 4), ({"type": "AverageValue", "averageValue": "5"}, 4)],
+)
+def test_metric_of_an_object(cluster: Cluster, metrics: Metrics, target: dict[str, str], expected: int) -> None:
+    metrics.custom = {"/services/front/hits": "20"}
+    autoscale(cluster, metrics)
+    about = {"kind": "Service", "name": "front", "apiVersion": "v1"}
+    add(cluster, {"type": "Object", "object": {"metric": {"name": "hits"}, "describedObject": about, "target": target}})
+    cluster.advance(1)
+    assert size(cluster) == expected
+    (current,) = get(cluster).status.current_metrics or ()
+    assert current.object is not None
+    assert current.object.described_object.name == "front"
+
+
+@pytest.mark.parametrize("target", [{"type": "Value", "value": "10"}, {"type": "AverageValue", "averageValue": "5"}])
+def test_metric_from_elsewhere_is_summed(cluster: Cluster, metrics: Metrics, target: dict[str, str]) -> None:
+    metrics.external = {"queue": ["15", "5"]}
+    autoscale(cluster, metrics)
+    chosen = {"matchLabels": {"name": "jobs"}}
+    add(cluster, {"type": "External", "external": {"metric": {"name": "queue", "selector": chosen}, "target": target}})
+    cluster.advance(1)
+    assert size(cluster) == 4
+    words = "&LabelSelector{MatchLabels:map[string]string{name: jobs,},MatchExpressions:[]LabelSelectorRequirement{},}"
+    expected = {f"New size: 4; reason: external metric queue({words}) above target"}
+    assert warnings(cluster, "SuccessfulRescale") == expected
+
+
+def test_zero_is_reached_and_left_by_metrics_from_elsewhere(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.external = {"queue": ["0"]}
+    autoscale(cluster, metrics)
+    target = {"type": "AverageValue", "averageValue": "5"}
+    add(cluster, {"type": "External", "external": {"metric": {"name": "queue"}, "target": target}}, least=0)
+    cluster.advance(minutes=6)
+    assert size(cluster) == 0
+    zero = ("True", "ScaledToZero", "the HPA controller scaled the workload to zero")
+    assert told(cluster, "ScaledToZero") == zero
+    metrics.external = {"queue": ["12"]}
+    cluster.advance(minutes=1)
+    assert size(cluster) == 3
+    assert told(cluster, "ScaledToZero") == (
+        "False", "NotScaledToZero", "the HPA controller did not scale the workload to zero"
+    )  # fmt: skip
+
+
+# Bounds
+
+
+def test_size_beyond_the_bounds_is_corrected_without_metrics(cluster: Cluster, metrics: Metrics) -> None:
+    autoscale(cluster, metrics)
+    add(cluster, cpu(50), least=3, most=5)
+    cluster.advance(1)
+    assert size(cluster) == 3
+    assert told(cluster, "ScalingActive") is None
+    said = get(cluster).status
+    assert (said.current_metrics, said.current_replicas, said.desired_replicas) == (None, 2, 3)
+    cluster.client.patch(Deployment, "app", {"spec": {"replicas": 9}}, NS)
+    cluster.advance(PERIOD + 1)
+    assert size(cluster) == 5
+    assert warnings(cluster, "SuccessfulRescale") == {
+        "New size: 3; reason: Current number of replicas below Spec.MinReplicas",
+        "New size: 5; reason: Current number of replicas above Spec.MaxReplicas",
+    }
+
+
+def test_target_that_somebody_switched_off_stays_off(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "100m"}
+    cluster.client.patch(Deployment, "app", {"spec": {"replicas": 0}}, NS)
+    autoscale(cluster, metrics)
+    add(cluster, cpu(50))
+    cluster.advance(minutes=2)
+    assert size(cluster) == 0
+    off = ("False", "ScalingDisabled", "scaling is disabled since the replica count of the target is zero")
+    assert told(cluster, "ScalingActive") == off
+
+
+def test_rates_of_a_behavior_hold(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "1000m"}
+    autoscale(cluster, metrics)
+    one_a_minute = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}
+    add(cluster, cpu(50), behavior={"scaleUp": one_a_minute, "scaleDown": {**one_a_minute, "selectPolicy": "Disabled"}})
+    cluster.advance(1)
+    assert size(cluster) == 3
+    cluster.advance(45)
+    assert size(cluster) == 3
+    cluster.advance(20)
+    assert size(cluster) == 4
+    metrics.use = {"cpu": "0"}
+    cluster.advance(minutes=30)
+    assert size(cluster) >= 4  # type: ignore[operator]
+    limited = ("True", "ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate")
+    assert told(cluster, "ScalingLimited") == limited
+
+
+# What goes wrong
+
+
+def test_absent_metrics_are_told(cluster: Cluster, metrics: Metrics) -> None:
+    autoscale(cluster, metrics)
+    add(cluster, cpu(50))
+    cluster.advance(1)
+    why = (
+        "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from resource "
+        "metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)"
+    )
+    assert warnings(cluster, "FailedGetResourceMetric") == {why}
+    assert warnings(cluster, "FailedComputeMetricsReplicas") == {
+        f"invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: {why}"
+    }
+    assert told(cluster, "ScalingActive") == (
+        "False", "FailedGetResourceMetric", f"the HPA was unable to compute the replica count: {why}"
+    )  # fmt: skip
+    assert told(cluster, "AbleToScale") == (
+        "True", "SucceededGetScale", "the HPA controller was able to get the target's current scale"
+    )  # fmt: skip
+    said = get(cluster).status
+    assert (said.current_replicas, said.desired_replicas) == (2, 0)
+    assert [one.type for one in said.current_metrics or ()] == [""]
+
+
+def test_one_good_metric_scales_up_but_not_down(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "100m"}
+    autoscale(cluster, metrics)
+    source = {"metric": {"name": "qps"}, "target": {"type": "AverageValue", "averageValue": "10"}}
+    add(cluster, {"type": "Pods", "pods": source}, cpu(50))
+    cluster.advance(1)
+    assert size(cluster) == 4
+    why = "unable to get metric qps: unable to fetch metrics from custom metrics API: no custom metrics API "
+    assert warnings(cluster, "FailedGetPodsMetric") == {why + "(custom.metrics.k8s.io) registered"}
+    metrics.use = {"cpu": "1m"}
+    cluster.advance(minutes=10)
+    assert size(cluster) == 4
+    said = told(cluster, "ScalingActive")
+    assert said is not None
+    assert said[:2] == ("False", "FailedGetPodsMetric")
+
+
+def test_absent_target_is_told(cluster: Cluster, metrics: Metrics) -> None:
+    autoscale(cluster, metrics)
+    cluster.client.delete(Deployment, "app", NS)
+    add(cluster, cpu(50))
+    cluster.advance(1)
+    why = 'deployments.apps "app" not found'
+    assert warnings(cluster, "FailedGetScale") == {why}
+    message = f"the HPA controller was unable to get the target's current scale: {why}"
+    assert told(cluster, "AbleToScale") == ("False", "FailedGetScale", message)
+
+
+def test_pods_of_two_autoscalers_are_left_alone(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "100m"}
+    autoscale(cluster, metrics)
+    add(cluster, cpu(50))
+    document = {**_plain(get(cluster)), "metadata": {"name": "other", "namespace": NS}}
+    cluster.client.create(document)
+    cluster.advance(minutes=1)
+    words = "pods by selector app=app are controlled by more than one HPA (e.g. [{h default} {other default}])"
+    assert warnings(cluster, "AmbiguousSelector") == {words}
+    said = told(cluster, "ScalingActive")
+    assert said == ("False", "AmbiguousSelector", words)
+
+
+def _plain(autoscaler: HorizontalPodAutoscaler) -> dict[str, Any]:
+    from kubeloop.api import codec
+
+    document: dict[str, Any] = codec.to_plain(autoscaler)
+    document.pop("status", None)
+    return document
+
+
+def test_conflict_while_resizing_is_overcome(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "100m"}
+    autoscale(cluster, metrics)
+    cluster.faults.conflict("update", "deployments", times=2)
+    add(cluster, cpu(50))
+    cluster.advance(1)
+    assert size(cluster) == 4
+
+
+def test_loop_needs_no_more_rights_than_its_account_has(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "100m"}
+    autoscale(cluster, metrics, "horizontal-pod-autoscaler")
+    add(cluster, cpu(50))
+    cluster.advance(1)
+    assert size(cluster) == 4
+    assert get(cluster).status.desired_replicas == 4
+
+
+def test_metrics_are_looked_at_once_a_period(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "50m"}
+    writes = cluster.faults.delay(0, "get", "deployments", times=None)
+    autoscale(cluster, metrics)
+    add(cluster, cpu(50))
+    cluster.advance(1)
+    before = writes.hits
+    cluster.advance(timedelta(minutes=10).total_seconds())
+    assert writes.hits - before == 40

@@ -1,0 +1,214 @@
+"""Which replica set gets which size: limits, rolling steps, proportions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeloop.api.generated.apps_v1 import (
+    Deployment,
+    DeploymentStatus,
+    DeploymentStrategy,
+    ReplicaSet,
+    ReplicaSetStatus,
+    RollingUpdateDeployment,
+)
+from kubeloop.api.wire import Time
+from kubeloop.controllers.deployment.limits import Limits, fewest_available, limits_of, most_pods
+from kubeloop.controllers.deployment.replica_sets import Family, size_of, total_size
+from kubeloop.controllers.deployment.rolling import shrinking, size_of_new
+from kubeloop.controllers.deployment.scaling import DESIRED, MOST, is_saturated, is_scaled, rescaling
+from kubeloop.testing import deployment, replica_set
+
+replace = msgspec.structs.replace
+
+
+def rolling(replicas: int, surge: int | str | None = 0, unavailable: int | str | None = 0) -> Deployment:
+    limits = RollingUpdateDeployment(max_surge=surge, max_unavailable=unavailable)
+    return deployment(replicas=replicas, strategy=DeploymentStrategy(type="RollingUpdate", rolling_update=limits))
+
+
+def a_set(
+    name: str, size: int, available: int | None = None, age: int = 0, *, desired: str = "none", most: str = "none"
+) -> ReplicaSet:
+    made = replica_set(name, replicas=size)
+    stamp = Time(f"2026-01-01T00:00:{59 - age:02}Z")
+    known = {DESIRED: desired, MOST: most}
+    meta = replace(
+        made.metadata,
+        uid=name,
+        creation_timestamp=stamp,
+        annotations={key: value for key, value in known.items() if value != "none"},
+    )
+    return replace(
+        made, metadata=meta, status=ReplicaSetStatus(available_replicas=size if available is None else available)
+    )
+
+
+def sizes(plan: list[Any]) -> dict[str, int]:
+    return {one.replica_set.metadata.name: one.replicas for one in plan}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "surge", "unavailable", "expected"),
+    [
+        (10, 1, 1, (1, 1)),
+        (10, "25%", "25%", (3, 2)),  # up, down
+        (2, 0, "1%", (0, 1)),  # neither would let anything move
+        (1, "0%", "1%", (0, 1)),
+        (2, "1%", "25%", (1, 0)),
+        (5, None, None, (0, 1)),
+        (3, "200%", "200%", (6, 3)),  # no more can be unavailable than there are
+        (0, 1, 1, (1, 0)),
+    ],
+)
+def test_limits_in_pods(
+    replicas: int, surge: int | str | None, unavailable: int | str | None, expected: tuple[int, int]
+) -> None:
+    assert limits_of(rolling(replicas, surge, unavailable)) == Limits(*expected)
+
+
+def test_recreation_has_no_leeway() -> None:
+    one = deployment(replicas=3, strategy=DeploymentStrategy(type="Recreate"))
+    assert (most_pods(one), fewest_available(one)) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "surge", "old", "new", "expected"),
+    [
+        (10, 5, 8, 2, 7),  # as many as fit
+        (10, 0, 10, 0, 0),  # none fits
+        (10, 5, 0, 9, 10),  # never more than wanted
+        (10, 5, 20, 0, 0),
+        (5, 0, 0, 8, 5),  # too many already
+        (0, 0, 0, 2, 0),
+    ],
+)
+def test_new_replica_set_grows_into_the_room_there_is(
+    replicas: int, surge: int, old: int, new: int, expected: int
+) -> None:
+    family = Family(a_set("new", new), (a_set("old", old),))
+    assert size_of_new(rolling(replicas, surge), family) == expected
+
+
+@pytest.mark.parametrize(
+    ("unavailable", "old", "old_available", "new", "new_available", "expected"),
+    [
+        (0, 10, 10, 0, 0, None),
+        (2, 10, 10, 0, 0, 8),
+        (2, 10, 8, 0, 0, 8),  # those that aren't available go
+        (2, 10, 4, 0, 0, 8),  # and no more than may be missing
+        (2, 10, 10, 5, 0, 8),  # unavailable new ones don't count
+        (2, 8, 8, 5, 0, None),
+        (2, 8, 8, 5, 5, 3),
+        (2, 4, 10, 6, 6, 2),  # one that is yet to follow counts as what it will be
+        (0, 4, 4, 10, 10, 0),
+    ],
+)
+def test_old_replica_set_shrinks_by_what_is_not_needed(
+    unavailable: int, old: int, old_available: int, new: int, new_available: int, expected: int | None
+) -> None:
+    family = Family(a_set("new", new, new_available), (a_set("old", old, old_available),))
+    plan = sizes(shrinking(rolling(10, 5, unavailable), family))
+    assert plan == ({} if expected is None else {"old": expected})
+
+
+def test_unhealthy_pods_of_all_old_sets_go_before_healthy_ones() -> None:
+    old = (a_set("first", 3, 3, age=9), a_set("second", 4, 1, age=5))
+    plan = sizes(shrinking(rolling(5, 3, 1), Family(a_set("new", 1, 0), old)))
+    assert plan == {"second": 1}
+
+
+def test_oldest_healthy_pods_go_first() -> None:
+    old = (a_set("first", 2, age=9), a_set("second", 4, age=5))
+    plan = sizes(shrinking(rolling(6, 0, 3), Family(None, old)))
+    assert plan == {"first": 0, "second": 3}
+
+
+counts = st.integers(0, 12)
+
+
+@given(counts, counts, counts, st.lists(st.tuples(counts, counts), max_size=3), st.tuples(counts, counts))
+def test_no_step_breaks_a_limit(
+    replicas: int, surge: int, unavailable: int, olds: list[tuple[int, int]], new: tuple[int, int]
+) -> None:
+    one = rolling(replicas, surge, unavailable)
+    old = tuple(a_set(f"old-{at}", size, min(size, up), age=at) for at, (size, up) in enumerate(olds))
+    family = Family(a_set("new", new[0], min(*new)), old)
+    grown = size_of_new(one, family)
+    if grown > new[0]:
+        assert grown - new[0] + total_size(family.all) <= most_pods(one)
+    assert grown <= replicas
+    plan = sizes(shrinking(one, family))
+    available = sum(one.status.available_replicas for one in family.all)
+    lasting = sum(min(one.status.available_replicas, plan.get(one.metadata.name, size_of(one))) for one in family.all)
+    assert lasting >= min(available, fewest_available(one))
+    assert all(0 <= plan[one.metadata.name] < size_of(one) for one in old if one.metadata.name in plan)
+
+
+# Proportions, as upstream's tables of the proportional scaling have them.
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "new", "olds", "expected"),
+    [
+        (10, 12, 10, (), {"new": 12}),
+        (10, 5, 10, (), {"new": 5}),
+        (5, 8, 2, (3,), {"new": 3, "old-0": 5}),
+        (10, 20, 0, (10,), {"old-0": 20}),
+        (10, 5, 5, (3, 2), {"new": 2, "old-0": 2, "old-1": 1}),
+        (5, 20, 0, (2, 3), {"old-0": 8, "old-1": 12}),
+        (10, 0, 3, (3, 4), {"new": 0, "old-0": 0, "old-1": 0}),
+    ],
+)
+def test_change_of_size_is_shared_out(
+    before: int, after: int, new: int, olds: tuple[int, ...], expected: dict[str, int]
+) -> None:
+    said = str(before)
+    old = tuple(a_set(f"old-{at}", size, age=9 - at, desired=said, most=said) for at, size in enumerate(olds))
+    family = Family(a_set("new", new, 0, desired=said, most=said), old)
+    assert is_scaled(rolling(after), family)
+    assert sizes(rescaling(rolling(after, 0, 1), family)) == expected
+
+
+@given(counts, st.integers(0, 4), st.lists(st.integers(1, 12), min_size=2, max_size=4), st.integers(1, 30))
+def test_all_that_is_allowed_is_shared_out(replicas: int, surge: int, held: list[int], before: int) -> None:
+    new, *olds = held
+    said = str(before)
+    old = tuple(a_set(f"old-{at}", size, 0, age=at, desired="99", most=said) for at, size in enumerate(olds))
+    family = Family(a_set("new", new, 0, desired="99", most=said), old)
+    one = rolling(replicas, surge, 1)
+    plan = sizes(rescaling(one, family))
+    assert all(size >= 0 for size in plan.values())
+    allowed = most_pods(one) if replicas else 0
+    # What the largest can't give is left to the rollout.
+    assert sum(plan.values()) == allowed or (sum(plan.values()) > allowed and min(plan.values()) == 0)
+
+
+def test_lost_annotation_is_made_up_by_the_present_number_of_pods() -> None:
+    family = Family(a_set("new", 5, desired="10"), (a_set("old", 5, desired="10"),))
+    one = replace(rolling(20, 0, 1), status=DeploymentStatus(replicas=10))
+    assert sizes(rescaling(one, family)) == {"new": 10, "old": 10}
+
+
+def test_saturated_means_complete_and_aware_of_it() -> None:
+    one = rolling(3)
+    assert is_saturated(one, a_set("a", 3, desired="3"))
+    assert not is_saturated(one, a_set("a", 3, desired="5"))
+    assert not is_saturated(one, a_set("a", 3))
+    assert not is_saturated(one, a_set("a", 3, 2, desired="3"))
+    assert not is_saturated(one, None)
+
+
+def test_saturated_one_leaves_nothing_to_adopted_ones() -> None:
+    family = Family(a_set("new", 3, desired="3"), (a_set("stray", 2, desired="9"),))
+    assert sizes(rescaling(rolling(3), family)) == {"stray": 0}
+
+
+@pytest.mark.parametrize("text", ["-1", "x", "", "1.5", "99999999999"])
+def test_annotation_that_is_no_count_says_nothing(text: str) -> None:
+    assert not is_scaled(rolling(3), Family(a_set("a", 2, desired=text), ()))

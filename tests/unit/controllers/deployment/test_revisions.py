@@ -1,0 +1,113 @@
+"""Revisions, their history, and what is copied between a deployment and its replica sets."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet, ReplicaSetStatus
+from kubeloop.api.generated.core_v1 import PodTemplateSpec
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.controllers.deployment.creation import name_for
+from kubeloop.controllers.deployment.replica_sets import HASH_LABEL, family_of, is_same_template
+from kubeloop.controllers.deployment.revisions import (
+    HISTORY,
+    REVISION,
+    changed_annotations,
+    last_revision,
+    max_revision,
+    revision_of,
+    superfluous,
+)
+from kubeloop.testing import deployment, replica_set
+
+replace = msgspec.structs.replace
+
+
+def a_set(name: str, size: int = 0, **annotations: str) -> ReplicaSet:
+    made = replica_set(name, replicas=size)
+    known = {"revision": REVISION, "history": HISTORY}
+    kept = {known.get(key, key): value for key, value in annotations.items()}
+    return replace(made, metadata=replace(made.metadata, uid=name, annotations=kept))
+
+
+def a_deployment(**annotations: str) -> Deployment:
+    made = deployment()
+    return replace(made, metadata=replace(made.metadata, annotations=annotations))
+
+
+@pytest.mark.parametrize(("text", "number"), [("7", 7), ("-1", -1), ("", None), ("x", None), ("1_0", None)])
+def test_revision_is_a_number_or_nothing(text: str, number: int | None) -> None:
+    assert revision_of(a_set("a", revision=text)) == number
+
+
+def test_highest_and_last_revision() -> None:
+    sets = [a_set("a", revision="1"), a_set("b", revision="4"), a_set("c", revision="x"), a_set("d")]
+    assert max_revision(sets) == 4
+    assert last_revision(sets) == 1
+    assert last_revision(sets[1:2]) == 0
+    assert last_revision([]) == 0
+
+
+def test_revision_rises_and_the_former_one_is_kept() -> None:
+    assert changed_annotations(a_deployment(), a_set("a"), 2) == {REVISION: "2"}
+    assert changed_annotations(a_deployment(), a_set("a", revision="1"), 3) == {REVISION: "3", HISTORY: "1"}
+    known = a_set("a", revision="5", history="1,3")
+    assert changed_annotations(a_deployment(), known, 7) == {REVISION: "7", HISTORY: "1,3,5"}
+
+
+def test_revision_never_falls() -> None:
+    assert changed_annotations(a_deployment(), a_set("a", revision="9"), 3) == {}
+
+
+def test_history_is_bounded() -> None:
+    long = ",".join(str(one) for one in range(1000, 1400))
+    history = changed_annotations(a_deployment(), a_set("a", revision="1400", history=long), 1401)[HISTORY]
+    assert len(history) <= 2000
+    assert history.endswith(",1399,1400")
+    assert not history.startswith("1000,")
+
+
+def test_what_is_no_number_is_not_touched() -> None:
+    assert changed_annotations(a_deployment(note="new"), a_set("a", revision="x"), 3) == {}
+
+
+def test_only_changed_annotations_are_copied() -> None:
+    one = a_deployment(same="a", other="b", **{"kubectl.kubernetes.io/last-applied-configuration": "{}"})
+    assert changed_annotations(one, a_set("a", revision="1", same="a", other="x", kept="y"), 1) == {"other": "b"}
+
+
+def test_templates_are_equal_but_for_the_hash() -> None:
+    one = deployment().spec.template
+    assert one.metadata is not None
+    labelled = replace(one, metadata=replace(one.metadata, labels={**one.metadata.labels, HASH_LABEL: "x"}))
+    assert is_same_template(one, labelled)
+    assert not is_same_template(one, replace(one, metadata=ObjectMeta(labels={"app": "b"})))
+    assert not is_same_template(one, deployment(image="other").spec.template)
+    assert is_same_template(PodTemplateSpec(), PodTemplateSpec(metadata=ObjectMeta()))
+
+
+def test_oldest_of_several_with_the_template_is_the_new_one() -> None:
+    sets = [replica_set("b", labels={"app": "app"}), replica_set("a", labels={"app": "app"})]
+    family = family_of(deployment(), sets)
+    assert family.new is not None
+    assert family.new.metadata.name == "a"
+    assert [one.metadata.name for one in family.old] == ["b"]
+
+
+def test_names_are_cut_to_what_is_allowed() -> None:
+    assert name_for("app", "xyz") == "app-xyz"
+    assert len(name_for("a" * 253, "xyz")) == 253
+    assert name_for("a" * 253, "xyz").endswith("a-xyz")
+
+
+def test_only_idle_sets_beyond_the_limit_go() -> None:
+    idle = [a_set(f"idle-{at}", revision=str(at)) for at in (3, 1, 2)]
+    busy = a_set("busy", 1, revision="0")
+    behind = replace(idle[0], status=ReplicaSetStatus(replicas=1))
+    limited = deployment(revision_history_limit=1)
+    assert [one.metadata.name for one in superfluous(limited, idle)] == ["idle-1", "idle-2"]
+    assert [one.metadata.name for one in superfluous(limited, [busy, *idle])] == ["idle-1", "idle-2"]
+    assert superfluous(deployment(revision_history_limit=0), [behind]) == []
+    assert superfluous(deployment(revision_history_limit=None), idle) == []
+    assert superfluous(deployment(revision_history_limit=2**31 - 1), idle) == []
