@@ -57,7 +57,7 @@ CONTROLLERS: tuple[Descriptor, ...] = (
                "horizontal_pod_autoscaler", "horizontal-pod-autoscaler"),
     Descriptor("disruption-controller", "disruption", "disruption", "disruption-controller"),
     Descriptor("statefulset-controller", "statefulset", "statefulset", "statefulset-controller"),
-    Descriptor("cronjob-controller", "cronjob"),
+    Descriptor("cronjob-controller", "cronjob", "cronjob", "cronjob-controller"),
     Descriptor("certificatesigningrequest-signing-controller", "csrsigning"),
     Descriptor("certificatesigningrequest-approving-controller", "csrapproving"),
     Descriptor("certificatesigningrequest-cleaner-controller", "csrcleaner"),

@@ -210,7 +210,10 @@ async def _next_of(
     """The next batch, empty at the end; raises when the watch is to break."""
 
     async def following() -> Sequence[WatchEvent]:
-        return await anext(batches, ())
+        try:
+            return await anext(batches)
+        except StopAsyncIteration:
+            return ()
 
     batch = asyncio.ensure_future(following())
     try:

@@ -1,0 +1,246 @@
+"""Cron schedules by the rules of robfig/cron v3, which are Kubernetes': fields, names, steps, `@every`, zones. Pure.
+
+Hours and minutes pass as they do on a real clock. So what is due in an hour that a change to summer time leaves out
+does not happen that day, and what is due in the hour that comes twice happens twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import Final, Protocol
+from zoneinfo import ZoneInfo
+
+from kubeloop.api.duration import SECOND, parse_duration
+from kubeloop.api.validation.cron_format import ScheduleError, is_time_zone, schedule_problem
+
+_YEARS: Final = 5  # a schedule that is not due for longer never is
+_MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+_MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS: Final = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
+_WEEKDAYS: Final = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
+_DESCRIPTORS: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_EVERY: Final = "@every "
+
+
+class Schedule(Protocol):
+    """When something is due."""
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The first time later than a moment; None if there is none for years."""
+
+
+def parse(text: str) -> Schedule:
+    """A schedule from its text; raises `ScheduleError` with the text that upstream gives."""
+    problem = schedule_problem(text) if text else "empty spec string"
+    if problem:
+        raise ScheduleError(problem)
+    return _parsed(text)
+
+
+@lru_cache(1024)
+def _parsed(text: str) -> Schedule:
+    zone: tzinfo = UTC
+    if text.startswith(("TZ=", "CRON_TZ=")):
+        name, _, text = text.partition("=")[2].partition(" ")
+        zone, text = zone_of(name), text.strip()
+    if text.startswith(_EVERY):
+        return Every(timedelta(seconds=max(1, parse_duration(text.removeprefix(_EVERY)) // SECOND)))
+    minute, hour, day, month, weekday = _DESCRIPTORS.get(text, text).split()
+    return Calendar(
+        minutes=_field(minute, 0, 59, {}),
+        hours=_field(hour, 0, 23, {}),
+        days=_field(day, 1, 31, {}),
+        months=_field(month, 1, 12, _MONTHS),
+        weekdays=_field(weekday, 0, 6, _WEEKDAYS),
+        zone=zone,
+    )
+
+
+def zone_of(name: str) -> tzinfo:
+    """A time zone by its name; raises `ScheduleError` if there is none of that name."""
+    if not is_time_zone(name):
+        raise ScheduleError(f"unknown time zone {name}")
+    return UTC if name in ("", "UTC", "Local") else ZoneInfo(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Again and again after the same time."""
+
+    period: timedelta
+
+    def after(self, moment: datetime) -> datetime:
+        return moment.replace(microsecond=0) + self.period
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The values of one field, and whether it is a star: it then leaves the decision about days to the other."""
+
+    values: frozenset[int]
+    is_star: bool
+
+    def __contains__(self, value: int) -> bool:
+        return value in self.values
+
+    def steps_from(self, value: int, beyond: int) -> int:
+        """How far the next value is, or the end of the range."""
+        return min((one - value for one in self.values if one >= value), default=beyond - value)
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """At moments of the calendar of a time zone."""
+
+    minutes: Field
+    hours: Field
+    days: Field
+    months: Field
+    weekdays: Field
+    zone: tzinfo
+
+    def after(self, moment: datetime) -> datetime | None:
+        search = _Search(self, moment)
+        while not search.is_over:
+            if search.to_month() and search.to_day() and search.to_hour() and search.to_minute() and search.to_second():
+                return search.moment
+        return None
+
+    def has_day(self, local: datetime) -> bool:
+        """Day of month and day of week: both have to fit if one of them is a star, else one is enough."""
+        by_month, by_week = local.day in self.days, local.isoweekday() % 7 in self.weekdays
+        if self.days.is_star or self.weekdays.is_star:
+            return by_month and by_week
+        return by_month or by_week
+
+
+class _Search:
+    """A moment that is moved on until it fits, from months down to seconds. What `to_…` returns false for has passed
+    the end of a larger unit, which has to be looked at again.
+    """
+
+    def __init__(self, calendar: Calendar, begin: datetime) -> None:
+        self._calendar = calendar
+        self._zone = calendar.zone
+        self._aligned = False  # whether the smaller units are at their beginning
+        self._set(begin.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=1))
+        self._last_year = self._local.year + _YEARS
+
+    @property
+    def is_over(self) -> bool:
+        return self._local.year > self._last_year
+
+    def to_month(self) -> bool:
+        while self._local.month not in self._calendar.months:
+            local = self._local
+            self._align(datetime(local.year, local.month, 1))
+            local = self._local
+            self._set_local(_wall(local.year + local.month // 12, local.month % 12 + 1, local))
+            if self._local.month == 1:
+                return False
+        return True
+
+    def to_day(self) -> bool:
+        while not self._calendar.has_day(self._local):
+            self._align(_naive(self._local).replace(hour=0, minute=0, second=0))
+            self._set_local(_naive(self._local) + _DAY)
+            hour = self._local.hour
+            if hour:  # midnight does not exist on the day of a change: go to the nearest hour
+                self._set(self.moment + (24 - hour if hour > 12 else -hour) * _HOUR)
+            if self._local.day == 1:
+                return False
+        return True
+
+    def to_hour(self) -> bool:
+        while self._local.hour not in self._calendar.hours:
+            self._align(_naive(self._local).replace(minute=0, second=0))
+            self._forward(_HOUR, self._calendar.hours.steps_from(self._local.hour, 24))
+            if self._local.hour == 0:
+                return False
+        return True
+
+    def to_minute(self) -> bool:
+        while self._local.minute not in self._calendar.minutes:
+            if not self._aligned:
+                self._aligned = True
+                self._set(self.moment.replace(second=0))
+            self._forward(_MINUTE, self._calendar.minutes.steps_from(self._local.minute, 60))
+            if self._local.minute == 0:
+                return False
+        return True
+
+    def to_second(self) -> bool:
+        """Everything is due at the beginning of a minute."""
+        if self._local.second == 0:
+            return True
+        self._aligned = True
+        self._set(self.moment + timedelta(seconds=60 - self._local.second))
+        return False
+
+    def _align(self, local: datetime) -> None:
+        """Smaller units begin anew, the first time that a larger one has to change."""
+        if not self._aligned:
+            self._aligned = True
+            self._set_local(local)
+
+    def _forward(self, unit: timedelta, count: int) -> None:
+        """Some units at once, if the clock isn't changed in between; else one, so that nothing is missed."""
+        offset = self._local.utcoffset()
+        ahead = self.moment + count * unit
+        self._set(ahead if ahead.astimezone(self._zone).utcoffset() == offset else self.moment + unit)
+
+    def _set(self, moment: datetime) -> None:
+        self.moment = moment
+        self._local = moment.astimezone(self._zone)
+
+    def _set_local(self, local: datetime) -> None:
+        """By what a clock on the wall shows; of a time that doesn't exist, what Go makes of it."""
+        as_utc = local.replace(tzinfo=UTC)
+        guess = as_utc - _offset_at(as_utc, self._zone)
+        self._set(as_utc - _offset_at(guess, self._zone))
+
+
+def _offset_at(moment: datetime, zone: tzinfo) -> timedelta:
+    return moment.astimezone(zone).utcoffset() or timedelta()
+
+
+def _naive(local: datetime) -> datetime:
+    return local.replace(tzinfo=None)
+
+
+def _wall(year: int, month: int, local: datetime) -> datetime:
+    """The same day and time in another month; a day that it doesn't have runs over into the next."""
+    return datetime(year, month, 1, local.hour, local.minute, local.second) + timedelta(days=local.day - 1)
+
+
+def _field(text: str, low: int, high: int, names: Mapping[str, int]) -> Field:
+    values: set[int] = set()
+    is_star = False
+    for expression in filter(None, text.split(",")):
+        span, _, step = expression.partition("/")
+        first, dash, last = span.partition("-")
+        stride = int(step or "1")
+        if first in ("*", "?"):
+            start, end = low, high
+            is_star = is_star or stride == 1
+        else:
+            start = _number(first, names)
+            end = _number(last, names) if dash else high if step else start
+        values.update(range(start, end + 1, stride))
+    return Field(frozenset(values), is_star)
+
+
+def _number(text: str, names: Mapping[str, int]) -> int:
+    known = names.get(text.lower())
+    return int(text) if known is None else known

@@ -1,0 +1,72 @@
+"""Which scheduled time of a CronJob is due now, how many were missed, and when the next one is. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from kubeloop.api.generated.batch_v1 import CronJob
+from kubeloop.api.times import parse_time
+from kubeloop.controllers.cronjob.cron import Schedule
+
+MANY = 100  # missed times from which on somebody should look at the clock
+LATENESS = 0.1  # seconds after the scheduled time at which the loop wakes: clocks differ
+
+Missed = Literal["none", "few", "many"]
+
+
+class NeverDue(ValueError):
+    """A schedule that can be read, and has no two times; the message is upstream's."""
+
+
+class Due(NamedTuple):
+    """The most recent scheduled time."""
+
+    since: datetime  # from when on times were looked for
+    moment: datetime | None  # None if there was none up to now
+    missed: Missed
+
+
+def due(cron_job: CronJob, now: datetime, schedule: Schedule) -> Due:
+    """What is due, of all that is not yet too late to start."""
+    deadline = cron_job.spec.starting_deadline_seconds
+    begin = _last(cron_job)
+    return _recent(begin if deadline is None else max(begin, now - timedelta(seconds=deadline)), now, schedule)
+
+
+def seconds_until_next(cron_job: CronJob, now: datetime, schedule: Schedule) -> float | None:
+    """When to look at the CronJob again; None if it never is due."""
+    try:
+        recent = _recent(_last(cron_job), now, schedule)
+    except NeverDue:
+        begin = now
+    else:
+        begin = recent.moment or (recent.since if recent.missed == "none" else now)
+    following = schedule.after(begin)
+    return None if following is None else (following - now).total_seconds() + LATENESS
+
+
+def _last(cron_job: CronJob) -> datetime:
+    """When the CronJob last was due, or else was made."""
+    stamp = cron_job.status.last_schedule_time or cron_job.metadata.creation_timestamp
+    assert stamp is not None  # the server sees to it
+    return parse_time(stamp)
+
+
+def _recent(begin: datetime, now: datetime, schedule: Schedule) -> Due:
+    first = schedule.after(begin)
+    second = schedule.after(first) if first is not None else None
+    if first is not None and now < first:
+        return Due(begin, None, "none")
+    if first is not None and second is not None and now < second:
+        return Due(begin, first, "none")
+    period = round((second - first).total_seconds()) if first is not None and second is not None else 0
+    if first is None or period < 1:
+        raise NeverDue("time difference between two schedules is less than 1 second")
+    # An estimate, for schedules that are not regular: so the search begins a period too early.
+    missed = int((now - first).total_seconds()) // period + 1
+    latest: datetime | None = None
+    candidate = schedule.after(first + timedelta(seconds=(missed - 2) * period))
+    while candidate is not None and candidate <= now:
+        latest, candidate = candidate, schedule.after(candidate)
+    return Due(begin, latest, "many" if missed > MANY else "few")

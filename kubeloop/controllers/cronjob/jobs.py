@@ -1,0 +1,78 @@
+"""The jobs of a CronJob: made from its template, known by their names, and which of them are too old to keep. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from kubeloop.api.generated.batch_v1 import CronJob, Job
+from kubeloop.api.generated.core_v1 import ObjectReference
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.cronjob.cron import zone_of
+from kubeloop.runtime.owner_references import controller_reference
+
+SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+CRON_JOBS = resource_of_class(CronJob)
+
+
+def job_name(cron_job: CronJob, scheduled: datetime) -> str:
+    """The same for the same time, so that no job is made twice."""
+    return f"{cron_job.metadata.name}-{int(scheduled.timestamp()) // 60}"
+
+
+def new_job(cron_job: CronJob, scheduled: datetime) -> Job:
+    template = cron_job.spec.job_template
+    local = scheduled.astimezone(zone_of(cron_job.spec.time_zone or ""))
+    stamp = local.replace(microsecond=0).isoformat()
+    metadata = ObjectMeta(
+        name=job_name(cron_job, scheduled),
+        namespace=cron_job.metadata.namespace,
+        labels=template.metadata.labels,
+        annotations={**template.metadata.annotations, SCHEDULED_AT: stamp.replace("+00:00", "Z")},
+        owner_references=(controller_reference(cron_job, CRON_JOBS),),
+    )
+    return Job(metadata=metadata, spec=template.spec)
+
+
+def reference(job: Job) -> ObjectReference:
+    """How a CronJob's status names a job that runs."""
+    meta = job.metadata
+    return ObjectReference(
+        api_version=job.api_version,
+        kind=job.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+
+
+def outcome(job: Job) -> str:
+    """`Complete` or `Failed`; nothing for a job that isn't finished."""
+    ends = (one.type for one in job.status.conditions if one.type in ("Complete", "Failed") and one.status == "True")
+    return next(ends, "")
+
+
+def too_old(cron_job: CronJob, jobs: Sequence[Job]) -> list[Job]:
+    """Finished jobs beyond the number that is kept of each outcome, oldest first."""
+    limits = {
+        "Complete": cron_job.spec.successful_jobs_history_limit,
+        "Failed": cron_job.spec.failed_jobs_history_limit,
+    }
+    found: list[Job] = []
+    for kind, limit in limits.items():
+        ended = sorted((job for job in jobs if outcome(job) == kind), key=_age)
+        found += ended[: max(0, len(ended) - limit)] if limit is not None else []
+    return found
+
+
+def _age(job: Job) -> tuple[bool, str, str]:
+    start = job.status.start_time
+    return (start is None, start or "", job.metadata.name)
+
+
+def latest_success(jobs: Iterable[Job]) -> str | None:
+    """When a job last was complete."""
+    times = (job.status.completion_time for job in jobs if outcome(job) == "Complete")
+    return max((time for time in times if time is not None), default=None)

@@ -1,0 +1,307 @@
+"""One look at a CronJob: what became of its jobs, which of them to delete, and whether another is due."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from email.utils import format_datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from kubeloop.api import codec
+from kubeloop.api.errors import AlreadyExists, ApiError, NotFound
+from kubeloop.api.fields import quote
+from kubeloop.api.generated.batch_v1 import CronJob, CronJobStatus, Job
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.owners import is_controlled_by
+from kubeloop.api.times import format_time, parse_time
+from kubeloop.api.validation.cron_format import ScheduleError, is_time_zone
+from kubeloop.api.wire import Time
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.controllers.cronjob.cron import Schedule, parse
+from kubeloop.controllers.cronjob.due import NeverDue, due, seconds_until_next
+from kubeloop.controllers.cronjob.jobs import job_name, latest_success, new_job, outcome, reference, too_old
+from kubeloop.controllers.namespaces import is_terminating
+from kubeloop.runtime.cache import CONTROLLER
+from kubeloop.runtime.controller import Result
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.metrics import Histogram
+from kubeloop.runtime.recorder import EventRecorder
+
+LOOK_AGAIN = 1.0  # seconds; if the event that a lagging cache waits for never comes
+_NORMAL, _WARNING = "Normal", "Warning"
+
+
+class Reconciler:
+    def __init__(
+        self, client: Client, caches: tuple[Informer, Informer], clock: Clock, recorder: EventRecorder, skew: Histogram
+    ) -> None:
+        self._client = client
+        self._cron_jobs, self._jobs = caches
+        self._clock = clock
+        self._recorder = recorder
+        self._skew = skew
+        self._written: dict[ObjectKey, int] = {}  # versions of our own writes
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        stored: CronJob | None = self._cron_jobs.get(*key)
+        if stored is None:
+            self._written.pop(key, None)
+            return None
+        if _version(stored) < self._written.get(key, 0):
+            return Result(requeue_after=LOOK_AGAIN)  # our own write is on its way, and will wake us
+        jobs: Sequence[Job] = self._jobs.by_index(CONTROLLER, stored.metadata.uid)
+        visit = _Visit(stored, jobs)
+        await self._delete_old(visit)
+        try:
+            result = await self._look(visit)
+        except Exception:
+            await self._write(visit)  # what was done is done
+            raise
+        await self._write(visit)
+        return result
+
+    async def _look(self, visit: _Visit) -> Result | None:
+        if not await self._is_well_known(visit):
+            return Result(requeue_after=LOOK_AGAIN)
+        self._note_ended(visit)
+        await self._note_missing(visit)
+        schedule = self._schedule(visit.cron_job)
+        if schedule is None:
+            return None
+        now = self._clock.now()
+        await self._start_due(visit, schedule, now)
+        seconds = seconds_until_next(visit.as_written(), now, schedule)
+        return None if seconds is None else Result(requeue_after=seconds)
+
+    # -- its jobs
+
+    async def _delete_old(self, visit: _Visit) -> None:
+        for job in too_old(visit.cron_job, visit.jobs):
+            if job.metadata.deletion_timestamp is None:
+                await self._delete(visit, job)
+
+    async def _delete(self, visit: _Visit, job: Job) -> bool:
+        """Whether the job is deleted, with its pods."""
+        meta = job.metadata
+        this_one = Preconditions(uid=meta.uid)
+        try:
+            await self._client.delete(Job, meta.name, meta.namespace, propagation="Background", preconditions=this_one)
+        except NotFound:
+            visit.forget(meta.uid)
+            return True
+        except ApiError as error:
+            self._tell(visit.cron_job, _WARNING, "FailedDelete", f"Deleted job: {error}")
+            return False
+        visit.forget(meta.uid)
+        self._tell(visit.cron_job, _NORMAL, "SuccessfulDelete", f"Deleted job {meta.name}")
+        return True
+
+    async def _is_well_known(self, visit: _Visit) -> bool:
+        """Whether the status tells of all jobs that run; if it only seems not to, the cache is behind."""
+        known = {one.uid for one in visit.status.active}
+        strangers = [job for job in visit.jobs if job.metadata.uid not in known and not outcome(job)]
+        if not strangers:
+            return True
+        meta = visit.cron_job.metadata
+        fresh: CronJob = await self._client.get(CronJob, meta.name, meta.namespace)
+        if {one.uid for one in fresh.status.active} & {job.metadata.uid for job in strangers}:
+            return False
+        for job in strangers:
+            message = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
+            self._tell(visit.cron_job, _WARNING, "UnexpectedJob", message)
+        return True
+
+    def _note_ended(self, visit: _Visit) -> None:
+        known = {one.uid for one in visit.status.active}
+        for job in visit.jobs:
+            meta = job.metadata
+            if meta.uid in known and (end := outcome(job)):
+                visit.forget(meta.uid)
+                message = f"Saw completed job: {meta.name}, condition: {end}"
+                self._tell(visit.cron_job, _NORMAL, "SawCompletedJob", message)
+        visit.succeeded(latest_success(visit.jobs))
+
+    async def _note_missing(self, visit: _Visit) -> None:
+        present = {job.metadata.uid for job in visit.jobs}
+        for one in visit.status.active:
+            if one.uid in present:
+                continue
+            try:  # the cache may be behind
+                await self._client.get(Job, one.name, one.namespace)
+            except NotFound:
+                visit.forget(one.uid)
+                self._tell(visit.cron_job, _NORMAL, "MissingJob", f"Active job went missing: {one.name}")
+
+    # -- the next one
+
+    def _schedule(self, cron_job: CronJob) -> Schedule | None:
+        """When jobs are due; None for a CronJob that starts none."""
+        spec = cron_job.spec
+        if cron_job.metadata.deletion_timestamp is not None:
+            return None
+        if spec.time_zone is not None and not is_time_zone(spec.time_zone):
+            message = f"invalid timeZone: {quote(spec.time_zone)}: unknown time zone {spec.time_zone}"
+            self._tell(cron_job, _WARNING, "UnknownTimeZone", message)
+            return None
+        if spec.suspend:
+            return None
+        if "TZ" in spec.schedule:
+            self._tell(cron_job, _WARNING, "UnsupportedSchedule", unsupported(spec.schedule))
+        try:
+            return parse(schedule_text(cron_job))
+        except ScheduleError as error:
+            message = f"unparseable schedule: {quote(spec.schedule)} : {error}"
+            self._tell(cron_job, _WARNING, "UnparseableSchedule", message)
+            return None
+
+    async def _start_due(self, visit: _Visit, schedule: Schedule, now: datetime) -> None:
+        cron_job = visit.as_written()
+        try:
+            recent = due(cron_job, now, schedule)
+        except NeverDue as error:
+            message = f"invalid schedule: {cron_job.spec.schedule} : {error}"
+            self._tell(cron_job, _WARNING, "InvalidSchedule", message)
+            return
+        if recent.moment is None:
+            return
+        if recent.missed == "many":
+            message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+            self._tell(cron_job, _WARNING, "TooManyMissedTimes", message)
+        if not self._is_too_late(cron_job, recent.moment, now) and not _is_started(cron_job, recent.moment):
+            await self._start(visit, recent.moment)
+
+    def _is_too_late(self, cron_job: CronJob, scheduled: datetime, now: datetime) -> bool:
+        deadline = cron_job.spec.starting_deadline_seconds
+        if deadline is None or (now - scheduled).total_seconds() <= deadline:
+            return False
+        message = f"Missed scheduled time to start a job: {format_datetime(scheduled)}"
+        self._tell(cron_job, _WARNING, "MissSchedule", message)
+        return True
+
+    async def _start(self, visit: _Visit, scheduled: datetime) -> None:
+        cron_job, policy = visit.cron_job, visit.cron_job.spec.concurrency_policy
+        if policy == "Forbid" and visit.status.active:
+            message = "Not starting job because prior execution is running and concurrency policy is Forbid"
+            self._tell(cron_job, _NORMAL, "JobAlreadyActive", message)
+            return
+        if policy == "Replace":
+            await self._replace(visit)
+        try:
+            job = await self._create(cron_job, scheduled)
+        except ApiError as error:
+            if not is_terminating(error):
+                raise
+            return  # whatever is made in a namespace that is ending is refused
+        if job is not None and not visit.knows(job.metadata.uid):
+            visit.started(job, scheduled)
+
+    async def _replace(self, visit: _Visit) -> None:
+        """End the jobs that still run."""
+        for one in visit.status.active:
+            try:
+                job: Job = await self._client.get(Job, one.name, one.namespace)
+            except ApiError as error:
+                self._tell(visit.cron_job, _WARNING, "FailedGet", f"Get job: {error}")
+                raise
+            if not await self._delete(visit, job):
+                raise RuntimeError(f"could not replace job {one.namespace}/{one.name}")
+
+    async def _create(self, cron_job: CronJob, scheduled: datetime) -> Job | None:
+        """The job for a scheduled time, also if it was made before and nobody took note; None if it is another's."""
+        wanted = new_job(cron_job, scheduled)
+        try:
+            made: Job = await self._client.create(wanted)
+        except AlreadyExists:
+            found: Job = await self._client.get(Job, wanted.metadata.name, wanted.metadata.namespace)
+            return found if is_controlled_by(found.metadata.owner_references, cron_job.metadata.uid) else None
+        except ApiError as error:
+            if not is_terminating(error):
+                self._tell(cron_job, _WARNING, "FailedCreate", f"Error creating job: {error}")
+            raise
+        if made.metadata.creation_timestamp is not None:
+            self._skew.observe((parse_time(made.metadata.creation_timestamp) - scheduled).total_seconds())
+        self._tell(cron_job, _NORMAL, "SuccessfulCreate", f"Created job {made.metadata.name}")
+        return made
+
+    # -- telling
+
+    async def _write(self, visit: _Visit) -> None:
+        """One patch for all that has changed, if nobody else has changed the CronJob meanwhile."""
+        patch, meta = visit.patch(), visit.cron_job.metadata
+        if not patch:
+            return
+        about = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = {"metadata": about, "status": patch}
+        written = await self._client.patch(CronJob, meta.name, body, meta.namespace, subresource="status")
+        self._written[key_of(written)] = _version(written)
+
+    def _tell(self, cron_job: CronJob, kind: str, reason: str, message: str) -> None:
+        self._recorder.event(cron_job, kind, reason, message)
+
+
+class _Visit:
+    """A CronJob, its jobs, and its status as it becomes on the way."""
+
+    def __init__(self, cron_job: CronJob, jobs: Sequence[Job]) -> None:
+        self.cron_job = cron_job
+        self.jobs = jobs
+        self.status: CronJobStatus = cron_job.status
+
+    def knows(self, uid: str) -> bool:
+        return any(one.uid == uid for one in self.status.active)
+
+    def forget(self, uid: str) -> None:
+        self.status = replace(self.status, active=tuple(one for one in self.status.active if one.uid != uid))
+
+    def succeeded(self, at: str | None) -> None:
+        """Later successes count, earlier ones are known."""
+        known = self.status.last_successful_time
+        if at is not None and (known is None or at > known):
+            self.status = replace(self.status, last_successful_time=Time(at))
+
+    def started(self, job: Job, scheduled: datetime) -> None:
+        self.status = replace(
+            self.status,
+            active=(*self.status.active, reference(job)),
+            last_schedule_time=Time(format_time(scheduled)),
+        )
+
+    def as_written(self) -> CronJob:
+        return replace(self.cron_job, status=self.status)
+
+    def patch(self) -> dict[str, Any]:
+        if self.status == self.cron_job.status:
+            return {}
+        old, new = codec.to_plain(self.cron_job.status), codec.to_plain(self.status)
+        return {name: new.get(name) for name in (*old, *new) if old.get(name) != new.get(name)}
+
+
+def schedule_text(cron_job: CronJob) -> str:
+    """The schedule with its time zone, as the parser takes it."""
+    schedule, zone = cron_job.spec.schedule, cron_job.spec.time_zone
+    return schedule if zone is None or "TZ" in schedule or not is_time_zone(zone) else f"TZ={zone} {schedule}"
+
+
+def unsupported(schedule: str) -> str:
+    return (
+        f"CRON_TZ or TZ used in schedule {quote(schedule)} is not officially supported, see "
+        "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+    )
+
+
+def _is_started(cron_job: CronJob, scheduled: datetime) -> bool:
+    """Whether there was a job for this time already."""
+    last = cron_job.status.last_schedule_time
+    name = job_name(cron_job, scheduled)
+    return (last is not None and parse_time(last) == scheduled) or any(
+        one.name == name and one.namespace == cron_job.metadata.namespace for one in cron_job.status.active
+    )
+
+
+def _version(cron_job: CronJob) -> int:
+    version = cron_job.metadata.resource_version
+    return int(version) if version.isdigit() else 0
