@@ -351,14 +351,20 @@ def test_budget_is_exact_when_many_are_evicted_at_once(cluster: Cluster) -> None
 def test_eviction_between_look_and_write_is_not_overwritten(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(budget(minAvailable=1))
-    first, second, _ = add_pods(cluster, 3)
-    assert numbers(cluster)[0] == 2
+    first, *others = add_pods(cluster, 4)
+    assert numbers(cluster)[0] == 3
     cluster.faults.delay(1, "patch", "poddisruptionbudgets")
     make_ready(cluster, first, ready=False)
-    cluster.settle()  # its new numbers are on their way
-    cluster.client.evict(second.metadata.name, NS)
-    cluster.advance(2)
+    cluster.settle()  # its new numbers are on their way, and of what happens now it hears late
+    cluster.faults.delay(60, "watch", times=None)
+    cluster.faults.drop_watches()
+    for one in others[:2]:
+        cluster.client.evict(one.metadata.name, NS)
+    cluster.advance(10)
+    assert numbers(cluster)[0] == 1
+    cluster.advance(minutes=2)
     assert numbers(cluster) == (0, 1, 1, 2)
+    assert status(cluster).disrupted_pods == {}
 
 
 @pytest.mark.parametrize("policy", [None, "IfHealthyBudget", "AlwaysAllow"])

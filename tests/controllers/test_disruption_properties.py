@@ -19,7 +19,7 @@ from tests.controllers.replicas import NS, make_ready
 Step = tuple[str, int]
 NEEDED = 3
 STEPS = ("evict", "evict many", "add", "finish", "crash", "wait", "settle")
-TROUBLE = ("drop watches", "expire watches", "late watch", "conflict", "refuse", "lose answer")
+TROUBLE = ("drop watches", "expire watches", "late watch", "late write", "conflict", "refuse", "lose answer")
 
 
 class World:
@@ -102,6 +102,8 @@ class World:
             case "late watch":
                 faults.delay(number * 10, "watch", times=2)
                 faults.drop_watches()
+            case "late write":
+                faults.delay(number * 10, "patch", budgets, times=2)
             case "conflict":
                 faults.conflict("patch", budgets, times=number)
             case "refuse":
