@@ -1,8 +1,8 @@
 """What nodes serve through the API server: logs, exec, attach, port forwarding and proxies.
 
-Logs come from nodes that whoever wired the server lets it reach (`ApiServer.nodes`). For all else these paths answer
-what is known without a node: whether there is such a pod and container, whether it has a node, and that the node
-doesn't answer.
+Logs come from nodes that whoever wired the server lets it reach (`ApiServer.nodes`), and commands run there; over
+WebSockets only. For all else these paths answer what is known without a node: whether there is such a pod and
+container, whether it has a node, and that the node doesn't answer.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from kubeloop.api.fields import FieldError, Path
 from kubeloop.api.times import parse_time
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.endpoints.subresources.logs import log_options, log_response
+from kubeloop.apiserver.endpoints.subresources.remote_command import command_response
 from kubeloop.apiserver.http import Response
 from kubeloop.apiserver.query import Query
 from kubeloop.apiserver.rendering import warning_headers
@@ -45,10 +46,14 @@ async def pod_log(ctx: Context, server: ApiServer) -> Response:
 async def pod_stream(ctx: Context, server: ApiServer) -> Response:
     """exec, attach and portforward: a connection to a container."""
     pod = _pod(ctx, server.registry, ctx.target.name)
+    container = ""
     if ctx.target.subresource != "portforward":
-        _choose_container(pod, ctx.query.text("container"))
+        container = _choose_container(pod, ctx.query.text("container"))
     if not pod.spec.node_name:
         raise errors.bad_request(f"pod {pod.metadata.name} does not have a host assigned")
+    nodes = server.nodes
+    if ctx.target.subresource == "exec" and nodes is not None and nodes.reaches(pod.spec.node_name):
+        return command_response(ctx, nodes, pod, container)
     raise _unreachable(server.registry, pod.spec.node_name)
 
 

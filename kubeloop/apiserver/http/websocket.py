@@ -1,0 +1,160 @@
+"""The server's end of a WebSocket (RFC 6455), as far as exec and its kin need it: whole messages, pings, the close."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+_MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_TEXT, _BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
+_FINAL = 0x80
+_MASKED = 0x80
+_LARGEST_MESSAGE = 4 << 20
+NORMAL, PROTOCOL_ERROR, TOO_LARGE = 1000, 1002, 1009
+
+
+def wants_websocket(headers: Mapping[str, str]) -> bool:
+    """Whether a request asks for a WebSocket in the version that there is."""
+    return (
+        headers.get("upgrade", "").lower() == "websocket"
+        and headers.get("sec-websocket-version") == "13"
+        and bool(headers.get("sec-websocket-key"))
+    )
+
+
+def chosen_protocol(headers: Mapping[str, str], known: tuple[str, ...]) -> str:
+    """The first of the offered subprotocols that is known; empty if none is."""
+    offered = [one.strip() for one in headers.get("sec-websocket-protocol", "").split(",")]
+    return next((one for one in offered if one in known), "")
+
+
+def handshake(headers: Mapping[str, str], protocol: str) -> tuple[tuple[str, str], ...]:
+    """The headers of the answer that opens a WebSocket."""
+    digest = hashlib.sha1(headers["sec-websocket-key"].encode() + _MAGIC).digest()  # as the protocol has it
+    accept = base64.b64encode(digest).decode()
+    return (
+        ("Connection", "Upgrade"),
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Accept", accept),
+        ("Sec-WebSocket-Protocol", protocol),
+    )
+
+
+class _Frame(NamedTuple):
+    is_final: bool
+    opcode: int
+    payload: bytes
+
+
+class WebSocket(asyncio.Protocol):
+    """An open WebSocket. Messages go to `on_message`; `on_end` is called once when it is over, whoever ended it."""
+
+    def __init__(self, on_message: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+        self._on_message = on_message
+        self._on_end = on_end
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._message = bytearray()
+        self._room = asyncio.Event()
+        self._room.set()
+        self.closed = False
+
+    def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
+        """Own a connection from now on."""
+        self._transport = transport
+        transport.set_protocol(self)
+        if early:
+            self.data_received(early)
+
+    async def send(self, payload: bytes) -> None:
+        """Send a message once the peer has room for it."""
+        await self._room.wait()
+        self._write(_BINARY, payload)
+
+    def close(self, code: int = NORMAL) -> None:
+        if self.closed or self._transport is None:
+            return
+        self._write(_CLOSE, code.to_bytes(2, "big"))
+        self._transport.close()
+        self._end()
+
+    # What the transport tells.
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if len(self._buffer) > _LARGEST_MESSAGE:
+            self.close(TOO_LARGE)
+        while not self.closed and (frame := self._next_frame()) is not None:
+            self._take(frame)
+
+    def pause_writing(self) -> None:
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        self._room.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end()
+
+    # Within.
+
+    def _end(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._room.set()
+            self._on_end()
+
+    def _take(self, frame: _Frame) -> None:
+        if frame.opcode == _CLOSE:
+            self.close()
+        elif frame.opcode == _PING:
+            self._write(_PONG, frame.payload)
+        elif frame.opcode in (0, _TEXT, _BINARY):
+            self._message += frame.payload
+            if len(self._message) > _LARGEST_MESSAGE:
+                self.close(TOO_LARGE)
+            elif frame.is_final:
+                message, self._message = bytes(self._message), bytearray()
+                self._on_message(message)
+        elif frame.opcode != _PONG:
+            self.close(PROTOCOL_ERROR)
+
+    def _next_frame(self) -> _Frame | None:
+        """A whole frame from the buffer; clients mask what they send."""
+        buffer = self._buffer
+        if len(buffer) < 2:
+            return None
+        length, begin = buffer[1] & 0x7F, 2
+        if length > 125:
+            begin = 4 if length == 126 else 10
+            length = int.from_bytes(buffer[2:begin], "big")
+        if not buffer[1] & _MASKED:
+            self.close(PROTOCOL_ERROR)
+            return None
+        end = begin + 4 + length
+        if len(buffer) < end:
+            return None
+        mask, masked = bytes(buffer[begin : begin + 4]), bytes(buffer[begin + 4 : end])
+        first = buffer[0]
+        del buffer[:end]
+        return _Frame(bool(first & _FINAL), first & 0x0F, _unmasked(masked, mask))
+
+    def _write(self, opcode: int, payload: bytes) -> None:
+        if self.closed or self._transport is None:
+            return
+        length = len(payload)
+        if length < 126:
+            size = bytes([length])
+        elif length < 1 << 16:
+            size = b"\x7e" + length.to_bytes(2, "big")
+        else:
+            size = b"\x7f" + length.to_bytes(8, "big")
+        self._transport.write(bytes([_FINAL | opcode]) + size + payload)
+
+
+def _unmasked(data: bytes, mask: bytes) -> bytes:
+    whole = int.from_bytes(data, "big") ^ int.from_bytes((mask * (len(data) // 4 + 1))[: len(data)], "big")
+    return whole.to_bytes(len(data), "big")
