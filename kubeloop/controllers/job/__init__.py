@@ -1,6 +1,6 @@
 """Pods run until a Job's work is done: as many at once as it allows, each counted once, again when one fails.
 
-job, pod ── wiring ──▶ queue ──▶ reconciler ── observed: what runs, what has ended
+job, pod ── wakeups ─▶ queue ──▶ reconciler ── observed: what runs, what has ended
                                    │ ending: is it over, and how?      (failure_policy, success_policy)
                                    │ scaling: which pods come and go?  (backoff, indexes)
                                    │ tracking: note, let go, count     (own_writes: what caches don't show yet)
@@ -17,6 +17,70 @@ another is made. Jobs and orphaned pods share one queue. Workload and PodGroup o
 
 from __future__ import annotations
 
-from kubeloop.controllers.job.wiring import NAME, wire
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.job.acting import PodActions
+from kubeloop.controllers.job.metrics import JobMetrics
+from kubeloop.controllers.job.orphans import JobOrOrphan, OrphanKey, OrphanReconciler
+from kubeloop.controllers.job.reconciler import GATHER, JOBS, PODS, Caches, Reconciler
+from kubeloop.controllers.job.wakeups import (
+    CANDIDATES,
+    Wakeups,
+    candidacy,
+    is_asked_anew,
+    is_newly_free,
+    is_only_reported,
+    is_over,
+)
+from kubeloop.controllers.pod_control import PodControl
+from kubeloop.runtime.cache import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
+from kubeloop.runtime.controller import Controller, Result
+from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.rate_limits import ItemExponential
+from kubeloop.runtime.workqueue import WorkQueue
 
-__all__ = ["NAME", "wire"]
+NAME = "job-controller"
+QUEUE = "job"  # upstream's, as dashboards know it
+FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0  # seconds, upstream's, for calls that fail
+
+
+def wire(context: Context) -> Controller[JobOrOrphan]:
+    caches = Caches(context.informers.of(JOBS), context.informers.of(PODS))
+    caches.pods.add_indexer(CONTROLLER, controller_uid_of)
+    caches.pods.add_indexer(ORPHANS, orphan_namespace_of)
+    caches.jobs.add_indexer(CANDIDATES, candidacy)
+    recorder = context.recorder.of_component(NAME)
+    metrics = JobMetrics(context.telemetry.registry)
+    actions = PodActions(context.client, PodControl(context.client, recorder), context.clock)
+    jobs = Reconciler(context.client, caches, actions, recorder, metrics)
+    orphans = OrphanReconciler(context.client, caches)
+
+    async def reconcile(key: JobOrOrphan) -> Result | None:
+        if not isinstance(key, OrphanKey):
+            return await jobs.reconcile(key)
+        await orphans.reconcile(key)
+        return None
+
+    queue: WorkQueue[JobOrOrphan] = WorkQueue(
+        context.clock,
+        name=QUEUE,
+        limiter=ItemExponential(FIRST_RETRY, LONGEST_RETRY),
+        registry=context.telemetry.registry,
+    )
+    controller: Controller[JobOrOrphan] = Controller(
+        NAME,
+        reconcile,
+        context.clock,
+        workers=context.config.concurrent_job_syncs,
+        queue=queue,
+        telemetry=context.telemetry,
+    )
+    wakeups = Wakeups(caches, orphans, metrics)
+    controller.watches(caches.jobs, wakeups.jobs, is_asked_anew, resync=context.resync_period())
+    controller.watches(caches.jobs, wakeups.jobs, is_only_reported, delay=GATHER)
+    controller.watches(caches.jobs, wakeups.left_behind, is_over)
+    controller.watches(caches.pods, wakeups.owners, delay=GATHER)
+    controller.watches(caches.pods, wakeups.adopters, is_newly_free, delay=GATHER)
+    controller.watches(caches.pods, wakeups.orphans)
+    caches.pods.add_handler(wakeups.counting_pods())
+    caches.jobs.add_handler(Callbacks(on_add=wakeups.count_job))
+    return controller

@@ -10,72 +10,20 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.owners import controller_of
 from kubeloop.api.pods import is_terminal
 from kubeloop.api.selectors import from_label_selector
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.job.acting import PodActions
 from kubeloop.controllers.job.ending import is_finished
 from kubeloop.controllers.job.metrics import JobMetrics
 from kubeloop.controllers.job.names import CONTROLLER_UID
-from kubeloop.controllers.job.orphans import JobOrOrphan, OrphanKey, OrphanReconciler, orphan_key
+from kubeloop.controllers.job.orphans import JobOrOrphan, OrphanReconciler, orphan_key
 from kubeloop.controllers.job.pods import is_tracked
-from kubeloop.controllers.job.reconciler import GATHER, JOBS, PODS, Caches, Reconciler, is_managed_elsewhere
-from kubeloop.controllers.pod_control import PodControl
-from kubeloop.runtime.cache import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
-from kubeloop.runtime.controller import Controller, Result
+from kubeloop.controllers.job.reconciler import JOBS, Caches, is_managed_elsewhere
+from kubeloop.runtime.cache import CONTROLLER
 from kubeloop.runtime.enqueue import controller_key
 from kubeloop.runtime.handlers import Callbacks
 from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.rate_limits import ItemExponential
-from kubeloop.runtime.workqueue import WorkQueue
 
-NAME = "job-controller"
-QUEUE = "job"  # upstream's, as dashboards know it
-FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0  # upstream's, for calls that fail
 CANDIDATES = "jobs that may adopt"  # an index of jobs
 
 _owner_key = controller_key(JOBS)
-
-
-def wire(context: Context) -> Controller[JobOrOrphan]:
-    caches = Caches(context.informers.of(JOBS), context.informers.of(PODS))
-    caches.pods.add_indexer(CONTROLLER, controller_uid_of)
-    caches.pods.add_indexer(ORPHANS, orphan_namespace_of)
-    caches.jobs.add_indexer(CANDIDATES, _candidacy)
-    recorder = context.recorder.of_component(NAME)
-    metrics = JobMetrics(context.telemetry.registry)
-    actions = PodActions(context.client, PodControl(context.client, recorder), context.clock)
-    jobs = Reconciler(context.client, caches, actions, recorder, metrics)
-    orphans = OrphanReconciler(context.client, caches)
-
-    async def reconcile(key: JobOrOrphan) -> Result | None:
-        if not isinstance(key, OrphanKey):
-            return await jobs.reconcile(key)
-        await orphans.reconcile(key)
-        return None
-
-    queue: WorkQueue[JobOrOrphan] = WorkQueue(
-        context.clock,
-        name=QUEUE,
-        limiter=ItemExponential(FIRST_RETRY, LONGEST_RETRY),
-        registry=context.telemetry.registry,
-    )
-    controller: Controller[JobOrOrphan] = Controller(
-        NAME,
-        reconcile,
-        context.clock,
-        workers=context.config.concurrent_job_syncs,
-        queue=queue,
-        telemetry=context.telemetry,
-    )
-    wakeups = Wakeups(caches, orphans, metrics)
-    controller.watches(caches.jobs, wakeups.jobs, _is_asked_anew, resync=context.resync_period())
-    controller.watches(caches.jobs, wakeups.jobs, _is_only_reported, delay=GATHER)
-    controller.watches(caches.jobs, wakeups.left_behind, _is_over)
-    controller.watches(caches.pods, wakeups.owners, delay=GATHER)
-    controller.watches(caches.pods, wakeups.adopters, _is_newly_free, delay=GATHER)
-    controller.watches(caches.pods, wakeups.orphans)
-    caches.pods.add_handler(wakeups.counting_pods())
-    caches.jobs.add_handler(Callbacks(on_add=wakeups.count_job))
-    return controller
 
 
 class Wakeups:
@@ -141,25 +89,25 @@ def _is_to_count(pod: Pod) -> bool:
     return is_terminal(pod) and is_tracked(pod)
 
 
-def _candidacy(job: Job) -> tuple[str, ...]:
+def candidacy(job: Job) -> tuple[str, ...]:
     """Index jobs by what a pod that they may adopt has: the UID as a label, or else only the same namespace."""
     return (job.metadata.namespace,) if job.spec.manual_selector else (job.metadata.uid,)
 
 
-def _is_asked_anew(old: Any, new: Any) -> bool:
+def is_asked_anew(old: Any, new: Any) -> bool:
     """Whether a job is new or gone, or wants something else than before."""
     return old is None or new is None or old.metadata.generation != new.metadata.generation
 
 
-def _is_only_reported(old: Any, new: Any) -> bool:
-    return not _is_asked_anew(old, new) and not is_finished(new)
+def is_only_reported(old: Any, new: Any) -> bool:
+    return not is_asked_anew(old, new) and not is_finished(new)
 
 
-def _is_over(_: Any, new: Any) -> bool:
+def is_over(_: Any, new: Any) -> bool:
     return new is None or is_finished(new)
 
 
-def _is_newly_free(old: Any, new: Any) -> bool:
+def is_newly_free(old: Any, new: Any) -> bool:
     """Whether a pod may have become one to adopt."""
     if new is None:
         return False
