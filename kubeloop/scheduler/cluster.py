@@ -50,6 +50,7 @@ class ClusterState:
         self.images = Images(self.size)
         self.selections = Selections(self.size)
         self.terms = Counts(self.size)  # how many pods of a node own a term of pod affinity
+        self.claims = Counts(self.size)  # how many pods of a node use a volume claim
         self.nodes: dict[int, Node] = {}
         self.pods: dict[int, dict[str, PodInfo]] = {}  # by row and uid
         self.structure = 0  # changes when rows come or go
@@ -175,9 +176,10 @@ class ClusterState:
         if template.host_ports:
             self.ports.change(row, template.host_ports, sign)
         self.selections.change(row, info, sign)
-        if template.pod_affinity_terms:
-            for term in template.pod_affinity_terms:
-                self.terms.change(term, row, sign)
+        for term in template.pod_affinity_terms:
+            self.terms.change(term, row, sign)
+        for claim in template.claims:
+            self.claims.change(claim, row, sign)
         self._touch(row)
 
     # Rows.
@@ -205,7 +207,7 @@ class ClusterState:
         for columns in (self.allocatable, self.requested, self.presumed):
             for name, column in columns.items():
                 columns[name] = _grown(column, self.size)
-        for part in (self.labels, self.names, self.ports, self.images, self.selections, self.terms):
+        for part in (self.labels, self.names, self.ports, self.images, self.selections, self.terms, self.claims):
             part.grow(self.size)
 
     # The log.

@@ -26,7 +26,7 @@ class Cycle:
         self.cluster = cluster
         self.pod = pod
         self.node = ""  # the one that was chosen
-        self.states: dict[str, Any] = {}  # of plugins that look at more than one node, by name
+        self.states: dict[Any, Any] = {}  # of plugins that look at more than one node, by name
         self._view: View | None = None
         self._answers: _Answers = []
         self._fits: NDArray[np.bool_] = np.zeros(0, bool)

@@ -72,6 +72,13 @@ class Template:
         return terms_of(self.pod)
 
     @cached_property
+    def claims(self) -> tuple[tuple[str, str], ...]:
+        """Volume claims that are used by name, with their namespace."""
+        volumes = self.pod.spec.volumes
+        names = (one.persistent_volume_claim.claim_name for one in volumes if one.persistent_volume_claim)
+        return tuple((self.namespace, name) for name in names)
+
+    @cached_property
     def affinity(self) -> Affinity:
         return self.pod.spec.affinity or Affinity()
 

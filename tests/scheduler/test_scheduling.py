@@ -2,34 +2,11 @@
 
 from __future__ import annotations
 
-from kubeloop.api.codec import to_plain
 from kubeloop.api.conditions import find_condition
-from kubeloop.api.generated.core_v1 import Node, PodSchedulingGate, ResourceRequirements, Taint
-from kubeloop.api.wire import Quantity
+from kubeloop.api.generated.core_v1 import PodSchedulingGate, Taint
 from kubeloop.scheduler.scheduler import wire
-from kubeloop.testing import Cluster, container, node, pod
-
-
-def join(cluster: Cluster, *nodes: Node) -> None:
-    """Add nodes as if they had been found ready: admission taints new ones until somebody has."""
-    for one in nodes:
-        cluster.add(one)
-        taints = [to_plain(taint) for taint in one.spec.taints]
-        cluster.client.patch("nodes", one.metadata.name, {"spec": {"taints": taints}})
-
-
-def asking(cpu: str = "1", **spec: object) -> dict[str, object]:
-    resources = ResourceRequirements(requests={"cpu": Quantity(cpu)})
-    return {"containers": (container(resources=resources),), **spec}
-
-
-def told(cluster: Cluster, name: str) -> str:
-    condition = find_condition(cluster.client.get("pods", name, "default").status.conditions, "PodScheduled")
-    return "" if condition is None else condition.message
-
-
-def node_of(cluster: Cluster, name: str) -> str:
-    return str(cluster.client.get("pods", name, "default").spec.node_name)
+from kubeloop.testing import Cluster, node, pod
+from tests.scheduler.world import asking, join, node_of, told
 
 
 def test_a_pod_gets_a_node_and_people_hear_of_it(cluster: Cluster) -> None:

@@ -1,0 +1,132 @@
+"""NodeVolumeLimits: no more volumes on a node than its CSI drivers can attach."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from kubeloop.api.generated.storage_v1 import CSINode, StorageClass, VolumeAttachment
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.scheduler.changes import ASSIGNED_POD, Action
+from kubeloop.scheduler.cluster import ClusterState, Rows
+from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, unresolvable, unschedulable
+from kubeloop.scheduler.handle import Handle
+from kubeloop.scheduler.outcome import Refusal
+from kubeloop.scheduler.pod_info import PodInfo
+from kubeloop.scheduler.volumes import claim_names, class_of
+
+_NODE_INDEX = "attached node"
+
+# Volumes by a name of their own, with their drivers.
+_Volumes = dict[str, str]
+
+
+def attached_node(attachment: VolumeAttachment) -> tuple[str, ...]:
+    return (attachment.spec.node_name,)
+
+
+class NodeVolumeLimits(Plugin):
+    """Counts volumes by driver; those of CSI only, as the in-tree ones are gone."""
+
+    name = "NodeVolumeLimits"
+    local = False
+    refusals = (unschedulable(name, "node(s) exceed max volume count"),)
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        self._claims = handle.follow(resource_of_class(PersistentVolumeClaim))
+        self._volumes = handle.follow(resource_of_class(PersistentVolume))
+        self._classes = handle.follow(resource_of_class(StorageClass))
+        self._nodes = handle.follow(resource_of_class(CSINode))
+        self._attachments = handle.follow(resource_of_class(VolumeAttachment))
+        self._attachments.add_indexer(_NODE_INDEX, attached_node)
+
+    def interests(self) -> Sequence[Interest]:
+        return (
+            Interest(self._nodes.resource.qualified, Action.ADD),
+            Interest(self._nodes.resource.qualified, Action.UPDATE, _allows_more),
+            Interest(ASSIGNED_POD, Action.DELETE, lambda _, old, __: any(claim_names(old))),
+            Interest(self._claims.resource.qualified, Action.ADD, _is_its_claim),
+            Interest(self._attachments.resource.qualified, Action.DELETE),
+        )
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Volumes | Skip | Refusal:
+        names = [one.name for one in claim_names(pod.pod)]
+        if not names or not len(self._nodes.list()):
+            return SKIP
+        missing = next((name for name in names if self._claims.get(pod.key.namespace, name) is None), None)
+        if missing is not None:
+            key = f"{pod.key.namespace}/{missing}"
+            return unresolvable(self.name, f'looking up PVC {key}: persistentvolumeclaim "{missing}" not found')
+        return self._volumes_of((pod.pod,)) or SKIP
+
+    def filter(self, state: _Volumes, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        numbers = np.arange(cluster.size)[rows]
+        answers = np.zeros(len(numbers), np.int16)
+        for position, row in enumerate(numbers):
+            node = cluster.nodes.get(int(row))
+            limits = {} if node is None else self._limits(node.metadata.name)
+            if node is not None and any(driver in limits for driver in state.values()):
+                others = [one.pod for one in cluster.pods[int(row)].values()]
+                answers[position] = self._exceeds(state, limits, others, node.metadata.name)
+        return answers
+
+    def _exceeds(self, wanted: _Volumes, limits: Mapping[str, int], others: Sequence[Pod], node: str) -> bool:
+        there = self._volumes_of(others)
+        attached = {**self._attached(node), **there}
+        count = Counter(attached.values())
+        more = Counter(driver for volume, driver in wanted.items() if volume not in there)
+        return any(driver in limits and count[driver] + number > limits[driver] for driver, number in more.items())
+
+    def _limits(self, node: str) -> dict[str, int]:
+        found = self._nodes.get("", node)
+        drivers = () if found is None else found.spec.drivers or ()
+        return {
+            one.name: one.allocatable.count for one in drivers if one.allocatable and one.allocatable.count is not None
+        }
+
+    def _volumes_of(self, pods: Iterable[Pod]) -> _Volumes:
+        found: _Volumes = {}
+        for pod in pods:
+            for one in claim_names(pod):
+                claim = self._claims.get(pod.metadata.namespace, one.name)
+                if claim is not None:
+                    found |= self._volume_of(claim)
+        return found
+
+    def _volume_of(self, claim: PersistentVolumeClaim) -> _Volumes:
+        """A claim that has no volume yet will have one of its class' provisioner."""
+        volume = self._volumes.get("", claim.spec.volume_name) if claim.spec.volume_name else None
+        if volume is not None:
+            csi = volume.spec.csi
+            return {f"{csi.driver}/{csi.volume_handle}": csi.driver} if csi is not None else {}
+        found = self._classes.get("", class_of(claim))
+        if found is None:
+            return {}
+        meta = claim.metadata
+        return {f"{found.provisioner}/future {meta.namespace}/{meta.name}": found.provisioner}
+
+    def _attached(self, node: str) -> _Volumes:
+        found: _Volumes = {}
+        for one in self._attachments.by_index(_NODE_INDEX, node):
+            name = one.spec.source.persistent_volume_name
+            volume = self._volumes.get("", name) if name else None
+            if volume is not None and volume.spec.csi is not None:
+                found[f"{one.spec.attacher}/{volume.spec.csi.volume_handle}"] = one.spec.attacher
+        return found
+
+
+def _allows_more(_: PodInfo, old: Any, new: Any) -> bool:
+    before = {one.name: one.allocatable.count if one.allocatable else None for one in old.spec.drivers or ()}
+    after = {one.name: one.allocatable.count if one.allocatable else None for one in new.spec.drivers or ()}
+    return any(name not in before or (count or 0) > (before[name] or 0) for name, count in after.items())
+
+
+def _is_its_claim(pod: PodInfo, _: Any, new: Any) -> bool:
+    meta = new.metadata
+    return meta.namespace == pod.key.namespace and any(one.name == meta.name for one in claim_names(pod.pod))

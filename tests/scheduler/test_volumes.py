@@ -1,0 +1,117 @@
+"""Pods with volumes go where their volumes are, or will be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api.generated.core_v1 import PersistentVolumeClaimVolumeSource, Volume
+from kubeloop.scheduler.scheduler import wire
+from kubeloop.testing import Cluster, node, persistent_volume_claim, pod
+from tests.scheduler.world import join, node_of, told
+
+
+@pytest.fixture
+def later(cluster: Cluster) -> Cluster:
+    """Two nodes, and a class whose volumes wait for their first pod."""
+    cluster.start(wire)
+    join(cluster, node("one"), node("two"))
+    cluster.client.create(_class("later", "example.com/disks"))
+    return cluster
+
+
+def _class(name: str, provisioner: str, **more: Any) -> dict[str, Any]:
+    kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
+    return {**kind, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer", **more}
+
+
+def _volume(name: str, node_name: str, storage_class: str = "later") -> dict[str, Any]:
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node_name]}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "storageClassName": storage_class,
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "local": {"path": "/data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        },
+    }
+
+
+def using(claim: str) -> dict[str, Any]:
+    source = PersistentVolumeClaimVolumeSource(claim_name=claim)
+    return {"volumes": (Volume(name="data", persistent_volume_claim=source),)}
+
+
+def finish_binding(cluster: Cluster, claim: str, volume: str) -> None:
+    """What the volume binder does."""
+    annotations = {"pv.kubernetes.io/bind-completed": "yes"}
+    change = {"metadata": {"annotations": annotations}, "spec": {"volumeName": volume}}
+    cluster.client.patch("persistentvolumeclaims", claim, change, "default")
+
+
+def test_without_its_claim_a_pod_waits(later: Cluster) -> None:
+    later.add(pod("web", **using("data")))
+    later.settle()
+    assert told(later, "web").startswith('0/2 nodes are available: persistentvolumeclaim "data" not found.')
+    later.add(persistent_volume_claim("data", storage_class_name="absent"))
+    later.settle()
+    assert "pod has unbound immediate PersistentVolumeClaims" in told(later, "web")
+
+
+def test_the_node_is_chosen_first_and_the_pod_bound_when_the_volume_is_there(later: Cluster) -> None:
+    later.add(persistent_volume_claim("data", storage_class_name="later"), pod("web", **using("data")))
+    later.settle()
+    claim = later.client.get("persistentvolumeclaims", "data", "default")
+    chosen = claim.metadata.annotations["volume.kubernetes.io/selected-node"]
+    assert chosen in ("one", "two")
+    assert node_of(later, "web") == ""
+    later.client.create(_volume("made", chosen))
+    finish_binding(later, "data", "made")
+    later.settle()
+    assert node_of(later, "web") == chosen
+
+
+def test_a_volume_that_is_there_decides_about_the_node(later: Cluster) -> None:
+    made = later.client.create(_volume("disk", "two"))
+    later.client.patch(
+        "persistentvolumes", made.metadata.name, {"status": {"phase": "Available"}}, subresource="status"
+    )
+    later.client.create(_class("none", "kubernetes.io/no-provisioner"))
+    later.client.patch("persistentvolumes", "disk", {"spec": {"storageClassName": "none"}})
+    later.add(persistent_volume_claim("data", storage_class_name="none"), pod("web", **using("data")))
+    later.settle()
+    volume = later.client.get("persistentvolumes", "disk")
+    assert volume.spec.claim_ref.name == "data"
+    assert volume.metadata.annotations["pv.kubernetes.io/bound-by-controller"] == "yes"
+    finish_binding(later, "data", "disk")
+    later.settle()
+    assert node_of(later, "web") == "two"
+
+
+def test_a_bound_volume_that_no_node_reaches_is_told(later: Cluster) -> None:
+    later.client.create(_volume("far", "elsewhere"))
+    later.add(persistent_volume_claim("data", storage_class_name="later"))
+    finish_binding(later, "data", "far")
+    later.add(pod("web", **using("data")))
+    later.settle()
+    assert "2 node(s) didn't match PersistentVolume's node affinity" in told(later, "web")
+
+
+def test_a_claim_for_one_pod_is_not_given_to_a_second(later: Cluster) -> None:
+    later.client.create(_volume("disk", "one"))
+    later.add(persistent_volume_claim("data", storage_class_name="later", access_modes=("ReadWriteOncePod",)))
+    finish_binding(later, "data", "disk")
+    later.add(pod("first", **using("data")))
+    later.settle()
+    later.add(pod("second", **using("data")))
+    later.settle()
+    assert node_of(later, "first") == "one"
+    assert "ReadWriteOncePod access mode already in-use by another pod" in told(later, "second")
+    later.client.delete("pods", "first", "default", grace_seconds=0)
+    later.settle()
+    assert node_of(later, "second") == "one"
