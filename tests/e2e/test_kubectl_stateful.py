@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(version() == (0, 0), reason="there is no kubectl
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     """A plane with nodes; a test keeps to its own namespace."""
-    plane = Plane(tmp_path_factory.mktemp("nodes"), "--nodes", str(NODES))
+    plane = Plane(tmp_path_factory.mktemp("nodes"), "--ephemeral", "--nodes", str(NODES))
     try:
         plane.start()
         yield plane
