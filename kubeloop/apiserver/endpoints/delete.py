@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -21,6 +22,8 @@ from kubeloop.store import Conflict, Record
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 _ATTEMPTS = 5
+# How many objects of a collection are deleted side by side: one flush of the store serves them all.
+_AT_ONCE = 64
 _ORPHANS_PODS = (
     "child pods are preserved by default when jobs are deleted; "
     "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
@@ -71,15 +74,19 @@ async def delete_collection(ctx: Context, storage: Storage, mutations: Mutations
     _warn_of_orphans(ctx, options)
     selected = parse_options(ctx.query, storage.memory, watch=False)
     page = list_page(storage.store, storage.prefix(ctx.target.namespace), selected)
-    for record in page.records:
+
+    async def delete(record: Record) -> None:
         newest = storage.store.peek(record.key)
         if newest is None:
-            continue
-        try:
-            mutations.admit_delete(ctx, storage.view.decode_record(newest))
-            await delete_record(ctx, storage, mutations, newest, msgspec.structs.replace(options))
-        except errors.NotFound:
-            continue
+            return
+        mutations.admit_delete(ctx, storage.view.decode_record(newest))
+        await delete_record(ctx, storage, mutations, newest, msgspec.structs.replace(options))
+
+    for begin in range(0, len(page.records), _AT_ONCE):
+        ended = await asyncio.gather(*map(delete, page.records[begin : begin + _AT_ONCE]), return_exceptions=True)
+        for failure in ended:
+            if failure is not None and not isinstance(failure, errors.NotFound):
+                raise failure
     return many_objects(ctx, storage, Page(page.records, storage.store.revision))
 
 

@@ -50,5 +50,13 @@ def wire(context: Context) -> Controller[str]:
     return controller
 
 
-def _is_going(_: Any, namespace: Any) -> bool:
-    return namespace is not None and namespace.metadata.deletion_timestamp is not None
+def _is_going(old: Any, namespace: Any) -> bool:
+    """Whether there is something new to be done: what this loop itself writes of its work is no news to it."""
+    if namespace is None or namespace.metadata.deletion_timestamp is None:
+        return False
+    return (
+        old is None
+        or old.metadata.deletion_timestamp is None
+        or old.spec.finalizers != namespace.spec.finalizers
+        or old.status.phase != namespace.status.phase
+    )
