@@ -104,6 +104,8 @@ class _Transport:
         return await self._inner.call(call)
 
     async def document(self, path: str) -> Any:
+        if path != "/apis" and "metrics.k8s.io" not in path:
+            return await self._inner.document(path)
         return self._metrics.document(path)
 
     def __getattr__(self, name: str) -> Any:
@@ -487,3 +489,64 @@ def test_metrics_are_looked_at_once_a_period(cluster: Cluster, metrics: Metrics)
     before = writes.hits
     cluster.advance(timedelta(minutes=10).total_seconds())
     assert writes.hits - before == 40
+
+
+# Targets of any kind
+
+
+def test_custom_kind_with_a_scale_can_be_a_target(cluster: Cluster, metrics: Metrics) -> None:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    paths = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"scale": paths, "status": {}},
+    }
+    names = {"plural": "fleets", "singular": "fleet", "kind": "Fleet", "listKind": "FleetList"}
+    cluster.client.create(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "fleets.example.com"},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+        }
+    )
+    cluster.advance(10)
+    fleet = {"apiVersion": "example.com/v1", "kind": "Fleet", "metadata": {"name": "f", "namespace": NS}}
+    cluster.client.create({**fleet, "spec": {"replicas": 2}})
+    said = {"replicas": 2, "selector": "app=app"}
+    cluster.client.patch("fleets.example.com/v1", "f", {"status": said}, NS, subresource="status")
+    metrics.use = {"cpu": "100m"}
+    autoscale(cluster, metrics)
+    add(cluster, cpu(50), scaleTargetRef={"apiVersion": "example.com/v1", "kind": "Fleet", "name": "f"})
+    cluster.advance(1)
+    assert cluster.client.get("fleets.example.com/v1", "f", NS)["spec"]["replicas"] == 4
+
+
+def test_unknown_kind_of_target_is_told(cluster: Cluster, metrics: Metrics) -> None:
+    autoscale(cluster, metrics)
+    add(cluster, cpu(50), scaleTargetRef={"apiVersion": "example.com/v1", "kind": "Nothing", "name": "f"})
+    cluster.advance(1)
+    assert warnings(cluster, "FailedGetScale") == {'no matches for kind "Nothing" in group "example.com"'}
+
+
+def test_scale_that_cannot_be_written_is_told(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "100m"}
+    autoscale(cluster, metrics)
+    cluster.faults.fail("update", "deployments", errors.forbidden("apps", "deployments", "app", "no"), times=1)
+    add(cluster, cpu(50))
+    cluster.advance(1)
+    assert size(cluster) == 2
+    why = 'deployments.apps "app" is forbidden: no'
+    reason = "cpu resource utilization (percentage of request) above target"
+    assert warnings(cluster, "FailedRescale") == {f"New size: 4; reason: {reason}; error: {why}"}
+    message = f"the HPA controller was unable to update the target scale: {why}"
+    assert told(cluster, "AbleToScale") == ("False", "FailedUpdateScale", message)
+    cluster.advance(PERIOD)
+    assert size(cluster) == 4

@@ -16,7 +16,7 @@ from kubeloop.runtime.cache import CONTROLLER, ORPHANS
 from kubeloop.runtime.claim import Claimant, claim, live_check
 from kubeloop.runtime.controller import TerminalError
 from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.keys import ObjectKey, key_of
 
 
 class Caches(NamedTuple):
@@ -34,12 +34,13 @@ class Observer:
         self._client = client
         self._caches = caches
         self.written_deployments: OwnWrites[ObjectKey] = OwnWrites(caches.deployments)
-        self.written_replica_sets: OwnWrites[str] = OwnWrites(caches.replica_sets)  # by their owner's UID
+        self.written_replica_sets: OwnWrites[ObjectKey] = OwnWrites(caches.replica_sets)  # by their deployment
 
     def deployment(self, key: ObjectKey) -> Deployment | None:
         cached = self._caches.deployments.get(*key)
         if cached is None:
             self.written_deployments.forget(key)
+            self.written_replica_sets.forget(key)
             return None
         found: list[Deployment] = self.written_deployments.over(key, (cached,))
         return found[0]
@@ -48,7 +49,7 @@ class Observer:
         """The deployment's replica sets. None if orphans became its own just now, which will wake it again."""
         uid, namespace = deployment.metadata.uid, deployment.metadata.namespace
         cache = self._caches.replica_sets
-        owned = self.written_replica_sets.over(uid, cache.by_index(CONTROLLER, uid))
+        owned = self.written_replica_sets.over(key_of(deployment), cache.by_index(CONTROLLER, uid))
         candidates = (*owned, *cache.by_index(ORPHANS, namespace))
         check = live_check(deployment, "Deployment", lambda: self._fresh(deployment))
         claimant = _claimant(deployment)

@@ -99,7 +99,7 @@ class Writer:
             if not is_terminating(error):
                 await self._tell_of_failure(deployment, wanted, error)
             raise
-        self._replica_sets.note(deployment.metadata.uid, made)
+        self._replica_sets.note(key_of(deployment), made)
         if size_of(made) > 0:
             self._tell_of_scaling(deployment, made, 0)
         return made, True
@@ -112,7 +112,7 @@ class Writer:
         found = await self._client.get(ReplicaSet, meta.name, meta.namespace)
         is_ours = is_controlled_by(found.metadata.owner_references, deployment.metadata.uid)
         if is_ours and is_same_template(found.spec.template, deployment.spec.template):
-            self._replica_sets.note(deployment.metadata.uid, found)
+            self._replica_sets.note(key_of(deployment), found)
             return found
         collisions = (deployment.status.collision_count or 0) + 1
         await self.save(deployment, replace(deployment, status=replace(deployment.status, collision_count=collisions)))
@@ -141,5 +141,5 @@ class Writer:
         if spec:
             patch["spec"] = spec
         changed: ReplicaSet = await self._client.patch(ReplicaSet, meta.name, patch, meta.namespace)
-        self._replica_sets.note(deployment.metadata.uid, changed)
+        self._replica_sets.note(key_of(deployment), changed)
         return changed
