@@ -1,53 +1,79 @@
-"""Who is told about committed events: callbacks by prefix, each told once, in order."""
+"""Who is told about committed events: callbacks by prefix, each told once, in order.
+
+There may be a subscriber for each of many kinds, and most commits are of one: who is concerned is looked up by the
+folders of a key, not by asking everybody.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import count
 
 from kubeloop.store.base import Event, EventCallback
 
 
 class Subscribers:
-    """Delivers each batch to everyone who was there before it was committed."""
+    """Delivers each batch to everyone who was there before it was committed, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._subscribers: list[Subscriber] = []
+        # By prefix. Of prefixes that are whole folders a key has few, which are looked up; the others are all tried.
+        self._of_folders: dict[str, list[Subscriber]] = {}
+        self._of_others: dict[str, list[Subscriber]] = {}
+        self._numbers = count()
 
     def add(self, prefix: str, callback: EventCallback, past: Sequence[Event]) -> Subscriber:
         """Replay the past to a newcomer, then keep it."""
-        subscriber = Subscriber(self._subscribers, prefix, callback)
-        self._subscribers.append(subscriber)
+        registry = self._of_folders if prefix.endswith("/") else self._of_others
+        subscriber = Subscriber(registry, prefix, callback, next(self._numbers))
+        registry.setdefault(prefix, []).append(subscriber)
         if past:
             callback(past)
         return subscriber
 
     def publish(self, events: Sequence[Event]) -> None:
-        # A copy: whoever subscribes meanwhile has these events replayed already.
-        for subscriber in tuple(self._subscribers):
+        # All are found before any is told: whoever subscribes meanwhile has these events replayed already.
+        concerned: dict[Subscriber, list[Event]] = {}
+        for event in events:
+            for subscriber in self._concerned(event.key):
+                concerned.setdefault(subscriber, []).append(event)
+        for subscriber in sorted(concerned, key=_number_of) if len(concerned) > 1 else concerned:
             if subscriber.active:
-                subscriber.deliver(events)
+                subscriber.deliver(concerned[subscriber])
+
+    def _concerned(self, key: str) -> list[Subscriber]:
+        found: list[Subscriber] = []
+        end = key.find("/")
+        while end >= 0:
+            found += self._of_folders.get(key[: end + 1], ())
+            end = key.find("/", end + 1)
+        for prefix, subscribers in self._of_others.items():
+            if key.startswith(prefix):
+                found += subscribers
+        return found
 
 
 class Subscriber:
     """One callback's registration."""
 
-    def __init__(self, registry: list[Subscriber], prefix: str, callback: EventCallback) -> None:
+    def __init__(
+        self, registry: dict[str, list[Subscriber]], prefix: str, callback: EventCallback, number: int
+    ) -> None:  # fmt: skip
         self._registry = registry
         self._prefix = prefix
         self._callback = callback
+        self.number = number
         self.active = True
 
     def cancel(self) -> None:
         if self.active:
             self.active = False
-            self._registry.remove(self)
+            others = self._registry[self._prefix]
+            others.remove(self)
+            if not others:
+                del self._registry[self._prefix]
 
     def deliver(self, events: Sequence[Event]) -> None:
-        if self._prefix:
-            events = [event for event in events if event.key.startswith(self._prefix)]
-        if not events:
-            return
         try:
             self._callback(events)
         except Exception as error:
@@ -55,3 +81,7 @@ class Subscriber:
             self.cancel()
             report = {"message": "a store subscriber failed and was cancelled", "exception": error}
             asyncio.get_running_loop().call_exception_handler(report)
+
+
+def _number_of(subscriber: Subscriber) -> int:
+    return subscriber.number
