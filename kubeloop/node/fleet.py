@@ -59,7 +59,7 @@ class Fleet:
         self.roster = Roster(nodes)
         self.runtime = SimulatedRuntime(clock, self.roster.network_of, config.rules)
         self.recorder = EventRecorder(client, COMPONENT, clock)
-        telling = Telling(lambda _: self.recorder, config.events)
+        telling = Telling(self.recorder, config.events)
         self.worker = PodWorker(client, self._pods, self.roster, self.runtime, telling, clock)
         self.access = NodeAccess(self.roster, self.runtime)
         self.metrics = MetricsGroup(self._pods, self.roster, self.runtime, clock)

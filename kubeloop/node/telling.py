@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, Protocol
 
 from kubeloop.api.generated.core_v1 import Container, ObjectReference, Pod
@@ -17,14 +16,14 @@ Loudness = Literal["none", "warnings", "all"]
 class Recorder(Protocol):
     """What telling takes of `kubeloop.runtime.recorder.EventRecorder`."""
 
-    def event(self, obj: object, type: str, reason: str, message: str) -> None: ...
+    def event(self, obj: object, type: str, reason: str, message: str, *, host: str) -> None: ...
 
 
 class Telling:
     """Events about pods, each in the name of the pod's node."""
 
-    def __init__(self, recorder_of: Callable[[str], Recorder], loudness: Loudness) -> None:
-        self._recorder_of = recorder_of
+    def __init__(self, recorder: Recorder, loudness: Loudness) -> None:
+        self._recorder = recorder
         self._loudness = loudness
 
     def started(self, pod: Pod, container: Container) -> None:
@@ -69,11 +68,13 @@ class Telling:
 
     def _normal(self, pod: Pod, reason: str, message: str, container: Container | None = None) -> None:
         if self._loudness == "all":
-            self._recorder_of(pod.spec.node_name).event(_reference(pod, container), "Normal", reason, message)
+            about, node = _reference(pod, container), pod.spec.node_name
+            self._recorder.event(about, "Normal", reason, message, host=node)
 
     def _warning(self, pod: Pod, reason: str, message: str, container: Container | None = None) -> None:
         if self._loudness != "none":
-            self._recorder_of(pod.spec.node_name).event(_reference(pod, container), "Warning", reason, message)
+            about, node = _reference(pod, container), pod.spec.node_name
+            self._recorder.event(about, "Warning", reason, message, host=node)
 
 
 def _reference(pod: Pod, container: Container | None) -> ObjectReference:

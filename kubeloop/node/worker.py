@@ -129,7 +129,7 @@ class PodWorker:
         body = {"metadata": {"uid": meta.uid}, "status": patch}
         try:
             await self._client.patch(Pod, meta.name, body, meta.namespace, type=STRATEGIC_PATCH, subresource="status")
-        except (NotFound, Conflict):  # it is gone, or another of its name is there: word of that is on its way
+        except NotFound:  # it is gone: word of that is on its way
             return
         written = msgspec.structs.replace(self._memories[meta.uid], reported=merged(memory.reported, status))
         self._memories[meta.uid] = written

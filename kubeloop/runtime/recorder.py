@@ -9,6 +9,8 @@ from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+import msgspec
+
 from kubeloop.api.calls import STRATEGIC_PATCH
 from kubeloop.api.errors import AlreadyExists, ApiError, NotFound
 from kubeloop.api.generated import core_v1, events_v1
@@ -103,8 +105,12 @@ class EventRecorder:
         action: str = "",
         related: Any = None,
         annotations: Mapping[str, str] | None = None,
+        host: str = "",
     ) -> None:
-        """Take note of an event; it is written later, or dropped when far too many wait."""
+        """Take note of an event; it is written later, or dropped when far too many wait.
+
+        A recorder for many hosts is told which one speaks.
+        """
         if type not in ("Normal", "Warning"):
             log.error("unsupported event type %r", type)
             return
@@ -118,6 +124,9 @@ class EventRecorder:
             made = self._series_event(meta, about, now, type, reason, message, action, related)
         else:
             made = self._core_event(meta, about, now, type, reason, message)
+            if host:
+                source = core_v1.EventSource(component=self._component, host=host)
+                made = msgspec.structs.replace(made, source=source, reporting_instance=host)
         try:
             self._queue.put_nowait(made)
         except asyncio.QueueFull:

@@ -146,6 +146,7 @@ def test_failing_container_is_restarted_at_once_then_with_growing_delays(cluster
     (event, *_) = cluster.events(reason="BackOff")
     assert event.message == f"Back-off restarting failed container app in pod {text}"
     assert event.involved_object.field_path == "spec.containers{app}"
+    assert (event.source.component, event.source.host) == ("kubelet", "n1")
 
 
 def test_deleted_pod_ends_and_is_gone(cluster: Cluster) -> None:

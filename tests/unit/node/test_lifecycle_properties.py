@@ -43,7 +43,7 @@ class HandClock:
 
 
 class Silent:
-    def event(self, obj: object, type: str, reason: str, message: str) -> None: ...
+    def event(self, obj: object, type: str, reason: str, message: str, *, host: str) -> None: ...
 
 
 def container(name: str, seconds: int | None, code: int, **fields: str) -> Container:
@@ -81,7 +81,7 @@ def history_of(pod: Pod, moments: int = 25) -> list[PodStatus]:
 async def _history(pod: Pod, moments: int) -> list[PodStatus]:
     statuses: list[PodStatus] = []
     clock = HandClock()
-    actor = Actor(SimulatedRuntime(clock), Telling(lambda _: Silent(), "all"), clock)
+    actor = Actor(SimulatedRuntime(clock), Telling(Silent(), "all"), clock)
     memory = Memory(reported=PodStatus(phase="Pending"), met_at=Time("2026-01-01T00:00:00Z"))
     for _ in range(moments):
         decision, seen, memory = await actor.bring_on(pod, memory)
