@@ -53,7 +53,7 @@ def run_controller_manager(options: argparse.Namespace) -> int:
     sys.path.insert(0, "")  # what is loaded may be beside whoever starts this
     try:
         config = config_of(options)
-        _set_up_logging(config)
+        set_up_logging(config)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_until_end(config, SystemClock()))
     except (CannotStart, UnusableChoice, UnusableConfig, ClientError, OSError) as error:
@@ -197,7 +197,7 @@ async def _live() -> None:
         faulthandler.cancel_dump_traceback_later()
 
 
-def _set_up_logging(config: ManagerConfig) -> None:
+def set_up_logging(config: ManagerConfig) -> None:
     if config.logging_format not in ("text", "json"):
         raise UnusableConfig(f"--logging-format can be text or json, not {config.logging_format}")
     handler = logging.StreamHandler()

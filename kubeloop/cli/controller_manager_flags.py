@@ -39,7 +39,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = _ABOUT
     hints = get_type_hints(ManagerConfig)
     for name, default in defaults().items():
-        _add_flag(parser, name, hints[name], default)
+        add_flag(parser, name, hints[name], default)
     parser.add_argument("--config", type=Path, metavar="FILE", help="flags as YAML; the command line counts more")
     version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"
     parser.add_argument("--version", action="version", version=version, help="print the version")
@@ -65,7 +65,7 @@ def flag_of(field_name: str) -> str:
     return "--" + field_name.replace("_", "-")
 
 
-def _add_flag(parser: argparse.ArgumentParser, name: str, kind: Any, default: Any) -> None:
+def add_flag(parser: argparse.ArgumentParser, name: str, kind: Any, default: Any) -> None:
     about = _OURS.get(name, "")
     shown = "" if default in ("", (), 0, False) else f"(default: {_shown(default)})"
     options: dict[str, Any] = {"default": argparse.SUPPRESS, "help": f"{about} {shown}".strip() or None}

@@ -16,6 +16,7 @@ _ABOUT = (
     f"Kubernetes' control plane in Python: kubeloop {__version__}, with the API of Kubernetes {KUBERNETES_VERSION}."
 )
 _MANAGER = "controller-manager"
+_SCHEDULER = "scheduler"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,6 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from kubeloop.cli.controller_manager import run_controller_manager
 
         return run_controller_manager(options)
+    if options.command == _SCHEDULER:
+        from kubeloop.cli.scheduler import run_scheduler
+
+        return run_scheduler(options)
+    if options.command == "why-pending":
+        from kubeloop.cli.why_pending import run_why_pending
+
+        return run_why_pending(options)
     if options.command == "node":
         from kubeloop.cli.node import run_node
 
@@ -54,6 +63,16 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
         from kubeloop.cli.controller_manager_flags import add_flags
 
         add_flags(manager)
+    scheduler = commands.add_parser(_SCHEDULER, help="run the scheduler alone", allow_abbrev=False)
+    if command == _SCHEDULER:
+        from kubeloop.cli import scheduler_flags
+
+        scheduler_flags.add_flags(scheduler)
+    why = commands.add_parser("why-pending", help="tell why a pod has no node, node by node", allow_abbrev=False)
+    why.add_argument("pod", help="the pod's name")
+    why.add_argument("-n", "--namespace", default="default", help="(default: default)")
+    why.add_argument("--kubeconfig", default="", help="as whom to ask (default: as kubectl does)")
+    why.add_argument("-o", "--output", choices=("table", "json"), default="table", help="(default: table)")
     commands.add_parser("version", help="print the version", description="Print the version.")
     return parser
 

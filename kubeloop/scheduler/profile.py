@@ -57,8 +57,7 @@ class Profile:
     @cached_property
     def filters(self) -> Sequence[Plugin]:
         """Those that filter, and those that only prepare."""
-        wanted = {one.name for one in (*self._at("preFilter"), *self._at("filter"))}
-        return [self._plugin(name) for name in self._config.names if name in wanted]
+        return list(dict.fromkeys((*self._at("filter"), *self._at("preFilter"))))
 
     @cached_property
     def wide_filters(self) -> Sequence[Plugin]:

@@ -1,0 +1,81 @@
+"""`kubeloop why-pending POD`: asks the scheduler's own plugins about a pod, node by node."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from kubeloop.api.errors import ApiError
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.client import Client
+from kubeloop.client.config import load_config
+from kubeloop.client.errors import ClientError
+from kubeloop.client.http_transport import HttpTransport
+from kubeloop.clock import SystemClock
+from kubeloop.runtime.controller import Telemetry
+from kubeloop.runtime.informer import Informers
+from kubeloop.scheduler.explaining import Objection, explain, fitting
+from kubeloop.scheduler.hosting import Surroundings
+from kubeloop.scheduler.outcome import NO_NODES
+from kubeloop.scheduler.scheduler import Scheduler
+
+
+def run_why_pending(options: argparse.Namespace) -> int:
+    try:
+        return asyncio.run(_ask(options))
+    except (ApiError, ClientError, OSError) as error:
+        print(f"kubeloop: {error}", file=sys.stderr)
+        return 1
+
+
+async def _ask(options: argparse.Namespace) -> int:
+    path = options.kubeconfig or os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    clock = SystemClock()
+    async with Client(HttpTransport(load_config(path), clock), user_agent="kubeloop why-pending") as client:
+        pod = await client.get(Pod, options.pod, options.namespace)
+        if pod.spec.node_name:
+            print(f"{options.pod} has a node: {pod.spec.node_name}")
+            return 0
+        informers = Informers(client, clock)
+        scheduler = Scheduler(Surroundings(client, informers, clock, Telemetry()))
+        informers.start()
+        try:
+            await informers.wait_synced()
+            if scheduler.engine is not None:
+                await informers.wait_synced()  # of what its plugins look at
+            _print(_verdict(scheduler, pod), options.output)
+        finally:
+            await informers.stop()
+    return 0
+
+
+def _verdict(scheduler: Scheduler, pod: Pod) -> tuple[tuple[Objection, ...], list[str]]:
+    """Objections, and the nodes that nobody objects to."""
+    if scheduler.engine is None or not len(scheduler.engine.cluster):
+        return (Objection("", "", (NO_NODES,)),), []
+    profile = scheduler.profiles.get(pod.spec.scheduler_name)
+    if profile is None:
+        return (Objection("", "", (f"no profile is named {pod.spec.scheduler_name}: another scheduler's pod",)),), []
+    cluster = scheduler.engine.cluster
+    found = explain(profile, cluster, scheduler.templates.info(pod))
+    return found, fitting(cluster, found)
+
+
+def _print(verdict: tuple[tuple[Objection, ...], list[str]], output: str) -> None:
+    objections, nodes = verdict
+    if output == "json":
+        print(json.dumps({"objections": msgspec.to_builtins(objections), "fitting": nodes}))
+        return
+    rows = [("NODE", "PLUGIN", "REASON", "WHAT WOULD HELP")]
+    rows += [(one.node or "(all)", one.plugin, ", ".join(one.reasons), one.advice) for one in objections]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    if nodes:
+        print(f"Nobody objects to: {', '.join(nodes)}")
