@@ -22,8 +22,9 @@ from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.controllers.cronjob.cron import Schedule, parse
 from kubeloop.controllers.cronjob.due import NeverDue, due, seconds_until_next
-from kubeloop.controllers.cronjob.jobs import job_name, latest_success, new_job, outcome, reference, too_old
+from kubeloop.controllers.cronjob.jobs import CRON_JOBS, job_name, latest_success, new_job, outcome, reference, too_old
 from kubeloop.controllers.namespaces import is_terminating
+from kubeloop.controllers.status_writer import StatusWriter
 from kubeloop.runtime.cache import CONTROLLER
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.informer import Informer
@@ -44,6 +45,7 @@ class Reconciler:
         self._clock = clock
         self._recorder = recorder
         self._skew = skew
+        self._statuses = StatusWriter(client, CRON_JOBS)
         self._written: dict[ObjectKey, int] = {}  # versions of our own writes
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
@@ -235,8 +237,7 @@ class Reconciler:
         if not patch:
             return
         about = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        body = {"metadata": about, "status": patch}
-        written = await self._client.patch(CronJob, meta.name, body, meta.namespace, subresource="status")
+        written = await self._statuses.write(visit.cron_job, {"metadata": about, "status": patch})
         self._written[key_of(written)] = _version(written)
 
     def _tell(self, cron_job: CronJob, kind: str, reason: str, message: str) -> None:

@@ -26,6 +26,7 @@ from kubeloop.controllers.job.pods import is_tracked
 from kubeloop.controllers.job.scaling import Plan, plan
 from kubeloop.controllers.job.status import announced, ended, is_settled, started, status_patch, suspension
 from kubeloop.controllers.job.tracking import Entry, book, settle
+from kubeloop.controllers.status_writer import StatusWriter
 from kubeloop.runtime.cache import CONTROLLER, ORPHANS
 from kubeloop.runtime.claim import Claimant, claim, live_check
 from kubeloop.runtime.controller import Result
@@ -76,6 +77,7 @@ class Reconciler:
         self._metrics = metrics
         self._clock: Clock = actions.clock
         self._memories = Memories()
+        self._statuses = StatusWriter(client, JOBS)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         job: Job | None = self._caches.jobs.get(*key)
@@ -210,8 +212,7 @@ class Reconciler:
         if not patch:
             return job
         about = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        body = {"metadata": about, "status": patch}
-        written: Job = await self._client.patch(Job, meta.name, body, meta.namespace, subresource="status")
+        written: Job = await self._statuses.write(job, {"metadata": about, "status": patch})
         memory.since, memory.job_version = self._clock.monotonic(), version_of(written)
         self._metrics.counted(job, job.status, written.status)
         return written

@@ -69,7 +69,7 @@ def is_settled(status: JobStatus) -> bool:
 
 
 def status_patch(before: JobStatus, after: JobStatus) -> dict[str, Any]:
-    """What a merge patch has to say to make the one the other; empty if they are equal."""
+    """What a strategic patch has to say to make the one the other; empty if they are equal."""
     if before == after:
         return {}
     old, new = codec.to_plain(before), codec.to_plain(after)
