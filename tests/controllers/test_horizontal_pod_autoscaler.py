@@ -550,3 +550,24 @@ def test_scale_that_cannot_be_written_is_told(cluster: Cluster, metrics: Metrics
     assert told(cluster, "AbleToScale") == ("False", "FailedUpdateScale", message)
     cluster.advance(PERIOD)
     assert size(cluster) == 4
+
+
+# Instruments
+
+
+def test_dashboards_see_what_is_done(cluster: Cluster, metrics: Metrics) -> None:
+    metrics.use = {"cpu": "100m"}
+    autoscale(cluster, metrics)
+    add(cluster, cpu(50))
+    cluster.advance(1)
+    prefix = "horizontal_pod_autoscaler_controller_"
+    shown = set(cluster.context.telemetry.registry.render().splitlines())
+    assert {
+        f'{prefix}reconciliations_total{{action="scale_up",error="none"}} 1',
+        f'{prefix}metric_computation_total{{action="scale_up",error="none",metric_type="Resource"}} 1',
+        f'{prefix}desired_replicas{{namespace="default",hpa_name="h"}} 4',
+        f"{prefix}num_horizontal_pod_autoscalers 1",
+    } <= shown
+    cluster.client.delete(HorizontalPodAutoscaler, "h", NS)
+    cluster.advance(1)
+    assert "desired_replicas{" not in cluster.context.telemetry.registry.render()

@@ -67,16 +67,17 @@ class Proposer:
         self._patience = patience
 
     async def propose(self, spec: v2.MetricSpec, at: Situation) -> Proposed:
-        if spec.type == "Resource" and spec.resource is not None:
-            return await self._resource(spec.resource, at)
-        if spec.type == "ContainerResource" and spec.container_resource is not None:
-            return await self._container_resource(spec.container_resource, at)
-        if spec.type == "Pods" and spec.pods is not None:
-            return await self._pods(spec.pods, at)
-        if spec.type == "Object" and spec.object is not None:
-            return await self._object(spec.object, at)
-        if spec.type == "External" and spec.external is not None:
-            return await self._external(spec.external, at)
+        source = _source_of(spec)
+        if isinstance(source, v2.ResourceMetricSource):
+            return await self._resource(source, at)
+        if isinstance(source, v2.ContainerResourceMetricSource):
+            return await self._container_resource(source, at)
+        if isinstance(source, v2.PodsMetricSource):
+            return await self._pods(source, at)
+        if isinstance(source, v2.ObjectMetricSource):
+            return await self._object(source, at)
+        if isinstance(source, v2.ExternalMetricSource):
+            return await self._external(source, at)
         unknown = f"unknown metric source type {quote(spec.type)}"
         raise MetricFailed("InvalidMetricSourceType", unknown, unknown)
 
@@ -221,6 +222,18 @@ class Proposer:
         except MetricsError as error:
             what = f"{at.namespace}/{metric.name}/{selector_words(metric.selector)}"
             raise MetricsError(f"unable to get external metric {what}: {error}") from error
+
+
+def _source_of(spec: v2.MetricSpec) -> object:
+    """What is said of the metric's own type; only that counts."""
+    sources = {
+        "Resource": spec.resource,
+        "ContainerResource": spec.container_resource,
+        "Pods": spec.pods,
+        "Object": spec.object,
+        "External": spec.external,
+    }
+    return sources.get(spec.type)
 
 
 def _metric_selector(selector: LabelSelectorObject | None) -> LabelSelector:

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 import msgspec
 
-from kubeloop.api.conditions import is_true, set_condition
 from kubeloop.api.errors import ApiError
 from kubeloop.api.generated.autoscaling_v1 import Scale
-from kubeloop.api.generated.autoscaling_v2 import (
-    HorizontalPodAutoscaler,
-    HorizontalPodAutoscalerCondition,
-    HorizontalPodAutoscalerStatus,
-    HPAScalingRules,
-    MetricStatus,
-)
+from kubeloop.api.generated.autoscaling_v2 import MetricSpec, MetricStatus
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.quantity import parse_quantity
 from kubeloop.api.selectors import LabelSelector, SelectorError, parse_labels
-from kubeloop.api.times import format_time
-from kubeloop.api.wire import Time
 from kubeloop.controllers.context import Context
 from kubeloop.controllers.horizontal_pod_autoscaler.behavior import (
     Bounds,
@@ -35,10 +23,24 @@ from kubeloop.controllers.horizontal_pod_autoscaler.behavior import (
     normalize_by_behavior,
     rules_of,
 )
+from kubeloop.controllers.horizontal_pod_autoscaler.draft import Draft, NothingToGoBy
+from kubeloop.controllers.horizontal_pod_autoscaler.instruments import Instruments, action_of
 from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsReader
 from kubeloop.controllers.horizontal_pod_autoscaler.proposals import MetricFailed, Proposed, Proposer, Situation
-from kubeloop.controllers.horizontal_pod_autoscaler.scale_target import ScaleError, ScaleTarget, find_target
-from kubeloop.controllers.horizontal_pod_autoscaler.usage import Patience, Tolerances
+from kubeloop.controllers.horizontal_pod_autoscaler.scale_target import (
+    InvalidReference,
+    ScaleError,
+    ScaleTarget,
+    find_target,
+)
+from kubeloop.controllers.horizontal_pod_autoscaler.settings import (
+    SCALED_TO_ZERO,
+    has_outer_metrics,
+    least_of,
+    may_leave_zero,
+    settings_of,
+    tolerances_of,
+)
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.informer import Informer
 from kubeloop.runtime.keys import ObjectKey, key_of
@@ -47,65 +49,11 @@ COMPONENT: Final = "horizontal-pod-autoscaler"  # whom events name as their sour
 ABLE: Final = "AbleToScale"
 ACTIVE: Final = "ScalingActive"
 LIMITED: Final = "ScalingLimited"
-SCALED_TO_ZERO: Final = "ScaledToZero"
 DISABLED: Final = "scaling is disabled since the replica count of the target is zero"
 BELOW_LEAST: Final = "Current number of replicas below Spec.MinReplicas"
 
 logger = logging.getLogger(__name__)
 replace = msgspec.structs.replace
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the manager's flags say."""
-
-    period: float  # seconds between two looks at the metrics
-    down_window: timedelta
-    tolerance: float
-    patience: Patience
-
-
-def settings_of(context: Context) -> Settings:
-    config = context.config
-    return Settings(
-        period=config.horizontal_pod_autoscaler_sync_period,
-        down_window=timedelta(seconds=config.horizontal_pod_autoscaler_downscale_stabilization),
-        tolerance=config.horizontal_pod_autoscaler_tolerance,
-        patience=Patience(
-            initialization=timedelta(seconds=config.horizontal_pod_autoscaler_cpu_initialization_period),
-            readiness_delay=timedelta(seconds=config.horizontal_pod_autoscaler_initial_readiness_delay),
-        ),
-    )
-
-
-class NothingToGoBy(Exception):
-    """No size can be computed; the autoscaler's conditions tell why."""
-
-
-class Draft:
-    """An autoscaler's status as it will be told, while it is being found out."""
-
-    def __init__(self, stored: HorizontalPodAutoscaler, now: datetime) -> None:
-        self.stored = stored
-        self.status: HorizontalPodAutoscalerStatus = stored.status
-        self.now = now
-        self._stamp = Time(format_time(now))
-
-    def tell(self, type: str, status: bool, reason: str, message: str) -> None:
-        new = HorizontalPodAutoscalerCondition(
-            type=type, status="True" if status else "False", reason=reason, message=message
-        )
-        self.status = replace(self.status, conditions=set_condition(self.status.conditions, new, self._stamp))
-
-    def count(self, current: int, desired: int, metrics: tuple[MetricStatus, ...] | None, rescaled: bool) -> None:
-        self.status = replace(
-            self.status,
-            current_replicas=current,
-            desired_replicas=desired,
-            current_metrics=metrics,
-            last_scale_time=self._stamp if rescaled else self.status.last_scale_time,
-            observed_generation=self.stored.metadata.generation,
-        )
 
 
 class Decision(NamedTuple):
@@ -127,22 +75,30 @@ class Reconciler:
         self._pods = pods
         self._settings = settings = settings_of(context)
         self._proposer = Proposer(MetricsReader(context.client), settings.patience)
+        self._instruments = Instruments(context.telemetry.registry, lambda: len(autoscalers))
         self._memories: dict[ObjectKey, Memory] = {}
         self._selectors: dict[str, dict[ObjectKey, LabelSelector]] = {}  # by namespace
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         stored = self._autoscalers.get(*key)
         if stored is None:
-            self._memories.pop(key, None)
-            self._selectors.get(key.namespace, {}).pop(key, None)
+            self._forget(key)
             return None
+        began, error = self._clock.monotonic(), "none"
         draft = Draft(stored, self._clock.now())
         try:
             await self._scale(draft, key)
-        except NothingToGoBy as error:
-            logger.info("%s: %s", key, error)  # it is told on the object, and tried again in its time
+        except NothingToGoBy as failure:
+            error = failure.error
+            logger.info("%s: %s", key, failure)  # it is told on the object, and tried again in its time
         await self._save(draft)
+        self._instruments.reconciled(draft.action, error, self._clock.monotonic() - began)
         return Result(requeue_after=self._settings.period)
+
+    def _forget(self, key: ObjectKey) -> None:
+        self._memories.pop(key, None)
+        self._selectors.get(key.namespace, {}).pop(key, None)
+        self._instruments.forget(key)
 
     async def _scale(self, draft: Draft, key: ObjectKey) -> None:
         spec = draft.stored.spec
@@ -152,7 +108,8 @@ class Reconciler:
             self._warn(draft, "FailedGetScale", str(error))
             message = f"the HPA controller was unable to get the target's current scale: {error}"
             draft.tell(ABLE, False, "FailedGetScale", message)
-            raise NothingToGoBy(str(error)) from error
+            fault = "spec" if isinstance(error, InvalidReference) else "internal"
+            raise NothingToGoBy(str(error), fault) from error
         draft.tell(ABLE, True, "SucceededGetScale", "the HPA controller was able to get the target's current scale")
         current = target.scale.spec.replicas
         memory = self._memories.setdefault(key, Memory())
@@ -161,12 +118,13 @@ class Reconciler:
         if decision.replicas != current:
             await self._resize(draft, target, decision, memory)
         draft.count(current, decision.replicas, decision.metrics, decision.replicas != current)
+        self._instruments.desired(key, decision.replicas)
 
     # Decide
 
     async def _decide(self, draft: Draft, target: ScaleTarget, memory: Memory) -> Decision:
         spec, current = draft.stored.spec, target.scale.spec.replicas
-        least = _least(draft.stored)
+        least = least_of(draft.stored)
         if current == 0 and not may_leave_zero(draft.stored):
             draft.tell(ACTIVE, False, "ScalingDisabled", DISABLED)
             return Decision(0)
@@ -186,7 +144,7 @@ class Reconciler:
 
     def _normalized(self, draft: Draft, current: int, desired: int, memory: Memory) -> int:
         spec, window = draft.stored.spec, self._settings.down_window
-        bounds = Bounds(_least(draft.stored), spec.max_replicas)
+        bounds = Bounds(least_of(draft.stored), spec.max_replicas)
         if spec.behavior is None:
             found = normalize(Wish(current, desired), bounds, memory, window, draft.now)
         else:
@@ -205,7 +163,7 @@ class Reconciler:
         statuses = []
         for one in metrics:
             try:
-                proposed = await self._proposer.propose(one, situation)
+                proposed = await self._measured(draft, one, situation)
             except MetricFailed as failure:
                 self._warn(draft, failure.reason, failure.told)
                 failures.append(failure)
@@ -220,6 +178,18 @@ class Reconciler:
         message = f"the HPA was able to successfully calculate a replica count from {best.name}"
         draft.tell(ACTIVE, True, "ValidMetricFound", message)
         return best, tuple(statuses)
+
+    async def _measured(self, draft: Draft, metric: MetricSpec, situation: Situation) -> Proposed:
+        began, action, error = self._clock.monotonic(), "none", "none"
+        try:
+            proposed = await self._proposer.propose(metric, situation)
+            action = action_of(draft.stored.status.current_replicas, proposed.replicas)
+        except MetricFailed as failure:
+            error = "spec" if failure.reason == "InvalidMetricSourceType" else "internal"
+            raise
+        finally:
+            self._instruments.computed(metric.type, action, error, self._clock.monotonic() - began)
+        return proposed
 
     def _give_up(
         self, draft: Draft, scale: Scale, failures: Sequence[MetricFailed], statuses: tuple[MetricStatus, ...]
@@ -295,12 +265,13 @@ class Reconciler:
             draft.tell(ABLE, False, "FailedUpdateScale", message)
             draft.count(before, draft.status.desired_replicas, decision.metrics, False)
             raise NothingToGoBy(str(error)) from error
+        draft.action = action_of(before, after)
         message = f"the HPA controller was able to update the target scale to {after}"
         draft.tell(ABLE, True, "SucceededRescale", message)
         self._recorder.event(draft.stored, "Normal", "SuccessfulRescale", told)
         if draft.stored.spec.behavior is not None:
             memory.note_change(before, after, draft.stored.spec.behavior, draft.now)
-        if after == 0 and _least(draft.stored) == 0 and has_outer_metrics(draft.stored):
+        if after == 0 and least_of(draft.stored) == 0 and has_outer_metrics(draft.stored):
             draft.tell(SCALED_TO_ZERO, True, "ScaledToZero", "the HPA controller scaled the workload to zero")
         else:
             message = "the HPA controller did not scale the workload to zero"
@@ -319,36 +290,3 @@ class Reconciler:
 
     def _warn(self, draft: Draft, reason: str, message: str) -> None:
         self._recorder.event(draft.stored, "Warning", reason, message)
-
-
-# What an autoscaler says
-
-
-def _least(autoscaler: HorizontalPodAutoscaler) -> int:
-    said = autoscaler.spec.min_replicas
-    return 1 if said is None else said
-
-
-def has_outer_metrics(autoscaler: HorizontalPodAutoscaler) -> bool:
-    """Whether there are metrics that don't need pods to be there."""
-    return any(one.type in ("Object", "External") for one in autoscaler.spec.metrics)
-
-
-def may_leave_zero(autoscaler: HorizontalPodAutoscaler) -> bool:
-    """Who was scaled to zero by us may come back; who was by somebody else is switched off."""
-    if not is_true(autoscaler.status.conditions, SCALED_TO_ZERO):
-        return False
-    return _least(autoscaler) != 0 or has_outer_metrics(autoscaler)
-
-
-def tolerances_of(autoscaler: HorizontalPodAutoscaler, usual: float) -> Tolerances:
-    behavior = autoscaler.spec.behavior
-
-    def said(rules: HPAScalingRules | None) -> float:
-        if rules is None or rules.tolerance is None:
-            return usual
-        return float(parse_quantity(str(rules.tolerance)))
-
-    return (
-        Tolerances(usual, usual) if behavior is None else Tolerances(said(behavior.scale_down), said(behavior.scale_up))
-    )

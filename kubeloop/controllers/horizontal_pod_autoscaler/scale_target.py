@@ -21,6 +21,10 @@ class ScaleError(Exception):
     """The scale can't be read or written; the message says why."""
 
 
+class InvalidReference(ScaleError):
+    """The autoscaler refers to nothing that could be."""
+
+
 class ScaleTarget:
     """One object with a scale."""
 
@@ -74,7 +78,7 @@ async def _resource_of(client: Client, reference: CrossVersionObjectReference) -
 
 def _parsed(api_version: str) -> tuple[str, str]:
     if api_version.count("/") > 1:
-        raise ScaleError(f"unexpected GroupVersion string: {api_version}")
+        raise InvalidReference(f"unexpected GroupVersion string: {api_version}")
     group, _, version = api_version.rpartition("/")
     return group, version
 

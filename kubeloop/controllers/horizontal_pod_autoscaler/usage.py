@@ -146,11 +146,17 @@ def _settled(current: int, ratio: float, ready: int, second: tuple[float, int] |
     if second is None:
         return current if tolerances.hold(ratio) else math.ceil(ratio * ready)
     assumed, count = second
-    if tolerances.hold(assumed) or (ratio < 1.0 < assumed) or (assumed < 1.0 < ratio):
-        return current
     replicas = math.ceil(assumed * count)
-    is_turned = (assumed < 1.0 and replicas > current) or (assumed > 1.0 and replicas < current)
-    return current if is_turned else replicas
+    if tolerances.hold(assumed) or _is_turned(ratio, assumed, replicas, current):
+        return current
+    return replicas
+
+
+def _is_turned(ratio: float, assumed: float, replicas: int, current: int) -> bool:
+    """Whether what is assumed leads the other way than the known use, or than it says itself."""
+    if (ratio < 1.0) != (assumed < 1.0) and 1.0 not in (ratio, assumed):
+        return True
+    return replicas > current if assumed < 1.0 else replicas < current
 
 
 def _utilization(used: Mapping[str, int], requests: Mapping[str, int], target: int) -> tuple[float, int, int]:

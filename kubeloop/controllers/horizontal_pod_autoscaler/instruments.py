@@ -1,0 +1,61 @@
+"""What dashboards see of autoscalers, under upstream's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.metrics import Registry, exponential_bounds
+
+_PREFIX = "horizontal_pod_autoscaler_controller"
+_BOUNDS = exponential_bounds(0.001, 2, 15)
+
+
+def action_of(before: int, after: int) -> str:
+    """What a change of size is called."""
+    return "none" if after == before else "scale_up" if after > before else "scale_down"
+
+
+class Instruments:
+    """Counts what is done, how long it takes, and what goes wrong: an `error` is `spec`, `internal` or `none`."""
+
+    def __init__(self, registry: Registry, count: Callable[[], float]) -> None:
+        self._reconciliations = registry.counter(
+            f"{_PREFIX}_reconciliations_total", "How often autoscalers were looked at.", "action", "error"
+        )
+        self._reconciliation_seconds = registry.histogram(
+            f"{_PREFIX}_reconciliation_duration_seconds",
+            "How long one look at an autoscaler takes.",
+            "action",
+            "error",
+            bounds=_BOUNDS,
+        )
+        self._computations = registry.counter(
+            f"{_PREFIX}_metric_computation_total", "How often metrics were read.", "action", "error", "metric_type"
+        )
+        self._computation_seconds = registry.histogram(
+            f"{_PREFIX}_metric_computation_duration_seconds",
+            "How long it takes to read one metric.",
+            "action",
+            "error",
+            "metric_type",
+            bounds=_BOUNDS,
+        )
+        self._desired = registry.gauge(
+            f"{_PREFIX}_desired_replicas", "How many pods an autoscaler wants.", "namespace", "hpa_name"
+        )
+        registry.gauge(f"{_PREFIX}_num_horizontal_pod_autoscalers", "How many autoscalers there are.").read(count)
+
+    def reconciled(self, action: str, error: str, seconds: float) -> None:
+        self._reconciliations.of(action, error).value += 1
+        self._reconciliation_seconds.of(action, error).observe(seconds)
+
+    def computed(self, metric: str, action: str, error: str, seconds: float) -> None:
+        self._computations.of(action, error, metric).value += 1
+        self._computation_seconds.of(action, error, metric).observe(seconds)
+
+    def desired(self, key: ObjectKey, replicas: int) -> None:
+        self._desired.of(key.namespace, key.name).value = replicas
+
+    def forget(self, key: ObjectKey) -> None:
+        self._desired.drop(key.namespace, key.name)

@@ -1,0 +1,68 @@
+"""What the manager's flags, and autoscalers themselves, say of how to scale. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from kubeloop.api.conditions import is_true
+from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler, HPAScalingRules
+from kubeloop.api.quantity import parse_quantity
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.horizontal_pod_autoscaler.usage import Patience, Tolerances
+
+SCALED_TO_ZERO: Final = "ScaledToZero"  # the condition that remembers who switched a target off
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the manager's flags say."""
+
+    period: float  # seconds between two looks at the metrics
+    down_window: timedelta
+    tolerance: float
+    patience: Patience
+
+
+def settings_of(context: Context) -> Settings:
+    config = context.config
+    return Settings(
+        period=config.horizontal_pod_autoscaler_sync_period,
+        down_window=timedelta(seconds=config.horizontal_pod_autoscaler_downscale_stabilization),
+        tolerance=config.horizontal_pod_autoscaler_tolerance,
+        patience=Patience(
+            initialization=timedelta(seconds=config.horizontal_pod_autoscaler_cpu_initialization_period),
+            readiness_delay=timedelta(seconds=config.horizontal_pod_autoscaler_initial_readiness_delay),
+        ),
+    )
+
+
+def least_of(autoscaler: HorizontalPodAutoscaler) -> int:
+    said = autoscaler.spec.min_replicas
+    return 1 if said is None else said
+
+
+def has_outer_metrics(autoscaler: HorizontalPodAutoscaler) -> bool:
+    """Whether there are metrics that don't need pods to be there."""
+    return any(one.type in ("Object", "External") for one in autoscaler.spec.metrics)
+
+
+def may_leave_zero(autoscaler: HorizontalPodAutoscaler) -> bool:
+    """Who was scaled to zero by us may come back; who was by somebody else is switched off."""
+    if not is_true(autoscaler.status.conditions, SCALED_TO_ZERO):
+        return False
+    return least_of(autoscaler) != 0 or has_outer_metrics(autoscaler)
+
+
+def tolerances_of(autoscaler: HorizontalPodAutoscaler, usual: float) -> Tolerances:
+    behavior = autoscaler.spec.behavior
+
+    def said(rules: HPAScalingRules | None) -> float:
+        if rules is None or rules.tolerance is None:
+            return usual
+        return float(parse_quantity(str(rules.tolerance)))
+
+    return (
+        Tolerances(usual, usual) if behavior is None else Tolerances(said(behavior.scale_down), said(behavior.scale_up))
+    )
