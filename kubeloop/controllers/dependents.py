@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kubeloop.api.kinds import Resource
 from kubeloop.api.owners import controller_of
 from kubeloop.api.selectors import LabelSelector, SelectorError, from_label_selector
+from kubeloop.controllers.pacing import patience
 from kubeloop.runtime.cache import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
+from kubeloop.runtime.causes import Event, Origin
 from kubeloop.runtime.enqueue import controller_key
 from kubeloop.runtime.informer import Informer
 from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.workqueue import WorkQueue
 
 
 class Dependents:
@@ -65,3 +68,42 @@ def concerns_owner(old: Any, new: Any) -> bool:
         return True
     before, after = old.metadata, new.metadata
     return bool(before.labels != after.labels or before.owner_references != after.owner_references)
+
+
+class Wakeups:
+    """A handler that wakes the owners of what changes; an owner of many gathers changes instead of seeing each."""
+
+    def __init__(
+        self, queue: WorkQueue[ObjectKey], dependents: Dependents, owners: Informer, size_of: Callable[[Any], int]
+    ) -> None:
+        self._queue = queue
+        self._dependents = dependents
+        self._owners = owners
+        self._size_of = size_of
+
+    def on_add(self, obj: Any) -> None:
+        self._wake(None, obj, "ADDED")
+
+    def on_update(self, old: Any, new: Any) -> None:
+        if old.metadata.resource_version != new.metadata.resource_version:
+            self._wake(old, new, "MODIFIED")
+
+    def on_delete(self, obj: Any) -> None:
+        self._wake(obj, None, "DELETED")
+
+    def _wake(self, old: Any, new: Any, event: Event) -> None:
+        if not concerns_owner(old, new):
+            return
+        current = old if new is None else new
+        keys = dict.fromkeys(self._dependents.keys_of(current))
+        if old is not None and new is not None:  # who was concerned before has to see that it no longer is
+            keys |= dict.fromkeys(self._dependents.keys_of(old))
+        meta = current.metadata
+        origin = Origin(self._dependents.resource.kind, meta.namespace, meta.name, meta.resource_version, event)
+        for key in keys:
+            owner = self._owners.get(*key)
+            wait = patience(self._size_of(owner)) if owner is not None else 0.0
+            if wait:
+                self._queue.add_after(key, wait, (origin,))
+            else:
+                self._queue.add(key, (origin,))

@@ -303,7 +303,7 @@ def test_refusal_is_found_out_with_few_attempts_and_tried_again(cluster: Cluster
 def test_more_nodes_than_a_burst_all_get_their_pods(cluster: Cluster) -> None:
     start(cluster, *(f"n{number}" for number in range(BURST + 10)))
     cluster.add(daemon_set())
-    cluster.settle()
+    cluster.advance(1)
     assert counts(read(cluster))[:2] == (BURST + 10, BURST + 10)
 
 

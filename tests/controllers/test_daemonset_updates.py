@@ -121,7 +121,7 @@ def test_on_delete_waits_for_somebody_to_delete(cluster: Cluster) -> None:
 def test_surge_brings_the_new_pod_before_the_old_one_goes(cluster: Cluster) -> None:
     kubelet = start(cluster, *FOUR)
     cluster.add(daemon_set(update_strategy=rolling(0, 2)))
-    cluster.settle()
+    cluster.advance(10)  # so that the old ones are older
     kubelet.runs = lambda one: image_of(one) == "1"
     change(cluster, template=template("2"))
     cluster.advance(minutes=1)

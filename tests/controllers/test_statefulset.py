@@ -7,7 +7,10 @@ import pytest
 from kubeloop.api.errors import forbidden
 from kubeloop.api.generated.apps_v1 import ControllerRevision, StatefulSet, StatefulSetOrdinals
 from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.controllers.statefulset import wire
+from kubeloop.runtime.controller import Controller
 from kubeloop.testing import Cluster, pod, stateful_set
+from tests.controllers.kubelet import Kubelet
 from tests.controllers.stateful_sets import (
     NS,
     change,
@@ -129,6 +132,16 @@ def test_no_pods_are_wanted(cluster: Cluster) -> None:
     assert names(cluster) == []
     assert read(cluster).status.observed_generation == 1
     assert len(revisions(cluster)) == 1
+
+
+def test_many_pods_are_looked_at_together(cluster: Cluster) -> None:
+    cluster.start(Kubelet(cluster).wire)
+    loop = cluster.start(wire)
+    assert isinstance(loop, Controller)
+    cluster.add(stateful_set(replicas=300, pod_management_policy="Parallel"))
+    cluster.advance(1)
+    assert counts(read(cluster)) == (300,) * 5
+    assert loop.status().reconciles < 60
 
 
 # Going

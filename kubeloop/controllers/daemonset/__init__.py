@@ -13,7 +13,8 @@ Wakes itself: when a ready pod has been so for `minReadySeconds`, when a failed 
 changes stay unseen.
 Differs from upstream: a node that goes wakes the sets that had or wanted a pod there; with several candidates for an
 update, the order of nodes decides instead of chance; revisions are equal if their templates are, however they are
-written; after a failed pod the loop looks again when its time has come, not after a whole period.
+written; after a failed pod the loop looks again when its time has come, not after a whole period; a set of many
+pods is looked at once for all changes of its pods within some milliseconds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 from kubeloop.controllers.context import Context
 from kubeloop.controllers.daemonset.reconciler import NODES, PODS, REVISIONS, SETS, Reconciler
 from kubeloop.controllers.daemonset.wakeups import ConcernedByNode, SeenPods, matters
-from kubeloop.controllers.dependents import Dependents, concerns_owner
+from kubeloop.controllers.dependents import Dependents, Wakeups, concerns_owner
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.enqueue import own_key
 from kubeloop.runtime.expectations import Expectations
@@ -49,7 +50,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
     sets.add_handler(Callbacks(on_delete=lambda one: expectations.forget(one.metadata.uid)))
     all_pods.add_handler(SeenPods(expectations))  # before what wakes the sets
     controller.watches(sets, own_key, resync=context.resync_period())
-    controller.watches(all_pods, pods.keys_of, concerns_owner)
+    controller.listens_to(all_pods, Wakeups(queue, pods, sets, lambda one: one.status.desired_number_scheduled))
     controller.watches(informers.of(REVISIONS), revisions.keys_of, _is_not_our_creation)
     controller.watches(nodes, ConcernedByNode(sets, all_pods, nodes).keys_of, matters)
     return controller

@@ -31,6 +31,7 @@ class View:
     nodes: dict[str, Verdict]
     pods: dict[str, list[Pod]]  # by the node that they are on or meant for, the most established first
     hash: str  # of the template's revision
+    generation: int | None  # of the template, as older pods have it instead
     now: datetime
 
     def is_wanted(self, node: str) -> bool:
@@ -42,23 +43,26 @@ class View:
         return is_available(pod, self.daemon_set.spec.min_ready_seconds, self.now)
 
     def is_updated(self, pod: Pod) -> bool:
-        return is_updated(pod, self.hash, template_generation(self.daemon_set))
+        return is_updated(pod, self.hash, self.generation)
 
 
 def view_of(daemon_set: DaemonSet, nodes: Iterable[Node], pods: Iterable[Pod], hash: str, now: datetime) -> View:
     eligibility = Eligibility.of(daemon_set)
     verdicts = {node.metadata.name: eligibility.verdict(node) for node in nodes}
-    return View(daemon_set, verdicts, by_node(pods), hash, now)
+    return View(daemon_set, verdicts, by_node(pods), hash, template_generation(daemon_set), now)
 
 
 def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     """Pods by their nodes. Those that have ended and are being deleted are somebody else's to finish."""
     found: dict[str, list[Pod]] = {}
-    for pod in sorted(pods, key=establishment):
+    for pod in pods:
         if is_terminal(pod) and pod.metadata.deletion_timestamp is not None:
             continue
         if node := target_node_of(pod):
             found.setdefault(node, []).append(pod)
+    for there in found.values():
+        if len(there) > 1:
+            there.sort(key=establishment)
     return found
 
 

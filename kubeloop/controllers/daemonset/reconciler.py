@@ -116,12 +116,14 @@ class Reconciler:
 
     async def _bring_about(self, view: View, past: Past, pods: Sequence[Pod]) -> Result | None:
         """Do what is next; what was counted is reported even if that fails."""
-        wait, failure = await self._act(view)
+        changes, wait = self._decide(view)
+        failure = await self._carry_out(view, changes)
         if failure is None:
             await self._history.forget(view.daemon_set, past, pods)
-        after = replace(view, pods=by_node(self._pods.owned_by(view.daemon_set)), now=self._clock.now())
+        if changes.create_on or changes.delete:
+            view = replace(view, pods=by_node(self._pods.owned_by(view.daemon_set)), now=self._clock.now())
         try:
-            next_available = await self._report(after, processed=True)
+            next_available = await self._report(view, processed=True)
         except Exception as error:
             raise failure or error from None
         if failure is not None:
@@ -129,13 +131,13 @@ class Reconciler:
         waits = [one for one in (wait, next_available) if one is not None]
         return Result(requeue_after=min(waits)) if waits else None
 
-    async def _act(self, view: View) -> tuple[float | None, Exception | None]:
-        """When failed pods that stay for now may be replaced, and what went wrong."""
+    def _decide(self, view: View) -> tuple[Changes, float | None]:
+        """What to do, and when failed pods that stay for now may be replaced."""
         changes = manage.decide(view)
         wait = self._remove_ended(view.daemon_set, changes)
         if not changes.create_on and not changes.delete and view.daemon_set.spec.update_strategy.type != "OnDelete":
             changes = rolling.decide(view)
-        return wait, await self._carry_out(view, changes)
+        return changes, wait
 
     def _remove_ended(self, daemon_set: DaemonSet, changes: Changes) -> float | None:
         """Have pods that ended deleted, and tell of it; those that fail too often stay for some seconds."""

@@ -22,7 +22,9 @@ class Pair(NamedTuple):
 
 
 def decide(view: View) -> Changes:
-    """What the update asks for at this moment."""
+    """What the update asks for at this moment; nothing once all pods are of the present template."""
+    if all(view.is_updated(pod) for pods in view.pods.values() for pod in pods):
+        return Changes()
     wanted = [name for name in view.nodes if view.is_wanted(name)]
     surge, unavailable = surge_count(view.daemon_set, len(wanted)), _unavailable_count(view, len(wanted))
     nodes = dict.fromkeys([*view.pods, *wanted])

@@ -12,7 +12,8 @@ deletes revisions; patches the status of sets.
 Wakes itself: when a ready pod has been so for `minReadySeconds`.
 Differs from upstream: a claim has its owner from the moment it is made, and one that goes wakes the set that waits for
 it; a pod is deleted only if it is still the one that was looked at; revisions are equal if their templates are,
-however they are written; `Recreate` is refused, as by upstream with its gate's default.
+however they are written; `Recreate` is refused, as by upstream with its gate's default; a set of many pods is looked
+at once for all changes of its pods within some milliseconds.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim
 from kubeloop.controllers.context import Context
-from kubeloop.controllers.dependents import Dependents, concerns_owner
+from kubeloop.controllers.dependents import Dependents, Wakeups, concerns_owner
 from kubeloop.controllers.statefulset.claims import is_claim_of
+from kubeloop.controllers.statefulset.identity import replicas_of
 from kubeloop.controllers.statefulset.reconciler import CLAIMS, PODS, REVISIONS, SETS, Reconciler
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.enqueue import own_key
@@ -45,7 +47,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=telemetry
     )
     controller.watches(sets, own_key, resync=context.resync_period())
-    controller.watches(informers.of(PODS), pods.keys_of, concerns_owner)
+    controller.listens_to(informers.of(PODS), Wakeups(queue, pods, sets, replicas_of))
     controller.watches(informers.of(REVISIONS), revisions.keys_of, _is_orphaned_or_gone)
     controller.watches(informers.of(CLAIMS), lambda claim: _sets_of_claim(sets, claim), _is_gone)
     return controller

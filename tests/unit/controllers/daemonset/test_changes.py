@@ -47,7 +47,7 @@ def pod(what: str) -> Pod:
 
 
 def view(set: DaemonSet, verdicts: dict[str, Verdict], *pods: str) -> View:
-    return View(set, verdicts, by_node(map(pod, pods)), "new", NOW)
+    return View(set, verdicts, by_node(map(pod, pods)), "new", None, NOW)
 
 
 def wanted(*names: str) -> dict[str, Verdict]:
