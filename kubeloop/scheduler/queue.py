@@ -137,6 +137,7 @@ class SchedulingQueue:
 
     def put_back(self, queued: QueuedPod, *, error: bool = False) -> None:
         """A pod that was refused by `queued.plugins`, or met an error; what happened meanwhile may help it."""
+        meanwhile = [one for one in self._changes if one[0] > queued.seen_changes]
         self.done(queued.key)
         if queued.key in self._pods:
             return
@@ -147,11 +148,10 @@ class SchedulingQueue:
             return
         queued.refused += 1
         queued.errors = 0
-        for number, about, old, new in self._changes:
-            if number > queued.seen_changes and self._is_worth(queued, about, old, new):
-                self._after_backoff(queued)
-                return
-        self._file(queued)
+        if any(self._is_worth(queued, about, old, new) for _, about, old, new in meanwhile):
+            self._after_backoff(queued)
+        else:
+            self._file(queued)
 
     # What may help.
 

@@ -1,4 +1,4 @@
-"""What tests of the scheduler say again and again: nodes that are ready, pods that ask for something, where pods are."""
+"""What tests of the scheduler say again and again: nodes that are ready, pods that ask for something."""
 
 from __future__ import annotations
 

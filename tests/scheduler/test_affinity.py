@@ -1,0 +1,130 @@
+"""Pods near to and away from each other, and spread over the cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from kubeloop.api.codec import from_plain
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.scheduler.scheduler import wire
+from kubeloop.testing import Cluster, node
+from tests.scheduler.world import join, node_of, told
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+@pytest.fixture
+def zones(cluster: Cluster) -> Cluster:
+    """Two zones with two nodes each."""
+    cluster.start(wire)
+    for zone in ("east", "west"):
+        for number in (1, 2):
+            join(cluster, node(f"{zone}-{number}"), **{ZONE: zone})
+    return cluster
+
+
+def labelled(name: str, **spec: Any) -> Pod:
+    containers = [{"name": "app", "image": "app"}]
+    meta = {"name": name, "namespace": "default", "labels": {"app": name.split("-")[0]}}
+    return from_plain({"metadata": meta, "spec": {"containers": containers, **spec}}, Pod)
+
+
+def term(app: str, key: str) -> dict[str, Any]:
+    return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
+
+
+def side(kind: str, *terms: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}
+
+
+def test_a_pod_goes_where_its_friend_is(zones: Cluster) -> None:
+    zones.add(labelled("db"))
+    zones.settle()
+    zone = node_of(zones, "db").split("-")[0]
+    for number in range(4):
+        zones.add(labelled(f"web-{number}", **side("podAffinity", term("db", ZONE))))
+    zones.settle()
+    assert {node_of(zones, f"web-{number}").split("-")[0] for number in range(4)} == {zone}
+
+
+def test_a_pod_without_its_friend_waits_for_it(zones: Cluster) -> None:
+    zones.add(labelled("web", **side("podAffinity", term("db", ZONE))))
+    zones.settle()
+    assert "4 node(s) didn't match pod affinity rules" in told(zones, "web")
+    zones.add(labelled("db"))
+    zones.settle()
+    zones.advance(seconds=2)
+    assert node_of(zones, "web")
+
+
+def test_the_first_of_those_who_want_to_be_together_may_go_anywhere(zones: Cluster) -> None:
+    for number in range(3):
+        zones.add(labelled(f"web-{number}", **side("podAffinity", term("web", ZONE))))
+    zones.settle()
+    assert len({node_of(zones, f"web-{number}").split("-")[0] for number in range(3)}) == 1
+
+
+def test_pods_that_avoid_each_other_get_a_node_each_and_the_last_none(zones: Cluster) -> None:
+    for number in range(5):
+        zones.add(labelled(f"web-{number}", **side("podAntiAffinity", term("web", "kubernetes.io/hostname"))))
+    zones.settle()
+    placed = Counter(node_of(zones, f"web-{number}") for number in range(5))
+    assert sorted(placed) == ["", "east-1", "east-2", "west-1", "west-2"]
+    (late,) = [f"web-{number}" for number in range(5) if not node_of(zones, f"web-{number}")]
+    assert "4 node(s) didn't match pod anti-affinity rules" in told(zones, late)
+
+
+def test_who_is_avoided_stays_away_too(zones: Cluster) -> None:
+    for zone in ("east", "west"):
+        zones.add(labelled(f"quiet-{zone}", nodeName=f"{zone}-1", **side("podAntiAffinity", term("loud", ZONE))))
+    zones.add(labelled("loud"))
+    zones.settle()
+    assert "4 node(s) didn't satisfy existing pods anti-affinity rules" in told(zones, "loud")
+
+
+def test_pods_are_spread_over_zones(zones: Cluster) -> None:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    for number in range(6):
+        zones.add(labelled(f"web-{number}", topologySpreadConstraints=[constraint]))
+    zones.settle()
+    placed = Counter(node_of(zones, f"web-{number}").split("-")[0] for number in range(6))
+    assert placed == {"east": 3, "west": 3}
+
+
+def test_a_constraint_that_can_not_hold_is_told(zones: Cluster) -> None:
+    zones.client.patch("nodes", "west-1", {"spec": {"unschedulable": True}})
+    zones.client.patch("nodes", "west-2", {"spec": {"unschedulable": True}})
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    for number in range(2):
+        zones.add(labelled(f"web-{number}", topologySpreadConstraints=[constraint]))
+    zones.settle()
+    (late,) = [f"web-{number}" for number in range(2) if not node_of(zones, f"web-{number}")]
+    assert "2 node(s) didn't match pod topology spread constraints, 2 node(s) were unschedulable" in told(zones, late)
+    zones.client.patch("nodes", "west-1", {"spec": {"unschedulable": False}})
+    zones.settle()
+    zones.advance(seconds=2)
+    assert node_of(zones, late) == "west-1"
+
+
+def test_pods_of_a_service_are_spread_without_being_told_to(zones: Cluster) -> None:
+    meta = {"name": "web", "namespace": "default"}
+    spec = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
+    zones.client.create({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})
+    zones.settle()
+    for number in range(4):
+        zones.add(labelled(f"web-{number}"))
+        zones.settle()
+    assert sorted(node_of(zones, f"web-{number}") for number in range(4)) == ["east-1", "east-2", "west-1", "west-2"]

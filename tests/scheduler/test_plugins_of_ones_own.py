@@ -1,0 +1,125 @@
+"""A plugin of one's own, in a few lines; profiles; permits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kubeloop.scheduler.config import ProfileConfig, SchedulerConfig, default_profile
+from kubeloop.scheduler.context import Context
+from kubeloop.scheduler.framework import Plugin, Wait, unschedulable
+from kubeloop.scheduler.one_node import OneNodePlugin
+from kubeloop.scheduler.outcome import Refusal
+from kubeloop.scheduler.registry import Registry
+from kubeloop.scheduler.scheduler import Scheduler
+from kubeloop.testing import Cluster, node, pod
+from tests.scheduler.world import join, node_of, told
+
+
+class EvenNodes(OneNodePlugin):
+    """Only nodes whose number is even, and rather large numbers."""
+
+    name = "EvenNodes"
+
+    def why_not(self, pod: Any, node: Any) -> str:
+        return "" if int(node.metadata.name[1:]) % 2 == 0 else "node(s) were odd"
+
+    def liking(self, pod: Any, node: Any) -> int:
+        return min(int(node.metadata.name[1:]), 100)
+
+
+class AskFirst(Plugin):
+    """Every pod waits for a permit."""
+
+    name = "AskFirst"
+
+    def permit(self, cycle: Any, node: str) -> Wait:
+        return Wait(60.0)
+
+
+class Full(Plugin):
+    """Reserves nothing, ever."""
+
+    name = "Full"
+
+    def reserve(self, cycle: Any, node: str) -> Refusal:
+        return unschedulable(self.name, "nothing is left to reserve")
+
+
+def with_plugins(*kinds: type[Plugin], weight: int = 1) -> Callable[[Context], Scheduler]:
+    usual = default_profile()
+    names = (*usual.names, *(kind.name for kind in kinds))
+    weights = {**usual.weights, **{kind.name: weight for kind in kinds}}
+    config = SchedulerConfig((ProfileConfig(usual.scheduler_name, names, weights=weights),))
+    return lambda context: Scheduler(context, config, Registry({kind.name: kind for kind in kinds}))
+
+
+def test_a_plugin_of_ones_own_filters_and_scores(cluster: Cluster) -> None:
+    cluster.start(with_plugins(EvenNodes, weight=100))
+    join(cluster, *(node(f"n{number}") for number in range(5)))
+    cluster.add(pod("web"))
+    cluster.settle()
+    assert node_of(cluster, "web") == "n4"
+
+
+def test_its_reasons_are_told_like_the_others(cluster: Cluster) -> None:
+    cluster.start(with_plugins(EvenNodes))
+    join(cluster, node("n1"), node("n3"))
+    cluster.add(pod("web"))
+    cluster.settle()
+    assert told(cluster, "web").startswith("0/2 nodes are available: 2 node(s) were odd.")
+
+
+def test_a_pod_waits_for_its_permit(cluster: Cluster) -> None:
+    loop = cluster.start(with_plugins(AskFirst))
+    assert isinstance(loop, Scheduler)
+    join(cluster, node("n1"))
+    made = cluster.add(pod("web"))
+    cluster.settle()
+    assert node_of(cluster, "web") == ""
+    assert loop.permits.allow(made.metadata.uid)
+    cluster.settle()
+    assert node_of(cluster, "web") == "n1"
+
+
+def test_a_permit_that_is_refused_sends_the_pod_back(cluster: Cluster) -> None:
+    loop = cluster.start(with_plugins(AskFirst))
+    assert isinstance(loop, Scheduler)
+    join(cluster, node("n1"))
+    made = cluster.add(pod("web"))
+    cluster.settle()
+    loop.permits.refuse(made.metadata.uid, unschedulable("AskFirst", "not today"))
+    cluster.settle()
+    assert told(cluster, "web") == "0/1 nodes are available: 1 not today."
+
+
+def test_a_permit_that_never_comes_is_an_error_and_the_pod_is_tried_again(cluster: Cluster) -> None:
+    loop = cluster.start(with_plugins(AskFirst))
+    assert isinstance(loop, Scheduler)
+    join(cluster, node("n1"))
+    made = cluster.add(pod("web"))
+    cluster.advance(seconds=61)
+    assert node_of(cluster, "web") == ""
+    cluster.advance(seconds=10)
+    assert loop.permits.allow(made.metadata.uid)
+    cluster.settle()
+    assert node_of(cluster, "web") == "n1"
+
+
+def test_what_can_not_be_reserved_is_told(cluster: Cluster) -> None:
+    cluster.start(with_plugins(Full))
+    join(cluster, node("n1"))
+    cluster.add(pod("web"))
+    cluster.settle()
+    assert told(cluster, "web") == "0/1 nodes are available: 1 nothing is left to reserve."
+
+
+def test_several_schedulers_in_one_process(cluster: Cluster) -> None:
+    config = SchedulerConfig((default_profile(), default_profile("second")))
+    cluster.start(lambda context: Scheduler(context, config))
+    join(cluster, node("n1"))
+    cluster.add(pod("web"), pod("other", scheduler_name="second"), pod("foreign", scheduler_name="third"))
+    cluster.settle()
+    assert [node_of(cluster, name) for name in ("web", "other", "foreign")] == ["n1", "n1", ""]
+    senders = {one.involved_object.name: one.reporting_component for one in cluster.events(reason="Scheduled")}
+    assert senders == {"web": "default-scheduler", "other": "second"}

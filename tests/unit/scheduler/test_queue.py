@@ -1,0 +1,191 @@
+"""The queue: who is next, who waits, and what wakes whom."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kubeloop.api.generated.core_v1 import Pod, PodSpec
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.scheduler.changes import NODE, TARGET_POD, About, Action
+from kubeloop.scheduler.framework import Interest, Plugin, unresolvable
+from kubeloop.scheduler.outcome import Refusal
+from kubeloop.scheduler.pod_info import PodInfo, Templates
+from kubeloop.scheduler.queue import Patience, Rules, SchedulingQueue
+
+
+class Clock:
+    """Time that a test sets."""
+
+    seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def random(self) -> random.Random:
+        return random.Random(0)
+
+
+class Gate(Plugin):
+    """Holds back what it is told to."""
+
+    name = "Gate"
+
+    def __init__(self) -> None:
+        self.held: set[str] = set()
+
+    def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
+        return unresolvable(self.name, "held") if pod.key.name in self.held else None
+
+
+class Setting:
+    def __init__(self) -> None:
+        self.clock, self.gate, self.templates = Clock(), Gate(), Templates()
+        self.helpful = True
+        fit = Interest(NODE, Action.ADD, lambda *_: self.helpful)
+        gate = Interest(TARGET_POD, Action.POD_GATES_GONE)
+        interests = {NODE: [("Fit", fit)], TARGET_POD: [("Gate", gate)]}
+        rules = Rules(lambda one: (-one.info.priority, one.added_at), lambda: [self.gate], lambda: interests)
+        self.queue = SchedulingQueue({"s": rules}, self.clock, Patience(), lambda: None)
+
+    def info(self, name: str, priority: int = 0) -> PodInfo:
+        meta = ObjectMeta(name=name, namespace="default", uid=name)
+        return self.templates.info(Pod(metadata=meta, spec=PodSpec(scheduler_name="s", priority=priority)))
+
+    def add(self, name: str, priority: int = 0) -> None:
+        self.queue.add(self.info(name, priority))
+
+    def pop(self) -> str:
+        found = self.queue.pop()
+        return "" if found is None else found.key.name
+
+    def refuse(self, name: str, *plugins: str) -> None:
+        """Try a pod and have it refused."""
+        found = self.queue.pop()
+        assert found is not None
+        assert found.key.name == name
+        found.plugins = frozenset(plugins)
+        self.queue.put_back(found)
+
+    def node_comes(self) -> None:
+        self.queue.move(About(NODE, Action.ADD), None, object())
+
+
+@pytest.fixture
+def it() -> Setting:
+    return Setting()
+
+
+def test_higher_priority_first_then_who_has_waited_longest(it: Setting) -> None:
+    for second, (name, priority) in enumerate((("early", 1), ("late", 1), ("important", 9))):
+        it.clock.seconds = float(second)
+        it.add(name, priority)
+    assert [it.pop() for _ in range(4)] == ["important", "early", "late", ""]
+
+
+def test_a_refused_pod_waits_for_a_change_that_may_help(it: Setting) -> None:
+    it.add("web")
+    it.refuse("web", "Fit")
+    assert it.pop() == ""
+    it.queue.move(About(NODE, Action.DELETE), object(), None)
+    assert it.pop() == ""
+    it.helpful = False
+    it.node_comes()
+    assert it.pop() == ""
+    it.helpful = True
+    it.node_comes()
+    assert it.pop() == "web"
+
+
+def test_a_change_that_nobody_who_refused_cares_for_wakes_nobody(it: Setting) -> None:
+    it.add("web")
+    it.refuse("web", "Other")
+    it.node_comes()
+    assert it.pop() == ""
+
+
+def test_a_change_while_a_pod_is_tried_is_not_lost(it: Setting) -> None:
+    it.add("web")
+    found = it.queue.pop()
+    assert found is not None
+    it.node_comes()
+    found.plugins = frozenset(("Fit",))
+    it.queue.put_back(found)
+    assert it.queue.sizes()["backoff"] == 1
+
+
+def test_backoff_grows_and_is_skipped_when_there_is_nothing_else_to_do(it: Setting) -> None:
+    it.add("web")
+    it.refuse("web", "Fit")
+    it.node_comes()
+    assert it.queue.sizes() == {"active": 0, "backoff": 1, "unschedulable": 0, "gated": 0}
+    assert it.pop() == "web"
+
+
+def test_a_pod_that_met_an_error_waits_for_its_backoff_in_any_case(it: Setting) -> None:
+    it.add("web")
+    waited = []
+    for _ in range(6):
+        found = it.queue.pop()
+        assert found is not None
+        began = it.clock.seconds
+        it.queue.put_back(found, error=True)
+        assert it.queue.pop() is None
+        deadline = it.queue.next_deadline()
+        assert deadline is not None
+        waited.append(deadline - began)
+        it.clock.seconds = deadline
+        it.queue.flush()
+    assert waited == [2.0, 3.0, 5.0, 9.0, 11.0, 11.0]  # twice as long each time up to ten, then to the next full second
+
+
+def test_a_held_pod_is_woken_by_what_its_gate_cares_for_alone(it: Setting) -> None:
+    it.gate.held.add("web")
+    it.add("web")
+    assert it.pop() == ""
+    assert it.queue.sizes()["gated"] == 1
+    it.node_comes()
+    assert it.pop() == ""
+    it.gate.held.clear()
+    info = it.info("web")
+    it.queue.update(info.pod, info, [About(TARGET_POD, Action.POD_GATES_GONE)])
+    assert it.pop() == "web"
+
+
+def test_a_deleted_pod_is_not_tried(it: Setting) -> None:
+    it.add("web")
+    it.queue.delete(ObjectKey("default", "web"))
+    assert it.pop() == ""
+    it.add("web")
+    it.refuse("web", "Fit")
+    it.queue.delete(ObjectKey("default", "web"))
+    it.node_comes()
+    assert it.pop() == ""
+    assert len(it.queue) == 0
+
+
+def test_after_five_minutes_a_pod_is_tried_without_a_reason(it: Setting) -> None:
+    it.add("web")
+    it.refuse("web", "Fit")
+    it.clock.seconds = 299.0
+    it.queue.flush_unschedulable()
+    assert it.pop() == ""
+    it.clock.seconds = 301.0
+    it.queue.flush_unschedulable()
+    assert it.pop() == "web"
+
+
+def test_a_pod_that_waits_for_a_plugins_word_skips_the_backoff(it: Setting) -> None:
+    it.add("web")
+    found: Any = it.queue.pop()
+    found.pending = frozenset(("Fit",))
+    it.queue.put_back(found)
+    it.node_comes()
+    assert it.queue.sizes()["active"] == 1
