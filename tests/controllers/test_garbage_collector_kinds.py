@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from kubeloop.api.errors import InternalError, NotFound
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers import garbage_collector
+from kubeloop.controllers.config import ManagerConfig
 from kubeloop.testing import Cluster, config_map
 from tests.controllers.custom_kinds import define, named, widget
 from tests.controllers.ownership import delete, find, owned, reference
@@ -132,6 +134,45 @@ def test_server_that_does_not_serve_a_version_any_more_says_nothing_about_its_ob
     gc.client.create(child_of(owner))
     gc.advance(minutes=5)
     assert find(gc, "child") is not None
+
+
+def test_objects_are_followed_from_one_version_of_their_kind_to_the_next(gc: Cluster) -> None:
+    define(gc)
+    top = gc.add(config_map("top"))
+    middle = gc.client.create(widget("middle", "default", named(top)))
+    gc.client.create(child_of(middle))
+    gc.client.create(widget("leaf", "default", named(top, block=True)))
+    gc.settle()
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions = [{"name": name, "served": True, "storage": name == "v1", "schema": schema} for name in ("v1", "v2")]
+    gc.client.patch("customresourcedefinitions", WIDGETS, {"spec": {"versions": versions}})
+    gc.advance(60)
+    watched = [one.selection.resource.version for one in gc.context.informers if one.resource.plural == "widgets"]
+    assert watched == ["v2"]
+    assert find(gc, "child") is not None
+    delete(gc, "top", "Foreground")
+    gc.advance(1)
+    assert (find(gc, "top"), custom(gc, "middle"), custom(gc, "leaf"), find(gc, "child")) == (None,) * 4
+
+
+def test_collector_that_never_learns_the_kinds_is_ill(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def failing(_: str) -> Any:
+        raise InternalError("no answer")
+
+    monkeypatch.setattr(cluster.async_client, "document", failing)
+    loop = cluster.start(garbage_collector.wire)
+    assert (loop.status().phase, loop.health().ok) == ("waiting for caches", True)
+    cluster.advance(150)
+    assert loop.health() == (False, "waiting for 150 s for the server to tell its kinds")
+
+
+def test_collector_may_be_turned_off(cluster: Cluster) -> None:
+    cluster.context = replace(cluster.context, config=ManagerConfig(enable_garbage_collector=False))
+    loop = cluster.start(garbage_collector.wire)
+    cluster.add(owned("child", reference(config_map("none"), uid="0-0")))
+    cluster.advance(60)
+    assert find(cluster, "child") is not None
+    assert (loop.status().phase, loop.health().ok) == ("running", True)
 
 
 def test_failed_discovery_is_counted_and_tried_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from kubeloop.api.kinds import Resource
@@ -20,6 +21,15 @@ class Discovering(Protocol):
     def document(self) -> Document: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of asking."""
+
+    collectable: list[Resource]  # to be watched
+    has_new_kinds: bool
+    complaint: str  # what could not be asked
+
+
 class Kinds:
     """From an owner reference's words to a resource, and all resources whose objects can be collected."""
 
@@ -31,21 +41,21 @@ class Kinds:
     def find(self, api_version: str, kind: str) -> Resource | None:
         return self._by_kind.get((api_version, kind))
 
-    async def refresh(self) -> tuple[list[Resource], Served]:
-        """Ask again: all resources to be watched. Raises if the server does not even tell its groups."""
+    async def refresh(self) -> Found:
+        """Ask again. Raises if the server does not even tell its groups."""
         served = await discover(self._client.document)
         found = dict(served.resources)
         for version in served.failures:
             if version in self._by_version:  # its objects are not gone because somebody cannot be asked about them
                 found[version] = self._by_version[version]
-        whole = Served(served.groups, found, served.failures)
         if not found:
-            return [], whole
-        self._by_version = found
-        self._by_kind = {}
+            return Found([], False, served.complaint())
+        whole, before = Served(served.groups, found), self._by_kind.keys()
+        self._by_version, self._by_kind = found, {}
         for one in whole.all():
             self._by_kind.setdefault((one.group_version, one.kind), one)
-        return list(collectable(whole.preferred())), whole
+        has_new_kinds = not self._by_kind.keys() <= before
+        return Found(list(collectable(whole.preferred())), has_new_kinds, served.complaint())
 
 
 def collectable(resources: Iterable[Resource]) -> Iterable[Resource]:

@@ -20,7 +20,7 @@ from kubeloop.controllers.garbage_collector.kinds import Kinds
 from kubeloop.controllers.garbage_collector.monitors import Monitors
 from kubeloop.controllers.garbage_collector.orphaning import Orphaner
 from kubeloop.runtime.causes import Origins
-from kubeloop.runtime.controller import Controller, Health, Phase, Reconcile, Status
+from kubeloop.runtime.controller import UNSYNCED_AFTER, Controller, Health, Phase, Reconcile, Status
 from kubeloop.runtime.recorder import EventRecorder
 from kubeloop.runtime.workqueue import WorkQueue
 
@@ -59,6 +59,8 @@ class GarbageCollector:
         self._redefined = asyncio.Event()
         self._known = asyncio.Event()  # set once the server has told its kinds
         self._waits_for_caches = False
+        self._clock = context.clock
+        self._began = self._clock.monotonic()
 
     # What the graph tells
 
@@ -105,7 +107,7 @@ class GarbageCollector:
         return all(done)
 
     async def _work(self) -> None:
-        self._waits_for_caches = True
+        self._waits_for_caches, self._began = True, self._clock.monotonic()
         await self._known.wait()
         if not await self._monitors.wait_synced():
             log.warning("%s: not all resource monitors could be synced, proceeding anyways", NAME)
@@ -135,17 +137,18 @@ class GarbageCollector:
     async def _look(self) -> None:
         """Ask for the kinds, and watch those that are new."""
         try:
-            resources, served = await self._kinds.refresh()
+            found = await self._kinds.refresh()
         except Exception as error:  # whatever it is, the kinds that are known stay
             log.warning("%s: the server's kinds could not be discovered: %s", NAME, error)
             self._sync_errors.value += 1
             return
-        if served.failures:
-            log.info("%s: %s", NAME, served.complaint())
-        if not resources:
+        if found.complaint:
+            log.info("%s: %s", NAME, found.complaint)
+        if not found.collectable:
             self._sync_errors.value += 1
             return
-        if self._monitors.sync(resources):
+        self._monitors.sync(found.collectable)
+        if found.has_new_kinds:
             for key in sorted(self._collector.waiting_for_kinds):
                 self._examining.queue.add(key)
             self._collector.waiting_for_kinds.clear()
@@ -158,6 +161,9 @@ class GarbageCollector:
         return "waiting for caches" if self._waits_for_caches else self._examining.phase
 
     def health(self) -> Health:
+        waited = self._clock.monotonic() - self._began
+        if self._waits_for_caches and waited > UNSYNCED_AFTER:
+            return Health(False, f"waiting for {waited:.0f} s for the server to tell its kinds")
         found = [one.health() for one in (self._examining, self._orphaning)]
         return next((one for one in found if not one.ok), found[0])
 

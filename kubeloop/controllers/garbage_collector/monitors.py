@@ -49,10 +49,10 @@ class Monitors:
         wanted = {(one.group, one.version, one.plural): one for one in resources}
         gone = [key for key in self._watched if key not in wanted]
         new = [key for key in wanted if key not in self._watched]
+        for key in gone:  # first: the same objects may come back as another version of their kind
+            self._unwatch(self._watched.pop(key))
         for key in new:
             self._watched[key] = self._watch(wanted[key])
-        for key in gone:
-            self._unwatch(self._watched.pop(key))
         self._by_kind = {
             (one.informer.resource.group_version, one.informer.resource.kind): one.informer
             for one in self._watched.values()
