@@ -27,10 +27,8 @@ from kubeloop.api.generated.core_v1 import Node, Pod, PodCondition
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.pods import is_terminal
 from kubeloop.api.times import format_time
-from kubeloop.client import Client
 from kubeloop.client.errors import ClientError
 from kubeloop.client.resolving import resource_of_class
-from kubeloop.clock import Clock
 from kubeloop.controllers.context import Context
 from kubeloop.runtime.cache import NODE, node_name_of
 from kubeloop.runtime.controller import Controller, Result
@@ -57,10 +55,8 @@ def wire(context: Context) -> Controller[str]:
     nodes = context.informers.of(resource_of_class(Node))
     pods.add_indexer(NODE, node_name_of)
     pods.add_indexer(INDEX, states_of)
-    registry = context.telemetry.registry
-    counts = Counts(registry)
-    sweeper = Sweeper(context.client, pods, nodes, context.clock, counts, context.config.terminated_pod_gc_threshold)
-    queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=registry)
+    sweeper = Sweeper(context, pods, nodes)
+    queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(NAME, sweeper.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry)
     controller.watches(pods, lambda _: (), None)  # only their caches are waited for: it is time that wakes this loop
     controller.watches(nodes, lambda _: (), None)
@@ -95,15 +91,13 @@ class Finding(NamedTuple):
 
 
 class Sweeper:
-    def __init__(
-        self, client: Client, pods: Informer, nodes: Informer, clock: Clock, counts: Counts, threshold: int
-    ) -> None:
-        self._client = client
+    def __init__(self, context: Context, pods: Informer, nodes: Informer) -> None:
+        self._client = context.client
         self._pods = pods
         self._nodes = nodes
-        self._clock = clock
-        self._counts = counts
-        self._threshold = threshold
+        self._clock = context.clock
+        self._counts = Counts(context.telemetry.registry)
+        self._threshold = context.config.terminated_pod_gc_threshold
         self._missing: dict[str, float] = {}  # nodes that pods are bound to and no cache has, and until when they may
 
     async def reconcile(self, _: str) -> Result:
