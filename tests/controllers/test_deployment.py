@@ -218,6 +218,19 @@ def test_replica_set_that_somebody_scaled_gets_its_size_back(cluster: Cluster) -
     assert scalings(cluster)[-1] == f"Scaled down replica set {one.metadata.name} from 4 to 2"
 
 
+def test_size_that_somebody_changed_unseen_is_looked_at_first(cluster: Cluster) -> None:
+    deployed(cluster, 2)
+    (one,) = sets_of(cluster)
+    cluster.faults.delay(30, "watch", "replicasets")
+    cluster.faults.drop_watches("replicasets")
+    cluster.client.patch(ReplicaSet, one.metadata.name, {"spec": {"replicas": 5}}, NS)
+    change(cluster, {"spec": {"replicas": 3}})
+    assert sizes(cluster) == {"one": 5}  # what would be written follows from what no longer is
+    cluster.advance(60)
+    assert sizes(cluster) == {"one": 3}
+    assert scalings(cluster)[-1] == f"Scaled down replica set {one.metadata.name} from 5 to 3"
+
+
 def test_replica_set_that_somebody_deleted_is_made_again(cluster: Cluster) -> None:
     deployed(cluster, 2)
     (one,) = sets_of(cluster)

@@ -239,6 +239,15 @@ def test_adopted_pods_end_before_recreation_even_when_scaled(cluster: Cluster) -
     assert sizes(cluster) == {"zero": 0, "one": 3}
 
 
+def test_many_pods_that_keep_changing_do_not_hold_up_a_rollout(cluster: Cluster) -> None:
+    """Their replica sets tell of them all the time; a step that demanded a quiet moment would wait for long."""
+    deployed(cluster, 150)
+    loop = cluster.faults.delay(0, "patch", "replicasets", times=None)
+    set_image(cluster, "two")
+    assert sizes(cluster) == {"one": 0, "two": 150}
+    assert loop.hits < 100
+
+
 # Revisions
 
 

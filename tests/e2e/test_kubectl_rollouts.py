@@ -130,6 +130,24 @@ def test_autoscaler_keeps_to_its_bounds(web: Kubectl) -> None:
     assert "SuccessfulRescale" in web("describe", "hpa/web")
 
 
+def test_autoscaler_follows_what_nodes_measure(web: Kubectl) -> None:
+    target = {"type": "AverageValue", "averageValue": "1"}  # byte, which every pod exceeds
+    web.apply(
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "web"},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "maxReplicas": 5,
+                "metrics": [{"type": "Resource", "resource": {"name": "memory", "target": target}}],
+            },
+        }
+    )
+    assert eventually(lambda: field(web, ".status.availableReplicas") == "5")
+    assert "memory resource above target" in web("describe", "hpa/web")
+
+
 @pytest.mark.parametrize("cascade", ["background", "foreground", "orphan"])
 def test_deletion_goes_as_far_as_asked(web: Kubectl, cascade: str) -> None:
     web("delete", "deployment/web", f"--cascade={cascade}")
