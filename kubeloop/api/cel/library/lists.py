@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cmp_to_key
+from itertools import pairwise
 from typing import Any, Final
 
 from kubeloop.api.cel.environment import Overload
@@ -53,13 +54,13 @@ def traversal_cost(value: Any) -> int:
 
 def _compared(one: Any, other: Any) -> int:
     try:
-        return (one > other) - (one < other)
+        return bool(one > other) - bool(one < other)
     except TypeError:
         raise CelError("no such overload") from None
 
 
 def _is_sorted(values: Sequence[Any]) -> bool:
-    return all(_compared(one, other) <= 0 for one, other in zip(values, values[1:], strict=False))
+    return all(_compared(one, other) <= 0 for one, other in pairwise(values))
 
 
 def _summer(name: str) -> Callable[[Sequence[Any]], Any]:
@@ -123,8 +124,8 @@ def _sorted(values: Sequence[Any]) -> list[Any]:
 
 
 def _sorted_by(values: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
-    order = sorted(range(len(values)), key=cmp_to_key(lambda one, other: _compared(keys[one], keys[other])))
-    return [values[index] for index in order]
+    paired = sorted(zip(keys, values, strict=True), key=cmp_to_key(lambda one, other: _compared(one[0], other[0])))
+    return [value for _, value in paired]
 
 
 def _range(count: int) -> list[int]:

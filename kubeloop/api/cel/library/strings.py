@@ -1,4 +1,4 @@
-"""Texts: taken apart, searched, changed and put together; cel-go's extension, and upstream's for regular expressions."""
+"""Texts: taken apart, searched, changed and put together, by regular expressions too; cel-go's and upstream's."""
 
 from __future__ import annotations
 
