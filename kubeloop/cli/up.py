@@ -8,23 +8,18 @@ import tempfile
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kubeloop import __version__
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.server import AccountTokens, CannotStart, ServerConfig, start_server
+from kubeloop.apiserver.server import AccountTokens, ServerConfig, start_server
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
-from kubeloop.cli.up_flags import default_data_dir
+from kubeloop.cli.up_flags import NodePlan, default_data_dir
 from kubeloop.cli.up_loops import start_loops
 from kubeloop.cli.up_scheduler import start_scheduler
 from kubeloop.clock import Clock, SystemClock
-from kubeloop.controllers import select
 from kubeloop.store.filelock import FileLock
-
-if TYPE_CHECKING:
-    from kubeloop.node.simulated.stages import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +32,7 @@ class Plan:
     port: int
     kubeconfig: Path
     manager_port: int
-    nodes: int
-    node_events: str
-    node_stages: Path | None
+    nodes: NodePlan
 
 
 class RunningPlane:
@@ -64,9 +57,7 @@ def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
         options.port,
         kubeconfig,
         options.controller_manager_port,
-        options.nodes,
-        options.node_events,
-        options.node_stages,
+        NodePlan(options.nodes, options.node_events, options.node_stages, options.node_static_pods),
     )
 
 
@@ -113,25 +104,11 @@ async def _start(plan: Plan) -> RunningPlane:
 
 
 async def _start_nodes(plan: Plan, server: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
-    if not plan.nodes:
-        return
-    from kubeloop.cli.up_nodes import start_nodes
-    from kubeloop.node.fleet import FleetConfig
+    if plan.nodes.count:
+        from kubeloop.cli.up_nodes import fleet_config, start_nodes
 
-    untaint = any(one.name == "node-lifecycle-controller" for one in select(["*"]).missing)
-    rules = tuple(_rules(plan.node_stages)) if plan.node_stages is not None else ()
-    config = FleetConfig(plan.nodes, events=plan.node_events, rules=rules, untaint=untaint)  # type: ignore[arg-type]  # a choice
-    nodes = await start_nodes(server, clock, config)
-    parts.push_async_callback(nodes.close)
-
-
-def _rules(path: Path) -> list[Rule]:
-    from kubeloop.node.simulated.stages import StageError, read_rules
-
-    try:
-        return read_rules(path)
-    except StageError as error:
-        raise CannotStart(str(error)) from None
+        nodes = await start_nodes(server, clock, fleet_config(plan.nodes))
+        parts.push_async_callback(nodes.close)
 
 
 def _with_keys(config: ServerConfig, pki: Pki) -> ServerConfig:

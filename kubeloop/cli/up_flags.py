@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kubeloop.cli.flag_types import address, count, port
 
 _ABOUT = """Run the control plane in the foreground, and stop it cleanly on Ctrl-C.
 All its state is in the data folder: started again, it is all there."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """What the flags ask for of simulated nodes."""
+
+    count: int
+    events: Literal["none", "warnings", "all"]
+    stages: Path | None
+    static_pods: Path | None
 
 
 def default_data_dir() -> Path:
@@ -43,6 +54,12 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--nodes", type=count, default=0, metavar="N", help="simulated nodes: n1, n2, … (default: 0)")
     parser.add_argument(
         "--node-stages", type=Path, metavar="FILE", help="what containers on simulated nodes do, as rules in YAML"
+    )
+    parser.add_argument(
+        "--node-static-pods",
+        type=Path,
+        metavar="DIR",
+        help="pods that every simulated node runs by itself, as manifests",
     )
     parser.add_argument(
         "--node-events",

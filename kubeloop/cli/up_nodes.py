@@ -7,9 +7,13 @@ import asyncio
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.context import AUTHENTICATED, User
 from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.server import CannotStart
+from kubeloop.cli.up_flags import NodePlan
 from kubeloop.client import Client
 from kubeloop.clock import Clock
+from kubeloop.controllers import select
 from kubeloop.node.fleet import COMPONENT, Fleet, FleetConfig
+from kubeloop.node.simulated.stages import StageError, read_rules
 from kubeloop.runtime.caused_transport import CausedTransport
 from kubeloop.runtime.informer import Informers
 from kubeloop.runtime.manager import Manager
@@ -17,6 +21,7 @@ from kubeloop.runtime.manager import Manager
 # As with loops: in one process accounts of their own would guard nothing.
 _USER = User("system:node-simulator", ("system:masters", "system:nodes", AUTHENTICATED))
 _REGISTER_SECONDS = 60.0
+_LIFECYCLE = "node-lifecycle-controller"
 _DRAIN_SECONDS = 0.5  # what is left undone is done after the next start
 
 
@@ -44,6 +49,18 @@ class Nodes:
             task.cancel()
         await asyncio.wait(self._tasks)
         await self._informers.stop()
+
+
+def fleet_config(plan: NodePlan) -> FleetConfig:
+    """What simulated nodes are made by; raises CannotStart for a stage file that can't be used."""
+    try:
+        rules = tuple(read_rules(plan.stages)) if plan.stages is not None else ()
+    except StageError as error:
+        raise CannotStart(str(error)) from None
+    nobody_untaints = any(one.name == _LIFECYCLE for one in select(["*"]).missing)
+    return FleetConfig(
+        count=plan.count, events=plan.events, rules=rules, static_pods=plan.static_pods, untaint=nobody_untaints
+    )
 
 
 async def start_nodes(server: ApiServer, clock: Clock, config: FleetConfig) -> Nodes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from kubeloop.node.roster import SERVED, STOPPED, Roster, is_served
 from kubeloop.node.simulated.addresses import node_address
 from kubeloop.node.simulated.runtime import SimulatedRuntime
 from kubeloop.node.simulated.stages import Rule
+from kubeloop.node.static_pods import EVERYTHING, StaticPods, mirror_of
 from kubeloop.node.status import TERMINAL
 from kubeloop.node.telling import Loudness, Telling
 from kubeloop.node.worker import PodWorker
@@ -28,12 +30,12 @@ from kubeloop.runtime.cache import NODE, node_name_of
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.enqueue import own_key
 from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.informer import Informer, Informers
 from kubeloop.runtime.keys import ObjectKey, key_of
 from kubeloop.runtime.recorder import EventRecorder
 
 COMPONENT = "kubelet"
-PODS, HEARTBEATS = "kubelet-pods", "kubelet-heartbeats"
+PODS, HEARTBEATS, STATIC_PODS = "kubelet-pods", "kubelet-heartbeats", "kubelet-static-pods"
 # Writes that are under way together share a flush of the store; more gain nothing.
 _POD_WORKERS, _NODE_WORKERS = 64, 32
 
@@ -46,6 +48,7 @@ class FleetConfig:
     shape: NodeShape = field(default_factory=NodeShape)
     events: Loudness = "warnings"
     rules: tuple[Rule, ...] = ()  # of a stage file
+    static_pods: Path | None = None  # a folder of manifests
     untaint: bool = False  # where no loop takes the taint off that nodes begin with
 
 
@@ -83,9 +86,24 @@ class Fleet:
         if not wanted:
             self._registered.set()
 
+        self._static_loop = self._static_pods(client, nodes, config.static_pods, clock)
+
     @property
     def loops(self) -> tuple[Controller[ObjectKey], ...]:
-        return (self._node_loop, self._pod_loop)
+        """To be run all together; that of static pods is there if there is a folder."""
+        always = (self._node_loop, self._pod_loop)
+        return always if self._static_loop is None else (*always, self._static_loop)
+
+    def _static_pods(
+        self, client: Client, nodes: Informer, folder: Path | None, clock: Clock
+    ) -> Controller[ObjectKey] | None:
+        if folder is None:
+            return None
+        static = StaticPods(client, self._pods, self.roster, folder, clock)
+        loop: Controller[ObjectKey] = Controller(STATIC_PODS, static.reconcile, clock, workers=1)
+        loop.watches(self._pods, lambda _: (EVERYTHING,), lambda old, new: new is None and bool(mirror_of(old)))
+        loop.watches(nodes, lambda _: (EVERYTHING,), _is_news_of_node)
+        return loop
 
     async def registered(self) -> None:
         """Return once all nodes that were asked for are there."""

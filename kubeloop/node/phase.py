@@ -14,19 +14,23 @@ Named = Mapping[str, ContainerStatus]
 
 def phase_of(pod: Pod, statuses: Named, *, ended: bool) -> str:
     """The phase; `ended` if no container will be started again, whatever its policy says."""
-    has_begun = any(_has_begun(statuses.get(one.name)) for one in regular_of(pod))
     init = Counter(_init_state(pod, one, statuses.get(one.name)) for one in one_shots_of(pod))
     if init["failed for good"]:
         return "Failed"
     sidecars = Counter(_sidecar_state(statuses.get(one.name)) for one in sidecars_of(pod))
     regular = Counter(_regular_state(pod, one, statuses.get(one.name)) for one in regular_of(pod))
-    starting = sidecars["starting"] + sidecars["waiting"]
-    if init["pending"] or (starting and not has_begun) or regular["waiting"] or sidecars["waiting"]:
+    has_begun = any(_has_begun(statuses.get(one.name)) for one in regular_of(pod))
+    sidecars_pend = sidecars["waiting"] or (sidecars["starting"] and not has_begun)
+    if init["pending"] or sidecars_pend or regular["waiting"]:
         return "Pending"
     if regular["running"] or sidecars["running"] or sidecars["starting"]:
         return "Running"
-    stopped = regular["succeeded"] + regular["failed"] + regular["restarts"] + regular["restarts after success"]
-    if not stopped:
+    return _phase_at_rest(regular, ended)
+
+
+def _phase_at_rest(regular: Counter[str], ended: bool) -> str:
+    """The phase while nothing runs."""
+    if not regular.total():
         return "Pending"
     if not ended and (regular["restarts"] or regular["restarts after success"]):
         return "Running"
