@@ -58,10 +58,11 @@ def of_index(found: Sequence[Pod], index: int) -> Pod:
     return next(one for one in found if one.metadata.annotations[INDEX] == str(index))
 
 
-def report(cluster: Cluster, pod: Pod, **fields: Any) -> None:
-    """What a kubelet says of a pod."""
+def report(cluster: Cluster, pod: Pod, **fields: Any) -> Pod:
+    """What a kubelet says of a pod; the pod as it is then."""
     meta = pod.metadata
-    cluster.client.patch(Pod, meta.name, {"status": fields}, meta.namespace, subresource="status")
+    said: Pod = cluster.client.patch(Pod, meta.name, {"status": fields}, meta.namespace, subresource="status")
+    return said
 
 
 def run(cluster: Cluster, *which: Pod) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 
 from kubeloop.api.calls import STRATEGIC_PATCH
 from kubeloop.api.errors import ApiError, NotFound
@@ -60,10 +61,13 @@ class PodActions:
 
         async def end(pod: Pod) -> None:
             if uncounted and is_tracked(pod):
-                await release(self._client, pod)
+                # Not if it has changed: a pod that has ended meanwhile has to be counted.
+                await release(self._client, pod, version=pod.metadata.resource_version)
             memory.deleted.add(pod.metadata.uid)
             try:
                 await self._control.delete(pod, job)
+            except NotFound:
+                raise  # its end is still to be seen
             except Exception:
                 memory.deleted.discard(pod.metadata.uid)  # nothing will be seen of it
                 raise
@@ -75,16 +79,18 @@ class PodActions:
         memory.since = self.clock.monotonic()
 
         async def let_go(pod: Pod) -> None:
-            await release(self._client, pod)
+            with suppress(NotFound):  # gone already, which the cache is still to show
+                await release(self._client, pod)
             memory.released.add(pod.metadata.uid)
 
         return await _each(pods, let_go)
 
 
-async def release(client: Client, pod: Pod) -> None:
-    """Remove the finalizer of this very pod."""
+async def release(client: Client, pod: Pod, version: str | None = None) -> None:
+    """Remove the finalizer of this very pod; with a version, only if it is still that."""
     meta = pod.metadata
-    patch = {"metadata": {"uid": meta.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
+    about = {"uid": meta.uid} if version is None else {"uid": meta.uid, "resourceVersion": version}
+    patch = {"metadata": {**about, "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
     await client.patch(Pod, meta.name, patch, meta.namespace, type=STRATEGIC_PATCH)
 
 
