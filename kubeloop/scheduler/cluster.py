@@ -54,6 +54,7 @@ class ClusterState:
         self.nodes: dict[int, Node] = {}
         self.pods: dict[int, dict[str, PodInfo]] = {}  # by row and uid
         self.structure = 0  # changes when rows come or go
+        self.node_changes = 0  # how often nodes themselves have changed
         self._rows: dict[str, int] = {}
         self._free = list(range(self.size - 1, -1, -1))
         self._homeless: dict[str, dict[str, PodInfo]] = {}  # pods of nodes that are not there (yet, or any more)
@@ -88,6 +89,7 @@ class ClusterState:
         old = self.nodes.get(row)
         self.nodes[row] = node
         self._fill(row, old, node)
+        self.node_changes += 1
         self._touch(row)
         if is_new:
             self.structure += 1
@@ -116,6 +118,7 @@ class ClusterState:
         self.images.change(row, node.status.images, ())
         self._free.append(row)
         self.structure += 1
+        self.node_changes += 1
         self._touch(row)
 
     def _fill(self, row: int, old: Node | None, node: Node) -> None:

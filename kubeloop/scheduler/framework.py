@@ -4,7 +4,8 @@ queue sort ─ pre-enqueue ─▶ pre-filter ─ filter ─ (post-filter) ─ pr
                                                                           ─▶ pre-bind ─ bind ─ post-bind
 
 `filter` and `score` get rows of the cluster's arrays and answer for all of them at once. Of a plugin that is `local`
-the answers are kept for all pods of a template, and asked again only for nodes that have changed.
+the answers are kept for all pods of a template, and asked again only for nodes that have changed: after each pod that
+is one row, and where only pods have changed on it, only of plugins that `follows_pods`.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class Plugin:
 
     name: ClassVar[str]
     local: ClassVar[bool] = True
+    follows_pods: ClassVar[bool] = True  # of local ones: whether the pods on a node matter, or only the node itself
     # What the numbers of `filter` mean: 1 is the first of these.
     refusals: ClassVar[tuple[Refusal, ...]] = ()
 
@@ -103,6 +105,10 @@ class Plugin:
         """0 for each node that will do, else the number of the reason why not."""
         raise NotImplementedError
 
+    def filter_row(self, state: Any, cluster: ClusterState, row: int) -> int:
+        """The same for one node; worth its own code where this is asked after every pod."""
+        return int(self.filter(state, cluster, _row(row))[0])
+
     def refusal(self, state: Any, number: int) -> Refusal:
         return self.refusals[number - 1]
 
@@ -119,6 +125,10 @@ class Plugin:
     def score(self, state: Any, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """How much each node is liked."""
         raise NotImplementedError
+
+    def score_row(self, state: Any, cluster: ClusterState, row: int) -> int:
+        """The same for one node."""
+        return int(self.score(state, cluster, _row(row))[0])
 
     def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Scores of the nodes that will do, brought to 0 … 100."""
@@ -147,6 +157,12 @@ class Plugin:
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
         """Hear of a pod that was bound."""
+
+
+def _row(row: int) -> NDArray[np.intp]:
+    import numpy as np
+
+    return np.array([row], np.intp)
 
 
 # Extension points by their names in the configuration, and the method that stands for each.

@@ -44,6 +44,15 @@ class Use:
     def at(self, cluster: ClusterState, rows: Rows) -> list[Resource]:
         return [self._resource(cluster, rows, *one) for one in self._counted]
 
+    def at_row(self, cluster: ClusterState, row: int) -> list[tuple[int, int, int, int]]:
+        """Weight, capacity, use before and after, of one node."""
+        found = []
+        for name, weight, amount in self._counted:
+            presumed = self._presumed and name in (amounts.CPU, amounts.MEMORY)
+            before = cluster.amount(cluster.presumed if presumed else cluster.requested, name).item(row)
+            found.append((weight, cluster.amount(cluster.allocatable, name).item(row), before, before + amount))
+        return found
+
     def _resource(self, cluster: ClusterState, rows: Rows, name: str, weight: int, amount: int) -> Resource:
         presumed = self._presumed and name in (amounts.CPU, amounts.MEMORY)
         before = cluster.amount(cluster.presumed if presumed else cluster.requested, name)[rows]

@@ -189,7 +189,8 @@ class Scheduler:
 
     async def _work(self) -> None:
         while not self._draining:
-            await self._informers.wait_synced()
+            if not all(one.synced for one in self._informers):  # plugins have asked for more
+                await self._informers.wait_synced()
             if self._try_some():
                 await asyncio.sleep(0)
                 await self._room_for_binding()

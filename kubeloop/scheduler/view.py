@@ -14,6 +14,7 @@ from kubeloop.scheduler.outcome import Narrowed, Refusal
 from kubeloop.scheduler.pod_info import PodInfo
 
 _REFUSED = np.int64(-1)
+_FEW = 4  # rows that are looked at one by one: arrays pay from here on
 
 
 class Weighed(NamedTuple):
@@ -43,6 +44,8 @@ class View:
         self._scores = [one for one in scores if one.plugin.local]
         self._stamp: tuple[int, ...] = ()
         self._position = -1
+        self._node_changes = -1
+        self._fixed: list[_Part] = []  # of plugins that do not normalize
         self.before: Refusal | None = None  # refused before any node was looked at
         self.narrowed: Narrowed | None = None
         self.narrowing: set[str] = set()
@@ -63,8 +66,12 @@ class View:
         rows = None if changed is None else set(changed)
         if rows is None or len(rows) > len(cluster) // 2 + 8:
             self._build(pod, cluster)
+        elif len(rows) <= _FEW and self._node_changes == cluster.node_changes:
+            for row in rows:
+                self._update_row(cluster, row)
         elif rows:
             self._update(cluster, np.fromiter(rows, np.intp, len(rows)))
+        self._node_changes = cluster.node_changes
         self._stamp, self._position = stamp, cluster.now
 
     def _build(self, pod: PodInfo, cluster: ClusterState) -> None:
@@ -80,7 +87,7 @@ class View:
                 return
             if not isinstance(state, Skip) and implements(type(plugin), "filter"):
                 self.filters.append(_Part(plugin, state, np.zeros(cluster.size, np.int16)))
-        self._fixed: list[_Part] = []
+        self._fixed = []
         for plugin, weight in self._scores:
             state = plugin.prescore(pod, cluster)
             if not isinstance(state, Skip):
@@ -116,6 +123,27 @@ class View:
             total += scores * part.weight
         self.fixed[rows] = total
         self.ranked[rows] = np.where(fits, total, _REFUSED)
+
+    def _update_row(self, cluster: ClusterState, row: int) -> None:
+        """Pods have come to a node or left it, and nothing else."""
+        if self.before is not None:
+            return
+        fits = cluster.alive.item(row)
+        for part in self.filters:
+            if part.plugin.follows_pods:
+                part.answers[row] = part.plugin.filter_row(part.state, cluster, row)
+            fits = fits and not part.answers.item(row)
+        if self.narrowed is not None:
+            fits = fits and cluster.name_of(row) in self.narrowed.nodes
+        for part in self.scores:
+            if part.plugin.follows_pods:
+                part.answers[row] = part.plugin.score_row(part.state, cluster, row)
+        total = 0
+        for part in self._fixed:
+            if part.plugin.follows_pods:
+                part.answers[row] = part.plugin.score_row(part.state, cluster, row)
+            total += part.answers.item(row) * part.weight
+        self.fits[row], self.fixed[row], self.ranked[row] = fits, total, total if fits else -1
 
     def _within(self, cluster: ClusterState) -> NDArray[np.bool_]:
         """Which rows are of nodes that come into question at all."""

@@ -40,6 +40,22 @@ class BalancedAllocation(Plugin):
         gain = _HALF + with_pod - without
         return _HALF + gain // 2
 
+    def score_row(self, state: Use, cluster: ClusterState, row: int) -> int:
+        resources = state.at_row(cluster, row)
+        if len(resources) != 2:
+            return super().score_row(state, cluster, row)
+        (_, first, first_before, first_after), (_, second, second_before, second_after) = resources
+        with_pod = _evenness_of_two(first_after, second_after, (first, second))
+        without = _evenness_of_two(first_before, second_before, (first, second))
+        return _HALF + (_HALF + with_pod - without) // 2
+
+
+def _evenness_of_two(first: int, second: int, capacities: tuple[int, int]) -> int:
+    if not capacities[0] or not capacities[1]:
+        return MAX_SCORE
+    deviation = abs((min(first / capacities[0], 1.0) - min(second / capacities[1], 1.0)) / 2)
+    return int((1 - deviation) * MAX_SCORE)
+
 
 def _evenness(used: Sequence[Numbers], capacities: Sequence[Numbers]) -> NDArray[np.int64]:
     """100 if all resources are used to the same part, less the more these differ."""

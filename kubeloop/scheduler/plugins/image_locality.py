@@ -21,6 +21,7 @@ class ImageLocality(Plugin):
     """Scores by megabytes that need not be pulled."""
 
     name = "ImageLocality"
+    follows_pods = False
 
     def stamp(self, cluster: ClusterState) -> int:
         return cluster.images.version + cluster.structure

@@ -35,6 +35,7 @@ class NodeAffinity(Plugin):
     """Refuses nodes that are not meant; the profile may add an affinity of its own."""
 
     name = "NodeAffinity"
+    follows_pods = False
     refusals = (
         unresolvable(name, "node(s) didn't match scheduler-enforced node affinity"),
         unresolvable(name, "node(s) didn't match Pod's node affinity/selector"),

@@ -18,6 +18,7 @@ class NodeName(Plugin):
     """Refuses all nodes but the one that is named."""
 
     name = "NodeName"
+    follows_pods = False
     refusals = (unresolvable(name, "node(s) didn't match the requested node name"),)
 
     def interests(self) -> Sequence[Interest]:

@@ -12,11 +12,11 @@ from kubeloop.api.generated.core_v1 import Node
 from kubeloop.scheduler import amounts
 from kubeloop.scheduler.changes import ASSIGNED_POD, NODE, TARGET_POD, Action
 from kubeloop.scheduler.cluster import ClusterState, Rows
-from kubeloop.scheduler.framework import Interest, Plugin
+from kubeloop.scheduler.framework import MAX_SCORE, Interest, Plugin
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Code, Refusal
 from kubeloop.scheduler.pod_info import PodInfo
-from kubeloop.scheduler.resource_scores import Use, scorer_of, weights_of
+from kubeloop.scheduler.resource_scores import Use, least_allocated, scorer_of, weights_of
 
 _TOO_MANY_PODS: Final = 1
 _UNRESOLVABLE: Final = 1 << 14  # a bit of its own: the node is too small even when empty
@@ -68,6 +68,14 @@ class NodeResourcesFit(Plugin):
                 answers[lacking & (amount > have)] |= _UNRESOLVABLE
         return answers
 
+    def filter_row(self, state: _Wanted, cluster: ClusterState, row: int) -> int:
+        answer = int(cluster.pod_count.item(row) >= cluster.allowed_pods.item(row))
+        for name, amount, bit in state.amounts:
+            have = cluster.amount(cluster.allocatable, name).item(row)
+            if amount > have - cluster.amount(cluster.requested, name).item(row):
+                answer |= bit | (_UNRESOLVABLE if amount > have else 0)
+        return answer
+
     def refusal(self, state: _Wanted, number: int) -> Refusal:
         reasons = ["Too many pods"] if number & _TOO_MANY_PODS else []
         reasons += [f"Insufficient {name}" for name, _, bit in state.amounts if number & bit]
@@ -90,6 +98,16 @@ class NodeResourcesFit(Plugin):
 
     def score(self, state: Use, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         return self._score(state.at(cluster, rows), len(cluster.alive[rows]))
+
+    def score_row(self, state: Use, cluster: ClusterState, row: int) -> int:
+        if self._score is not least_allocated:
+            return super().score_row(state, cluster, row)
+        total = weights = 0
+        for weight, capacity, _, after in state.at_row(cluster, row):
+            if capacity > 0:
+                total += max(capacity - after, 0) * MAX_SCORE // capacity * weight
+                weights += weight
+        return total // weights if weights else 0
 
     # Hints.
 

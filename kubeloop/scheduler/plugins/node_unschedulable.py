@@ -22,6 +22,7 @@ class NodeUnschedulable(Plugin):
     """Refuses cordoned nodes."""
 
     name = "NodeUnschedulable"
+    follows_pods = False
     refusals = (unresolvable(name, "node(s) were unschedulable"),)
 
     def interests(self) -> Sequence[Interest]:

@@ -24,6 +24,7 @@ class TaintToleration(Plugin):
     """Keeps pods away from tainted nodes."""
 
     name = "TaintToleration"
+    follows_pods = False
     refusals = (unresolvable(name, "node(s) had untolerated taint(s)"),)
 
     def interests(self) -> Sequence[Interest]:

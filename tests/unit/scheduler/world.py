@@ -103,6 +103,8 @@ class World:
             return {}
         state = state.state if isinstance(state, Narrowed) else state
         answers = plugin.filter(state, self.cluster, ALL)
+        for row in self.cluster.rows_alive():
+            assert plugin.filter_row(state, self.cluster, int(row)) == answers[row]
         return {
             name: plugin.refusal(state, int(answers[row])).reasons
             for name in self.nodes
@@ -118,6 +120,8 @@ class World:
         if isinstance(state, Skip) or not names:
             return None
         scores = plugin.score(state, self.cluster, rows)
+        if plugin.local:
+            assert [plugin.score_row(state, self.cluster, int(row)) for row in rows] == scores.tolist()
         if implements(type(plugin), "normalize"):
             scores = plugin.normalize(state, scores, self.cluster, rows)
         return dict(zip(names, (int(one) for one in scores), strict=True))

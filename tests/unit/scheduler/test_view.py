@@ -1,0 +1,75 @@
+"""What is kept for a template stays what it would be if it were worked out anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.scheduler.plugins.balanced_allocation import BalancedAllocation
+from kubeloop.scheduler.plugins.image_locality import ImageLocality
+from kubeloop.scheduler.plugins.node_affinity import NodeAffinity
+from kubeloop.scheduler.plugins.node_ports import NodePorts
+from kubeloop.scheduler.plugins.node_resources_fit import NodeResourcesFit
+from kubeloop.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from kubeloop.scheduler.plugins.taint_toleration import TaintToleration
+from kubeloop.scheduler.view import View, Weighed
+from tests.unit.scheduler import world as w
+from tests.unit.scheduler.test_plugins_of_one_node import node_rules
+from tests.unit.scheduler.world import World, nodes, pods, worlds
+
+FILTERS = (NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit)
+SCORES = (TaintToleration, NodeAffinity, NodeResourcesFit, BalancedAllocation, ImageLocality)
+_rules = st.builds(lambda rules, more: {**rules, "tolerations": more}, node_rules, w.tolerations)
+
+
+def new_view(world: World) -> View:
+    filters = [world.plugin(kind) for kind in FILTERS]
+    return View(filters, [Weighed(world.plugin(kind), 2) for kind in SCORES])
+
+
+def change(world: World, data: st.DataObject, number: int) -> None:
+    what = data.draw(st.sampled_from(("pod comes", "pod goes", "node changes", "node goes")))
+    names = sorted(world.nodes)
+    if what == "pod comes" and names:
+        world.add_pod(data.draw(pods(f"later{number}")), data.draw(st.sampled_from(names)))
+    elif what == "pod goes" and any(world.pods[name] for name in names):
+        name = data.draw(st.sampled_from([name for name in names if world.pods[name]]))
+        world.remove_pod(world.pods[name][0], name)
+    elif what == "node goes" and names:
+        name = data.draw(st.sampled_from(names))
+        del world.nodes[name]
+        world.cluster.remove_node(name)
+    else:
+        world.add_node(data.draw(nodes(data.draw(st.integers(0, 20)))))
+
+
+def facts(view: View, world: World) -> Any:
+    if view.before is not None:
+        return view.before
+    alive = world.cluster.alive
+    return (
+        view.fits.tolist(),
+        view.fixed[alive].tolist(),
+        view.ranked[alive].tolist(),
+        [(part.plugin.name, part.answers[alive].tolist()) for part in (*view.filters, *view.scores)],
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(), pods(spec=_rules), st.data())
+def test_a_view_that_followed_changes_equals_a_new_one(world: World, pod: Pod, data: st.DataObject) -> None:
+    followed, info = new_view(world), world.info(pod)
+    followed.refresh(info, world.cluster)
+    for number in range(data.draw(st.integers(1, 6))):
+        change(world, data, number)
+        if data.draw(st.booleans()):
+            followed.refresh(info, world.cluster)
+    followed.refresh(info, world.cluster)
+    fresh = new_view(world)
+    fresh.refresh(info, world.cluster)
+    assert facts(followed, world) == facts(fresh, world)
+    assert not np.any(followed.fits & ~world.cluster.alive)
