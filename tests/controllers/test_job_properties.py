@@ -42,6 +42,7 @@ class World:
         self.parallelism = MOST if restless else self.chance.randint(1, MOST)
         self.outcomes: dict[str, str] = {}  # how each pod ended, by UID
         self.unsure: set[str] = set()  # pods that ended when they had been given up already
+        self.created: set[str] = set()  # UIDs of all pods there ever were
         self.broken: list[str] = []
         self._watch()
         self.informers = cluster.context.informers
@@ -71,6 +72,7 @@ class World:
         seen = clean.of(resource_of_class(Pod))
 
         def check(*_: Any) -> None:
+            self.created.update(one.metadata.uid for one in seen.list(NAMESPACE))
             running = [one for one in seen.list(NAMESPACE) if is_active(one)]
             if len(running) > self.parallelism:
                 self.broken.append(f"{len(running)} pods at once")
@@ -244,12 +246,14 @@ def check(seed: int, *, restless: bool) -> None:
         done = world.finish()
         assert not world.broken
         happened, slack = Counter(world.outcomes.values()), len(world.unsure)
+        succeeded, failed = done.status.succeeded, done.status.failed
         kinds = {one.type for one in done.status.conditions}
-        assert happened["Succeeded"] <= done.status.succeeded <= happened["Succeeded"] + slack
-        assert happened["Failed"] <= done.status.failed
+        assert succeeded <= happened["Succeeded"] + slack
+        assert happened.total() <= succeeded + failed <= len(world.created)
         if "Complete" in kinds:
-            assert done.status.failed <= happened["Failed"] + slack
-        else:  # what still ran when it failed was stopped, and counts as failed
+            assert happened["Succeeded"] <= succeeded
+            assert happened["Failed"] <= failed <= happened["Failed"] + slack
+        else:  # what it was seen to run when it failed was stopped, and counts as failed
             assert "Failed" in kinds
         assert restless or not slack
         cluster.advance(1)
