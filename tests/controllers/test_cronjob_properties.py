@@ -1,0 +1,108 @@
+"""Whatever happens to calls, watches and managers: no time is started twice, and the status tells what runs."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api.generated.batch_v1 import CronJob, Job
+from kubeloop.api.times import format_time
+from kubeloop.controllers.cronjob import wire
+from kubeloop.runtime.informer import Informers
+from kubeloop.testing import Cluster, cron_job
+
+NAMESPACE = "default"
+MINUTES = 12
+
+
+class World:
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        self.cluster = cluster
+        self.chance = random.Random(seed)
+        self.policy = self.chance.choice(["Allow", "Forbid", "Replace"])
+        self.informers = cluster.context.informers
+        self.loop = cluster.start(wire)
+        self.names: set[str] = set()  # of all jobs there ever were
+        limits = {"successful_jobs_history_limit": 2, "failed_jobs_history_limit": 1}
+        cluster.add(cron_job(schedule="* * * * *", concurrency_policy=self.policy, **limits))
+
+    def jobs(self) -> list[Job]:
+        found: list[Job] = list(self.cluster.client.list(Job, NAMESPACE).items)
+        self.names.update(one.metadata.name for one in found)
+        return [one for one in found if one.metadata.deletion_timestamp is None]
+
+    def running(self) -> list[Job]:
+        return [one for one in self.jobs() if not one.status.conditions]
+
+    def step(self) -> None:
+        actions = (self.finish, self.finish, self.crash, self.disturb, self.disturb, self.drop_watches)
+        self.chance.choice(actions)()
+        self.cluster.run(_ticks(self.chance.randint(0, 20)))
+        if self.policy != "Allow":
+            assert len(self.running()) <= 1
+
+    def finish(self) -> None:
+        running = self.running()
+        if not running:
+            return
+        chosen, good = self.chance.choice(running), self.chance.random() < 0.7
+        now = format_time(self.cluster.clock.now())
+        kinds = ("SuccessCriteriaMet", "Complete") if good else ("FailureTarget", "Failed")
+        conditions = [{"type": one, "status": "True", "lastTransitionTime": now} for one in kinds]
+        status = {"conditions": conditions, "startTime": now} | ({"completionTime": now} if good else {})
+        name = chosen.metadata.name
+        self.cluster.client.patch(Job, name, {"status": status}, NAMESPACE, subresource="status")
+
+    def disturb(self) -> None:
+        faults, resource = self.cluster.faults, self.chance.choice(["jobs", "cronjobs"])
+        times = self.chance.randint(1, 3)
+        self.chance.choice([faults.lose_answers, faults.fail])("write", resource, times=times)
+
+    def drop_watches(self) -> None:
+        resource = self.chance.choice(["jobs", "cronjobs"])
+        faults = self.cluster.faults
+        faults.drop_watches(resource)
+        faults.fail("watch", resource, times=self.chance.randint(0, 3))
+
+    def crash(self) -> None:
+        """The manager dies wherever it is; another one begins with nothing but what the server knows."""
+        cluster = self.cluster
+        cluster.stop(self.loop)
+        cluster.run(self.informers.stop())
+        self.informers = Informers(cluster.async_client, cluster.clock)
+        self.loop = wire(replace(cluster.context, informers=self.informers))
+
+        async def start() -> None:
+            self.informers.start()
+
+        cluster.run(start())
+        cluster.start(self.loop)
+
+
+async def _ticks(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**32))
+def test_each_time_is_started_at_most_once_and_the_status_tells_what_runs(seed: int) -> None:
+    with Cluster(seed=seed, shuffle=True) as cluster:
+        world = World(cluster, seed)
+        for _ in range(MINUTES):
+            for _ in range(3):
+                world.step()
+                cluster.advance(20)
+        cluster.faults.clear()
+        cluster.advance(59)  # not over the next minute's jobs, but over all retries
+        found = cluster.client.get(CronJob, "job", NAMESPACE)
+        assert {one.name for one in found.status.active} == {one.metadata.name for one in world.running()}
+        assert len(world.running()) <= 1 or world.policy == "Allow"
+        if world.policy == "Allow":
+            assert len(world.names) >= MINUTES - 1, "the manager was never away for long"
+        ended = [one for one in world.jobs() if one.status.conditions]
+        assert len(ended) <= 3, "no more are kept than were asked for"
