@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from kubeloop.api import codec
 from kubeloop.api.errors import AlreadyExists, NotFound
@@ -111,6 +110,8 @@ def mirror_of(pod: Pod) -> tuple[str, ...]:
 
 def read_manifests(folder: Path) -> list[Pod]:
     """The pods of a folder's files; one that can't be read is told of, and left out."""
+    import yaml  # only where there is a folder: it takes long to import
+
     pods = []
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         if file.name.startswith(".") or not file.is_file():

@@ -63,6 +63,11 @@ class PodWorker:
         self._ledgers: dict[str, Ledger] = defaultdict(Ledger)  # by node
         self._evicted: dict[str, Verdict] = {}  # by uid, until their turn
 
+    @property
+    def remembered(self) -> int:
+        """How many pods there are memories of."""
+        return len(self._memories)
+
     async def reconcile(self, key: ObjectKey) -> Result | None:
         pod: Pod | None = self._pods.get(*key)
         known = self._known.get(key)

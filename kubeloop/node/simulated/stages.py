@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.api.selectors import SelectorError, parse_labels
@@ -92,6 +91,8 @@ class Stages:
 
 def read_rules(path: Path) -> list[Rule]:
     """The rules of a file; raises StageError or OSError."""
+    import yaml  # only where there is a file to read: it takes long to import
+
     try:
         return rules_of(yaml.safe_load(path.read_text()))
     except (yaml.YAMLError, StageError) as error:
