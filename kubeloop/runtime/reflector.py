@@ -231,7 +231,9 @@ class _Stream:
         patience = left if silence is None else min(left, silence)
         try:
             async with asyncio.timeout(patience) as limit:
-                batch = await anext(self._events, None)
+                batch = await anext(self._events)
+        except StopAsyncIteration:  # `anext` with a default breaks when it is cancelled, in Python 3.11
+            return None
         except TimeoutError:
             if not limit.expired():
                 raise  # the transport's own
