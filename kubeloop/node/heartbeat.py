@@ -45,7 +45,7 @@ class Heartbeat:
         self._wanted = dict(wanted)
         self._untaint = untaint
         self._reported: dict[str, datetime] = {}
-        self._leased: set[str] = set()
+        self._renewed: dict[str, datetime] = {}
         self.on_registered: Callable[[str], None] = lambda _: None
         self.on_beat: Callable[[Node], None] = lambda _: None
 
@@ -58,11 +58,14 @@ class Heartbeat:
             node = await self._register(name)
         if self._roster.state_of(node) != "":
             self._reported.pop(name, None)  # when it is back, it says so at once
+            self._renewed.pop(name, None)
             return None
-        await self._renew(node)
+        if (left := self._seconds_until_renewal(name)) <= 0:
+            await self._renew(node)
+            left = self._period()
         await self._report(node)
         self.on_beat(node)
-        return Result(requeue_after=self._period())
+        return Result(requeue_after=left)
 
     def _period(self) -> float:
         return min(max(RENEW_SECONDS, len(self._roster) / _RENEWALS_A_SECOND), LONGEST_RENEW_SECONDS)
@@ -92,17 +95,25 @@ class Heartbeat:
 
     async def _renew(self, node: Node) -> None:
         name, now = node.metadata.name, self._clock.now()
-        if name in self._leased:
+        if name not in self._renewed or not await self._patch_lease(name, now):
             try:
-                await self._client.patch(Lease, name, renewal(now), LEASE_NAMESPACE)
-                return
-            except NotFound:
-                pass
+                await self._client.create(lease_of(node, now))
+            except AlreadyExists:
+                await self._patch_lease(name, now)
+        self._renewed[name] = now
+
+    async def _patch_lease(self, name: str, now: datetime) -> bool:
+        """Renew a lease; whether it is there."""
         try:
-            await self._client.create(lease_of(node, now))
-        except AlreadyExists:
             await self._client.patch(Lease, name, renewal(now), LEASE_NAMESPACE)
-        self._leased.add(name)
+        except NotFound:
+            return False
+        return True
+
+    def _seconds_until_renewal(self, name: str) -> float:
+        """A node that is looked at for another reason keeps its turn."""
+        last = self._renewed.get(name)
+        return 0.0 if last is None else self._period() - (self._clock.now() - last).total_seconds()
 
     async def _report(self, node: Node) -> None:
         name, now = node.metadata.name, self._clock.now()
