@@ -10,6 +10,7 @@ Differs from upstream: with more than 2,500 nodes in one process leases are rene
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
@@ -21,7 +22,7 @@ from kubeloop.api.generated.core_v1 import Node, NodeCondition
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.node.registration import LEASE_NAMESPACE, conditions_of, lease_of, renewal, says_the_same
-from kubeloop.node.roster import Roster
+from kubeloop.node.roster import Roster, is_served
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.keys import ObjectKey
 
@@ -31,6 +32,8 @@ LONGEST_RENEW_SECONDS = 20.0
 _RENEWALS_A_SECOND = 250.0
 REPORT_SECONDS = 300.0
 NOT_READY = "node.kubernetes.io/not-ready"
+
+log = logging.getLogger(__name__)
 
 
 class Heartbeat:
@@ -51,11 +54,9 @@ class Heartbeat:
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         name = key.name
-        node = self._roster.get(name)
-        if node is None:
-            if name not in self._wanted:
-                return None
-            node = await self._register(name)
+        node = await self._register(name) if name in self._wanted else self._roster.get(name)
+        if node is None or not is_served(node):
+            return None
         if self._roster.state_of(node) != "":
             self._reported.pop(name, None)  # when it is back, it says so at once
             self._renewed.pop(name, None)
@@ -71,18 +72,21 @@ class Heartbeat:
         return min(max(RENEW_SECONDS, len(self._roster) / _RENEWALS_A_SECOND), LONGEST_RENEW_SECONDS)
 
     async def _register(self, name: str) -> Node:
-        """Make a node once; one that somebody deletes later stays away."""
-        wanted = self._wanted[name]
-        try:
-            made: Node = await self._client.create(wanted)
-        except AlreadyExists:
-            made = await self._client.get(Node, name)
+        """Make a node unless it is there; one that somebody deletes later stays away."""
+        node = self._roster.get(name) or await self._made(name)
+        if not is_served(node):
+            log.error("node %s cannot be simulated: there is another of that name", name)
         del self._wanted[name]
-        if self._untaint:
-            made = await self._without_first_taint(made)
-        self._reported[name] = self._clock.now()
         self.on_registered(name)
-        return made
+        return node
+
+    async def _made(self, name: str) -> Node:
+        try:
+            made: Node = await self._client.create(self._wanted[name])
+        except AlreadyExists:
+            return await self._client.get(Node, name)
+        self._reported[name] = self._clock.now()
+        return await self._without_first_taint(made) if self._untaint else made
 
     async def _without_first_taint(self, node: Node) -> Node:
         """Where no loop looks after the taints of nodes, a ready one needs to lose the one that it begins with."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.node.fleet import Fleet, FleetConfig
 from kubeloop.node.roster import STATE
-from kubeloop.testing import Cluster
+from kubeloop.testing import Cluster, builders
 from tests.node.pods import container, get, is_gone, put, runs, state
 
 
@@ -132,3 +134,32 @@ def test_new_agent_gives_no_address_twice(cluster: Cluster) -> None:
         cluster.start(loop)
     put(cluster, "second")
     assert get(cluster, "first").status.pod_ip != get(cluster, "second").status.pod_ip
+
+
+def test_nodes_that_are_there_already_count_as_registered(cluster: Cluster) -> None:
+    fleet = cluster.add_nodes(2)
+    for loop in fleet.loops:
+        cluster.stop(loop)
+    cluster.advance(minutes=10)
+    before = renewed(cluster)
+    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=3))
+    for loop in again.loops:
+        cluster.start(loop)
+    cluster.run(again.registered())
+    assert [one.metadata.name for one in cluster.client.list("nodes").items] == ["n1", "n2", "n3"]
+    assert renewed(cluster) > before
+
+
+def test_real_node_of_the_same_name_is_left_alone(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    cluster.add(builders.node("n1"))
+    fleet = cluster.add_nodes(2)
+    cluster.run(fleet.registered())
+    assert [one.metadata.name for one in cluster.client.list("leases", "kube-node-lease").items] == ["n2"]
+    assert "node n1 cannot be simulated: there is another of that name" in caplog.text
+
+
+def test_node_that_somebody_deletes_stays_away(cluster: Cluster) -> None:
+    cluster.add_nodes(2)
+    cluster.client.delete(Node, "n1")
+    cluster.advance(minutes=5)
+    assert [one.metadata.name for one in cluster.client.list("nodes").items] == ["n2"]
