@@ -38,8 +38,8 @@ class Descriptor:
 # fmt: off
 CONTROLLERS: tuple[Descriptor, ...] = (
     Descriptor("serviceaccount-token-controller", "serviceaccount-token"),
-    Descriptor("endpoints-controller", "endpoint"),
-    Descriptor("endpointslice-controller", "endpointslice"),
+    Descriptor("endpoints-controller", "endpoint", "endpoints", "endpoint-controller"),
+    Descriptor("endpointslice-controller", "endpointslice", "endpointslice", "endpointslice-controller"),
     Descriptor("endpointslice-mirroring-controller", "endpointslicemirroring"),
     Descriptor("replicationcontroller-controller", "replicationcontroller",
                "replicationcontroller", "replication-controller"),

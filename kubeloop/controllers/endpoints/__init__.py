@@ -1,0 +1,61 @@
+"""Every service with a selector has an Endpoints object of its name that lists its pods' addresses.
+
+pod, service, endpoints ──▶ queue ──▶ reconciler ── subsets: which addresses, at which ports? ──▶ create, change, delete
+
+Watches: services, pods, endpoints.
+Owns: the endpoints of services with a selector.
+Writes: creates, changes and deletes endpoints; a change has a precondition on their version.
+Wakes itself: at the end of a large service's rest between two writes. Once after its start it looks at all endpoints,
+and deletes those whose service is gone.
+Differs from upstream: a large service rests for up to a second between two writes that its pods ask for; endpoints with
+too many addresses are not written again and again; a pod that ended without ever being ready is removed at once.
+"""
+
+from __future__ import annotations
+
+from kubeloop.api.generated.core_v1 import Endpoints, Pod, Service
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.endpoints.reconciler import COMPONENT, LEFTOVERS, Reconciler
+from kubeloop.controllers.own_writes import OwnWrites
+from kubeloop.controllers.serving.pace import Pace
+from kubeloop.controllers.serving.selection import PodWakeups, Selection
+from kubeloop.controllers.serving.writer import Writer
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "endpoints-controller"
+QUEUE = "endpoint"
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    informers, clock = context.informers, context.clock
+    services, pods, endpoints = (informers.of(resource_of_class(kind)) for kind in (Service, Pod, Endpoints))
+    queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, registry=context.telemetry.registry)
+    pace, selection = Pace(clock, context.config.endpoint_updates_batch_period), Selection(services, pods)
+    reconciler = Reconciler(
+        client=context.client,
+        services=services,
+        endpoints=endpoints,
+        selection=selection,
+        writer=Writer(context.client, resource_of_class(Endpoints)),
+        own_writes=OwnWrites(endpoints),
+        pace=pace,
+        recorder=context.recorder.of_component(COMPONENT),
+        queue=queue,
+    )
+    controller = Controller(
+        NAME,
+        reconciler.reconcile,
+        clock,
+        workers=context.config.concurrent_endpoint_syncs,
+        queue=queue,
+        telemetry=context.telemetry,
+    )
+    controller.watches(services, own_key, resync=context.resync_period())
+    controller.listens_to(pods, PodWakeups(queue, selection, pace))
+    controller.watches(endpoints, own_key, lambda _, new: new is None)
+    queue.add(LEFTOVERS)
+    return controller

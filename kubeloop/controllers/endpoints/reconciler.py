@@ -1,0 +1,170 @@
+"""One service looked at: what its Endpoints object should say, and whether it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kubeloop.api import codec
+from kubeloop.api.errors import ApiError, NotFound
+from kubeloop.api.generated.core_v1 import Endpoints, Service
+from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
+from kubeloop.client import Client
+from kubeloop.controllers.endpoints.subsets import Subsets, are_equal, size_of, subsets_of, truncated
+from kubeloop.controllers.namespaces import is_terminating
+from kubeloop.controllers.own_writes import OwnWrites
+from kubeloop.controllers.serving.offers import has_cluster_ip, is_served_by_pods
+from kubeloop.controllers.serving.pace import Pace
+from kubeloop.controllers.serving.selection import Selection
+from kubeloop.controllers.serving.trigger_times import ANNOTATION, TriggerTimes
+from kubeloop.controllers.serving.writer import Writer, map_patch
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.workqueue import WorkQueue
+
+COMPONENT: Final = "endpoint-controller"
+LEFTOVERS: Final = ObjectKey("", "endpoints without a service")  # no service: these have a namespace
+OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
+MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
+HEADLESS: Final = "service.kubernetes.io/headless"
+LEADER: Final = "control-plane.alpha.kubernetes.io/leader"  # such endpoints are locks, and have no service
+
+
+@dataclass(slots=True, kw_only=True)
+class Reconciler:
+    client: Client
+    services: Informer
+    endpoints: Informer
+    selection: Selection
+    writer: Writer
+    own_writes: OwnWrites
+    pace: Pace
+    recorder: EventRecorder
+    queue: WorkQueue[ObjectKey]
+    _trigger_times: TriggerTimes = field(default_factory=TriggerTimes)
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        if key == LEFTOVERS:
+            self._wake_leftovers()
+            return
+        await self.own_writes.seen(key)
+        service: Service | None = self.services.get(*key)
+        current: Endpoints | None = self.endpoints.get(*key)
+        if service is None:
+            await self._delete(key, current)
+        elif is_served_by_pods(service):
+            await self._serve(key, service, current)
+
+    def _wake_leftovers(self) -> None:
+        """Once after the start: a service may have gone while nobody looked."""
+        for one in self.endpoints.list():
+            if LEADER not in one.metadata.annotations:
+                self.queue.add(key_of(one))
+
+    async def _delete(self, key: ObjectKey, current: Endpoints | None) -> None:
+        # One that isn't in the cache may have been made by this loop without an answer.
+        if current is not None or self._trigger_times.knows(key):
+            this_one = None if current is None else Preconditions(uid=current.metadata.uid)
+            with suppress(NotFound):
+                await self.client.delete(Endpoints, key.name, key.namespace, preconditions=this_one)
+        self._trigger_times.forget(key)
+        self.pace.forget(key)
+
+    async def _serve(self, key: ObjectKey, service: Service, current: Endpoints | None) -> None:
+        pods = self.selection.pods_of(service)
+        trigger_time = self._trigger_times.look(key, service, pods)
+        found = subsets_of(service, pods)
+        wanted = wanted_endpoints(service, found, current, trigger_time)
+        if current is not None and is_current(current, wanted):
+            return
+        try:
+            answer = await self._write(current, wanted)
+        except Exception as error:
+            if current is None and isinstance(error, ApiError) and is_terminating(error):
+                return
+            self._complain(wanted, error, created=current is None)
+            raise
+        self.own_writes.note(key, "Endpoints", answer)
+        self.pace.wrote(key, size_of(wanted.subsets))
+
+    async def _write(self, current: Endpoints | None, wanted: Endpoints) -> Any:
+        if current is None:
+            return await self.client.create(wanted)
+        return await self.writer.change(current, endpoints_patch(current, wanted))
+
+    def _complain(self, endpoints: Endpoints, error: Exception, created: bool) -> None:
+        key = key_of(endpoints)
+        if created:
+            message = f"Failed to create endpoint for service {key}: {error}"
+            self.recorder.event(endpoints, "Warning", "FailedToCreateEndpoint", message)
+        else:
+            message = f"Failed to update endpoint {key}: {error}"
+            self.recorder.event(endpoints, "Warning", "FailedToUpdateEndpoint", message)
+
+
+def wanted_endpoints(service: Service, found: Subsets, current: Endpoints | None, trigger_time: str) -> Endpoints:
+    """The object as it should be; annotations of others stay."""
+    kept = truncated(found)
+    meta = service.metadata if current is None else current.metadata
+    annotations = {} if current is None else dict(current.metadata.annotations)
+    _set(annotations, ANNOTATION, trigger_time)
+    _set(annotations, OVER_CAPACITY, "" if kept is found else "truncated")
+    return Endpoints(
+        metadata=ObjectMeta(
+            name=meta.name,
+            namespace=meta.namespace,
+            uid="" if current is None else meta.uid,
+            resource_version="" if current is None else meta.resource_version,
+            labels=labels_of(service),
+            annotations=annotations,
+        ),
+        subsets=kept,
+    )
+
+
+def labels_of(service: Service) -> dict[str, str]:
+    labels = dict(service.metadata.labels)
+    if has_cluster_ip(service):
+        labels.pop(HEADLESS, None)
+    else:
+        labels[HEADLESS] = ""
+    labels[MANAGED_BY] = COMPONENT
+    return labels
+
+
+def is_current(current: Endpoints, wanted: Endpoints) -> bool:
+    """Whether there is nothing to write. When the last change was is no reason to write, nor is the headless label."""
+    before, after = current.metadata, wanted.metadata
+    return (
+        are_equal(current.subsets, wanted.subsets)
+        and _without(before.labels, HEADLESS) == _without(after.labels, HEADLESS)
+        and before.annotations.get(OVER_CAPACITY) == after.annotations.get(OVER_CAPACITY)
+    )
+
+
+def endpoints_patch(current: Endpoints, wanted: Endpoints) -> dict[str, Any]:
+    """What a merge patch says to make the one of the other."""
+    before, after = current.metadata, wanted.metadata
+    metadata: dict[str, Any] = {}
+    if before.labels != after.labels:
+        metadata["labels"] = map_patch(before.labels, after.labels)
+    if before.annotations != after.annotations:
+        metadata["annotations"] = map_patch(before.annotations, after.annotations)
+    patch: dict[str, Any] = {"metadata": metadata}
+    if current.subsets != wanted.subsets:
+        patch["subsets"] = codec.to_plain(wanted.subsets)
+    return patch
+
+
+def _set(annotations: dict[str, str], key: str, value: str) -> None:
+    if value:
+        annotations[key] = value
+    else:
+        annotations.pop(key, None)
+
+
+def _without(labels: Mapping[str, str], key: str) -> dict[str, str]:
+    return {one: value for one, value in labels.items() if one != key}

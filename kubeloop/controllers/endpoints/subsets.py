@@ -1,0 +1,134 @@
+"""The addresses and ports of a service's pods as the subsets of an Endpoints object. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil
+from typing import Final
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import (
+    EndpointAddress,
+    EndpointPort,
+    EndpointSubset,
+    ObjectReference,
+    Pod,
+    Service,
+)
+from kubeloop.api.pods import is_ready
+from kubeloop.controllers.serving.offers import (
+    HEADLESS,
+    addresses_of,
+    family_of,
+    hostname_of,
+    port_of,
+    takes_part,
+)
+from kubeloop.controllers.serving.repacking import repacked
+
+CAPACITY: Final = 1000  # addresses of one object
+
+Subsets = tuple[EndpointSubset, ...]
+
+
+def subsets_of(service: Service, pods: Iterable[Pod]) -> Subsets:
+    """What an Endpoints object says of a service with these pods."""
+    found: list[EndpointSubset] = []
+    all_ready = service.spec.publish_not_ready_addresses
+    for pod in pods:
+        if not takes_part(pod, terminating_too=all_ready):
+            continue
+        address = address_of(service, pod)
+        if address is None:
+            continue
+        for ports in _offered_ports(service, pod):
+            if all_ready or is_ready(pod):
+                found.append(EndpointSubset(addresses=(address,), ports=ports))
+            else:
+                found.append(EndpointSubset(not_ready_addresses=(address,), ports=ports))
+    return repacked(found)
+
+
+def _offered_ports(service: Service, pod: Pod) -> list[tuple[EndpointPort, ...]]:
+    """Each port that the pod offers, alone; a headless service may do without."""
+    if not service.spec.ports:
+        return [()] if service.spec.cluster_ip == HEADLESS else []
+    numbers = ((one, port_of(pod, one)) for one in service.spec.ports)
+    return [
+        (EndpointPort(name=one.name, port=number, protocol=one.protocol, app_protocol=one.app_protocol),)
+        for one, number in numbers
+        if number is not None
+    ]
+
+
+def address_of(service: Service, pod: Pod) -> EndpointAddress | None:
+    """The pod's address of the service's first family; None if it has none."""
+    meta = pod.metadata
+    addresses = addresses_of(pod, _family_of(service, pod))
+    if not addresses:
+        return None
+    return EndpointAddress(
+        ip=addresses[0],
+        node_name=pod.spec.node_name,
+        hostname=hostname_of(pod, service),
+        target_ref=ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid),
+    )
+
+
+def _family_of(service: Service, pod: Pod) -> str:
+    if service.spec.ip_families:
+        return service.spec.ip_families[0]
+    # A server that is older than families doesn't say.
+    own = service.spec.cluster_ip
+    return family_of(pod.status.pod_ip if own in ("", HEADLESS) else own) or "IPv4"
+
+
+def size_of(subsets: Subsets) -> int:
+    """How many addresses there are."""
+    return sum(len(one.addresses) + len(one.not_ready_addresses) for one in subsets)
+
+
+def truncated(subsets: Subsets) -> Subsets:
+    """No more addresses than an object may have, ready ones first, each subset with its part of them."""
+    ready = sum(len(one.addresses) for one in subsets)
+    if size_of(subsets) <= CAPACITY:
+        return subsets
+    if ready > CAPACITY:
+        return _cut(subsets, "addresses", CAPACITY)
+    return _cut(subsets, "not_ready_addresses", CAPACITY - ready)
+
+
+def _cut(subsets: Subsets, which: str, room: int) -> Subsets:
+    total = sum(len(getattr(one, which)) for one in subsets)
+    left, cut = room, []
+    for one in subsets:
+        addresses = getattr(one, which)
+        kept = addresses[: min(left, ceil(len(addresses) / total * room))]
+        left -= len(kept)
+        changes = {which: kept} if which == "not_ready_addresses" else {which: kept, "not_ready_addresses": ()}
+        cut.append(msgspec.structs.replace(one, **changes))
+    return tuple(cut)
+
+
+def are_equal(current: Subsets, wanted: Subsets) -> bool:
+    """Whether two lists say the same, whatever versions of pods they refer to and however they are arranged."""
+    return _unversioned(current) == wanted or repacked(_unversioned(current)) == wanted
+
+
+def _unversioned(subsets: Subsets) -> Subsets:
+    return tuple(
+        msgspec.structs.replace(
+            one,
+            addresses=tuple(map(_unversioned_address, one.addresses)),
+            not_ready_addresses=tuple(map(_unversioned_address, one.not_ready_addresses)),
+        )
+        for one in subsets
+    )
+
+
+def _unversioned_address(address: EndpointAddress) -> EndpointAddress:
+    target = address.target_ref
+    if target is None or not target.resource_version:
+        return address
+    return msgspec.structs.replace(address, target_ref=msgspec.structs.replace(target, resource_version=""))

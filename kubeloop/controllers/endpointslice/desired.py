@@ -1,0 +1,85 @@
+"""The endpoints that a service should have: one for each pod and family, grouped by the ports that pods offer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from kubeloop.api.generated.core_v1 import Node, ObjectReference, Pod, Service
+from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointPort
+from kubeloop.api.pods import is_ready
+from kubeloop.controllers.serving.offers import HEADLESS, addresses_of, family_of, hostname_of, port_of, takes_part
+from kubeloop.controllers.serving.slices import EndpointKey, Ports, in_order, key_of_endpoint
+
+ZONE = "topology.kubernetes.io/zone"
+
+Group = dict[EndpointKey, Endpoint]
+NodeOf = Callable[[str], Node | None]
+
+
+@dataclass(slots=True)
+class Desired:
+    """What a service should have in one family of addresses."""
+
+    groups: dict[Ports, Group] = field(default_factory=dict)
+    skipped: list[Pod] = field(default_factory=list)  # whose node isn't known
+
+
+def address_types_of(service: Service) -> tuple[str, ...]:
+    """The kinds of addresses that a service has slices for."""
+    families = tuple(one for one in service.spec.ip_families if one in ("IPv4", "IPv6"))
+    if families:
+        return families
+    # A server that is older than families doesn't say.
+    address = service.spec.cluster_ip
+    if address and address != HEADLESS:
+        return (family_of(address) or "IPv4",)
+    return ("IPv4", "IPv6")
+
+
+def desired_of(service: Service, pods: Iterable[Pod], family: str, node_of: NodeOf) -> Desired:
+    """What the pods of a service offer. A pod on an unknown node is left out, unless the service wants all."""
+    desired = Desired()
+    for pod in pods:
+        if not takes_part(pod):
+            continue
+        group = desired.groups.setdefault(ports_of(service, pod), {})
+        node = node_of(pod.spec.node_name)
+        if node is None and not service.spec.publish_not_ready_addresses:
+            desired.skipped.append(pod)
+            continue
+        endpoint = endpoint_of(pod, node, service, family)
+        if endpoint is not None:
+            group[key_of_endpoint(endpoint)] = endpoint
+    return desired
+
+
+def endpoint_of(pod: Pod, node: Node | None, service: Service, family: str) -> Endpoint | None:
+    """A pod as an endpoint; None if it has no address of the family."""
+    addresses = addresses_of(pod, family)
+    if not addresses:
+        return None
+    meta, serving = pod.metadata, is_ready(pod)
+    terminating = meta.deletion_timestamp is not None
+    return Endpoint(
+        addresses=tuple(sorted(addresses)),
+        conditions=EndpointConditions(
+            ready=service.spec.publish_not_ready_addresses or (serving and not terminating),
+            serving=serving,
+            terminating=terminating,
+        ),
+        target_ref=ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid),
+        node_name=pod.spec.node_name or None,
+        zone=None if node is None else node.metadata.labels.get(ZONE) or None,
+        hostname=hostname_of(pod, service) or None,
+    )
+
+
+def ports_of(service: Service, pod: Pod) -> Ports:
+    """The service's ports as the pod offers them; those that it doesn't know are left out."""
+    found = ((one, port_of(pod, one)) for one in service.spec.ports)
+    return in_order(
+        EndpointPort(name=one.name, port=number, protocol=one.protocol, app_protocol=one.app_protocol)
+        for one, number in found
+        if number is not None
+    )

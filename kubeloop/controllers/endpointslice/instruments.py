@@ -1,0 +1,84 @@
+"""The loop's metrics, with upstream's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from kubeloop.controllers.endpointslice.packing import Plan
+from kubeloop.controllers.serving.slices import Ports
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.metrics import Registry, Value, exponential_bounds
+
+PREFIX = "endpoint_slice_controller"
+_COUNTS = exponential_bounds(2, 2, 15)
+_DEFAULT_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Instruments:
+    """Counts what looks at services cost, and how well slices are filled."""
+
+    def __init__(self, registry: Registry, capacity: int) -> None:
+        self._capacity = capacity
+        self._sizes: dict[tuple[ObjectKey, str], tuple[int, int, int]] = {}  # endpoints, slices, slices if well filled
+        self._distributions: dict[ObjectKey, str] = {}
+        self._added = registry.histogram(
+            f"{PREFIX}_endpoints_added_per_sync", "Endpoints added by a look at a service.", bounds=_COUNTS
+        ).of()
+        self._removed = registry.histogram(
+            f"{PREFIX}_endpoints_removed_per_sync", "Endpoints removed by a look at a service.", bounds=_COUNTS
+        ).of()
+        self._changed = registry.histogram(
+            f"{PREFIX}_endpointslices_changed_per_sync",
+            "Slices changed by a look at a service.",
+            "topology",
+            "traffic_distribution",
+            bounds=_DEFAULT_BOUNDS,
+        )
+        for index, name, about in (
+            (0, "endpoints_desired", "Endpoints that all services should have."),
+            (1, "num_endpoint_slices", "Slices that there are."),
+            (2, "desired_endpoint_slices", "Slices that there would be if all were well filled."),
+        ):
+            registry.gauge(f"{PREFIX}_{name}", about).read(partial(self._sum, index))
+        self._syncs = registry.counter(f"{PREFIX}_syncs", "Looks at services, by result.", "result")
+        operations = registry.counter(f"{PREFIX}_changes", "Writes of slices.", "operation")
+        self.changes: Mapping[str, Value] = {one: operations.of(one) for one in ("create", "update", "delete")}
+        self._services = registry.gauge(
+            f"{PREFIX}_services_count_by_traffic_distribution",
+            "Services with a certain traffic distribution.",
+            "traffic_distribution",
+        )
+
+    def synced(self, result: str) -> None:
+        self._syncs.of(result).value += 1
+
+    def planned(self, key: ObjectKey, address_type: str, plan: Plan) -> None:
+        """What a look at a service's slices of a kind of address came to."""
+        self._added.observe(plan.added)
+        self._removed.observe(plan.removed)
+        by_ports: dict[Ports, int] = {}
+        for draft in plan.drafts:
+            by_ports[draft.ports] = by_ports.get(draft.ports, 0) + len(draft.endpoints)
+        filled = sum(-(-count // self._capacity) for count in by_ports.values()) or 1
+        self._sizes[key, address_type] = sum(by_ports.values()), len(plan.drafts), filled
+
+    def written(self, topology: bool, distribution: str, slices: int) -> None:
+        self._changed.of("Auto" if topology else "Disabled", distribution).observe(slices)
+
+    def distributes(self, key: ObjectKey, distribution: str) -> None:
+        before = self._distributions.pop(key, "")
+        if before != distribution and before:
+            self._services.of(before).value -= 1
+        if distribution:
+            self._distributions[key] = distribution
+            if before != distribution:
+                self._services.of(distribution).value += 1
+
+    def forget(self, key: ObjectKey) -> None:
+        self.distributes(key, "")
+        for address_type in ("IPv4", "IPv6"):
+            self._sizes.pop((key, address_type), None)
+
+    def _sum(self, index: int) -> int:
+        return sum(one[index] for one in self._sizes.values())

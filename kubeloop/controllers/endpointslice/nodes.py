@@ -1,0 +1,66 @@
+"""What changes of nodes mean to services: pods whose node has appeared, zones, and the balance between zones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.controllers.endpointslice.desired import ZONE
+from kubeloop.controllers.endpointslice.topology import Topology
+from kubeloop.controllers.endpointslice.zones import is_ready
+from kubeloop.controllers.serving.selection import Selection
+from kubeloop.runtime.cache import NODE, node_name_of
+from kubeloop.runtime.causes import Origin
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.workqueue import WorkQueue
+
+BALANCE: Final = ObjectKey("", "balance of zones")  # no service: these have a namespace
+
+
+class NodeWakeups:
+    """A handler of node events."""
+
+    def __init__(self, queue: WorkQueue[ObjectKey], pods: Informer, selection: Selection, topology: Topology) -> None:
+        pods.add_indexer(NODE, node_name_of)
+        self._queue = queue
+        self._pods = pods
+        self._selection = selection
+        self._topology = topology
+        self._missed: dict[str, set[ObjectKey]] = {}  # services with pods on nodes that aren't there, by node
+
+    def missed(self, key: ObjectKey, pods: Iterable[Pod]) -> None:
+        """These pods of a service were left out, because nobody knows their nodes."""
+        for pod in pods:
+            self._missed.setdefault(pod.spec.node_name, set()).add(key)
+
+    def on_add(self, node: Node) -> None:
+        self._rebalance(node)
+        self._wake(self._missed.pop(node.metadata.name, ()), node)
+
+    def on_update(self, old: Node, new: Node) -> None:
+        rezoned = old.metadata.labels.get(ZONE) != new.metadata.labels.get(ZONE)
+        if rezoned or is_ready(old) != is_ready(new):
+            self._rebalance(new)
+        if rezoned:
+            on_it: Iterable[Pod] = self._pods.by_index(NODE, new.metadata.name)
+            found = (self._selection.services_of(one.metadata.namespace, one.metadata.labels) for one in on_it)
+            self._wake(set[ObjectKey]().union(*found), new)
+
+    def on_delete(self, node: Node) -> None:
+        self._rebalance(node)
+
+    def rebalance(self) -> None:
+        """Wake the services that nodes have put out of balance."""
+        for key in self._topology.overloaded():
+            self._queue.add(key)
+
+    def _rebalance(self, node: Node) -> None:
+        self._topology.nodes_changed()
+        self._wake((BALANCE,), node)
+
+    def _wake(self, keys: Iterable[ObjectKey], node: Node) -> None:
+        meta = node.metadata
+        for key in sorted(keys):
+            self._queue.add(key, (Origin("Node", "", meta.name, meta.resource_version, "MODIFIED"),))

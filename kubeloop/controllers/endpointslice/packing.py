@@ -1,0 +1,192 @@
+"""Which endpoints go into which slices, so that few slices change and those that do are well filled. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kubeloop.api.generated.core_v1 import Service
+from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointSlice
+from kubeloop.controllers.endpointslice.desired import Desired, Group
+from kubeloop.controllers.endpointslice.slice_labels import are_current
+from kubeloop.controllers.serving.slices import Ports, in_order, key_of_endpoint, says_the_same
+
+
+@dataclass(slots=True)
+class Draft:
+    """A slice as it should be: another state of `base`, or a new one."""
+
+    base: EndpointSlice | None
+    address_type: str
+    ports: Ports
+    labels: Mapping[str, str]
+    endpoints: list[Endpoint]
+
+    @property
+    def is_changed(self) -> bool:
+        base = self.base
+        return (
+            base is None
+            or list(base.endpoints or ()) != self.endpoints
+            or in_order(base.ports or ()) != self.ports
+            or base.metadata.labels != self.labels
+        )
+
+
+@dataclass(slots=True)
+class Plan:
+    """What becomes of a service's slices of one kind of address."""
+
+    create: list[Draft] = field(default_factory=list)
+    update: list[Draft] = field(default_factory=list)
+    delete: list[EndpointSlice] = field(default_factory=list)
+    unchanged: list[Draft] = field(default_factory=list)
+    added: int = 0
+    removed: int = 0
+
+    def extend(self, other: Plan) -> None:
+        self.create += other.create
+        self.update += other.update
+        self.delete += other.delete
+        self.unchanged += other.unchanged
+        self.added += other.added
+        self.removed += other.removed
+
+    @property
+    def drafts(self) -> list[Draft]:
+        """All slices that there will be."""
+        return [*self.create, *self.update, *self.unchanged]
+
+
+@dataclass(frozen=True, slots=True)
+class Mold:
+    """What all slices of a service have in common."""
+
+    address_type: str
+    labels: Mapping[str, str]
+    capacity: int
+
+
+def plan_for(service: Service, existing: Sequence[EndpointSlice], desired: Desired, mold: Mold) -> Plan:
+    """How the existing slices become the desired ones. A service has at least one slice, be it empty."""
+    plan = Plan()
+    by_ports: dict[Ports, list[EndpointSlice]] = {}
+    for one in existing:
+        if is_owned_by(one, service):
+            by_ports.setdefault(in_order(one.ports or ()), []).append(one)
+        else:
+            plan.delete.append(one)
+    for ports, group in desired.groups.items():
+        plan.extend(pack(by_ports.pop(ports, []), group, ports, mold))
+    for slices in by_ports.values():
+        plan.delete += slices
+    if len(plan.delete) == len(existing) and not plan.create:
+        _keep_placeholder(plan, service, mold)
+    _reuse(plan, service)
+    return plan
+
+
+def pack(existing: Sequence[EndpointSlice], group: Group, ports: Ports, mold: Mold) -> Plan:
+    """The slices of endpoints with the same ports.
+
+    Slices that change anyway are filled first, the fullest before others. What is left over goes into one slice that
+    has room for all of it, else into new ones.
+    """
+    left = dict(group)
+    plan = Plan()
+    for one in existing:
+        _keep_desired(plan, one, left, ports, mold)
+    plan.added = len(left)
+    waiting = list(left.values())
+    for draft in sorted(plan.update, key=lambda one: -len(one.endpoints)):
+        waiting = _fill(draft, waiting, mold.capacity)
+    while waiting:
+        waiting = _fill(_slice_with_room(plan, len(waiting), ports, mold), waiting, mold.capacity)
+    return plan
+
+
+def _slice_with_room(plan: Plan, count: int, ports: Ports, mold: Mold) -> Draft:
+    """A slice that didn't change until now and takes all that is left, or a new one."""
+    found = _closest_fit(plan.unchanged, count, mold.capacity)
+    if found is None:
+        made = Draft(None, mold.address_type, ports, mold.labels, [])
+        plan.create.append(made)
+        return made
+    plan.unchanged.remove(found)
+    plan.update.append(found)
+    return found
+
+
+def _keep_desired(plan: Plan, one: EndpointSlice, left: Group, ports: Ports, mold: Mold) -> None:
+    """What a slice keeps of its endpoints, in their present state; `left` loses them."""
+    present = one.endpoints or ()
+    kept: list[Endpoint] = []
+    is_news = False
+    for endpoint in present:
+        wanted = left.pop(key_of_endpoint(endpoint), None)
+        if wanted is not None:
+            kept.append(wanted)
+            is_news = is_news or not says_the_same(wanted, endpoint)
+    plan.removed += len(present) - len(kept)
+    if is_news or len(kept) != len(present):
+        if kept:
+            plan.update.append(Draft(one, mold.address_type, ports, mold.labels, kept))
+        else:
+            plan.delete.append(one)
+        return
+    # Unchanged endpoints keep their hints, until somebody looks at these.
+    if are_current(one.metadata.labels, mold.labels):
+        plan.unchanged.append(Draft(one, mold.address_type, ports, one.metadata.labels, list(present)))
+    else:
+        plan.update.append(Draft(one, mold.address_type, ports, mold.labels, list(present)))
+
+
+def _fill(draft: Draft, waiting: list[Endpoint], capacity: int) -> list[Endpoint]:
+    """Put into a slice what it has room for; the rest."""
+    room = max(0, capacity - len(draft.endpoints))
+    draft.endpoints = [*draft.endpoints, *waiting[:room]]
+    return waiting[room:]
+
+
+def _closest_fit(drafts: Iterable[Draft], count: int, capacity: int) -> Draft | None:
+    """The slice that is closest to full once so many endpoints are added."""
+    if count >= capacity:
+        return None
+    fitting = [one for one in drafts if len(one.endpoints) + count <= capacity]
+    return max(fitting, key=lambda one: len(one.endpoints), default=None)
+
+
+def _keep_placeholder(plan: Plan, service: Service, mold: Mold) -> None:
+    """Where no slice would be left, one without endpoints and ports stays or is made."""
+    if len(plan.delete) == 1 and _is_placeholder(plan.delete[0], service, mold):
+        one = plan.delete.pop()
+        plan.unchanged.append(Draft(one, mold.address_type, (), one.metadata.labels, []))
+    else:
+        plan.create.append(Draft(None, mold.address_type, (), mold.labels, []))
+
+
+def _is_placeholder(one: EndpointSlice, service: Service, mold: Mold) -> bool:
+    return not one.ports and not one.endpoints and one.metadata.labels == mold.labels and is_owned_by(one, service)
+
+
+def _reuse(plan: Plan, service: Service) -> None:
+    """Instead of deleting one slice and creating another, change the one into the other.
+
+    One that belongs to a former service of the same name is left to go.
+    """
+    kept: list[EndpointSlice] = []
+    for one in plan.delete:
+        if plan.create and is_owned_by(one, service):
+            plan.update.append(replace(plan.create.pop(), base=one))
+        else:
+            kept.append(one)
+    plan.delete = kept
+
+
+def is_owned_by(one: EndpointSlice, service: Service) -> bool:
+    """Whether a slice belongs to this very service, and not to a former one of the same name."""
+    uid = service.metadata.uid
+    return any(
+        owner.uid == uid and owner.kind == "Service" and owner.api_version == "v1"
+        for owner in one.metadata.owner_references
+    )

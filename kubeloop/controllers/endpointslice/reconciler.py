@@ -1,0 +1,163 @@
+"""One service looked at: which endpoints it should have, which slices it has, and what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kubeloop.api.errors import AlreadyExists, Conflict, NotFound
+from kubeloop.api.generated.core_v1 import Node, Pod, Service
+from kubeloop.api.generated.discovery_v1 import EndpointSlice
+from kubeloop.controllers.endpointslice.desired import address_types_of, desired_of
+from kubeloop.controllers.endpointslice.instruments import Instruments
+from kubeloop.controllers.endpointslice.nodes import BALANCE, NodeWakeups
+from kubeloop.controllers.endpointslice.packing import Mold, Plan, plan_for
+from kubeloop.controllers.endpointslice.slice_labels import labels_of
+from kubeloop.controllers.endpointslice.topology import Topology
+from kubeloop.controllers.endpointslice.traffic import (
+    distribution_of,
+    hint_at_closeness,
+    remove_hints,
+    wants_topology,
+)
+from kubeloop.controllers.endpointslice.writing import SliceWriter, WriteFailed
+from kubeloop.controllers.serving.offers import is_served_by_pods
+from kubeloop.controllers.serving.pace import Pace
+from kubeloop.controllers.serving.selection import Selection
+from kubeloop.controllers.serving.slice_memory import SliceMemory
+from kubeloop.controllers.serving.trigger_times import TriggerTimes
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.recorder import EventRecorder
+
+
+class NodeMissing(Exception):
+    """A pod was left out because nobody knows its node."""
+
+
+class Incomplete(Exception):
+    """Some of a service's slices are not as they should be."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reconciler:
+    services: Informer
+    nodes: Informer
+    selection: Selection
+    memory: SliceMemory
+    writer: SliceWriter
+    topology: Topology
+    node_wakeups: NodeWakeups
+    pace: Pace
+    recorder: EventRecorder
+    instruments: Instruments
+    capacity: int
+    _trigger_times: TriggerTimes = field(default_factory=TriggerTimes)
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        if key == BALANCE:
+            self.node_wakeups.rebalance()
+            return
+        try:
+            await self.memory.caught_up(key)
+        except TimeoutError:
+            self.instruments.synced("stale")
+            raise
+        service: Service | None = self.services.get(*key)
+        if service is None:
+            self._forget(key)
+            return
+        if is_served_by_pods(service):
+            await self._serve(key, service)
+        self.instruments.synced("success")
+
+    async def _serve(self, key: ObjectKey, service: Service) -> None:
+        pods, slices = self.selection.pods_of(service), self.memory.slices_of(key)
+        trigger_time = self._trigger_times.look(key, service, pods)
+        address_types = address_types_of(service)
+        problems: list[Exception] = []
+        written = 0
+        for address_type in address_types:
+            existing = [one for one in slices if one.address_type == address_type]
+            plan = self._plan(service, pods, existing, address_type, problems)
+            try:
+                written += await self.writer.carry_out(service, plan, trigger_time)
+            except WriteFailed as error:
+                problems.append(error)
+        unwanted = [one for one in slices if one.address_type not in address_types]
+        written += await self._delete(key, unwanted, problems)
+        self.instruments.written(
+            wants_topology(service.metadata.annotations), distribution_of(service), written
+        )  # fmt: skip
+        if written:
+            self.pace.wrote(key, len(pods))
+        if problems:
+            self._complain(service, problems)
+
+    def _plan(
+        self,
+        service: Service,
+        pods: Sequence[Pod],
+        existing: Sequence[EndpointSlice],
+        address_type: str,
+        problems: list[Exception],
+    ) -> Plan:
+        desired = desired_of(service, pods, address_type, self._node)
+        key = key_of(service)
+        self.node_wakeups.missed(key, desired.skipped)
+        for pod in desired.skipped:
+            said = f"skipping Pod {pod.metadata.name} for Service {key}: Node {pod.spec.node_name} Not Found"
+            problems.append(NodeMissing(said))
+        plan = plan_for(service, existing, desired, Mold(address_type, labels_of(service), self.capacity))
+        self._hint(service, address_type, plan)
+        self.instruments.planned(key, address_type, plan)
+        return plan
+
+    def _node(self, name: str) -> Node | None:
+        return self.nodes.get("", name)
+
+    def _hint(self, service: Service, address_type: str, plan: Plan) -> None:
+        key, distribution = key_of(service), distribution_of(service)
+        self.instruments.distributes(key, distribution)
+        if wants_topology(service.metadata.annotations):
+            telling = self.topology.hint(key, address_type, plan)
+        else:
+            telling = self.topology.stop_hinting(key, address_type)
+            if distribution:
+                hint_at_closeness(plan, distribution)
+            else:
+                remove_hints(plan)
+        if telling is not None:
+            self.recorder.event(service, telling.type, telling.reason, telling.message)
+
+    async def _delete(self, key: ObjectKey, slices: Sequence[EndpointSlice], problems: list[Exception]) -> int:
+        """Of kinds of addresses that the service no longer has."""
+        deleted = 0
+        for one in slices:
+            self.topology.forget(key, one.address_type)
+            try:
+                await self.writer.delete(key, one)
+                deleted += 1
+            except WriteFailed as error:
+                problems.append(error)
+        return deleted
+
+    def _complain(self, service: Service, problems: Sequence[Exception]) -> None:
+        self.instruments.synced("error")
+        said = text_of(problems)
+        message = f"Error updating Endpoint Slices for Service {key_of(service)}: {said}"
+        self.recorder.event(service, "Warning", "FailedToUpdateEndpointSlices", message)
+        causes = [one.__cause__ for one in problems]
+        if all(isinstance(one, Conflict | NotFound | AlreadyExists) for one in causes) and causes[0] is not None:
+            raise causes[0]  # the cache was behind: nothing is wrong
+        raise Incomplete(said) from problems[0]
+
+    def _forget(self, key: ObjectKey) -> None:
+        for one in (self._trigger_times, self.memory, self.topology, self.pace, self.instruments):
+            one.forget(key)
+
+
+def text_of(problems: Sequence[Exception]) -> str:
+    """Several problems in one sentence, as upstream puts it: each once."""
+    texts = list(dict.fromkeys(str(one) for one in problems))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

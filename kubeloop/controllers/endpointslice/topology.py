@@ -1,0 +1,96 @@
+"""Which services have hints by the capacity of zones, and which of them nodes that come and go put out of balance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kubeloop.controllers.endpointslice.packing import Plan
+from kubeloop.controllers.endpointslice.traffic import remove_hints
+from kubeloop.controllers.endpointslice.zones import Ratios, Unhintable, hint_by_zones, is_overloaded, ratios_of
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey
+
+ENABLED = "Topology Aware Hints has been enabled"
+DISABLED = "Topology Aware Hints has been disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """An event about the service."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class _Hints:
+    """Of one service."""
+
+    by_type: dict[str, dict[str, int]] = field(default_factory=dict)  # how many each zone has, for a kind of address
+    populated: bool = False  # whether people were told that it has some
+
+
+class Topology:
+    """The distribution of nodes, and of the endpoints of services that ask for it."""
+
+    def __init__(self, nodes: Informer) -> None:
+        self._nodes = nodes
+        self._ratios: Ratios | None = {}
+        self._is_stale = False
+        self._services: dict[ObjectKey, _Hints] = {}
+
+    def nodes_changed(self) -> None:
+        self._is_stale = True
+
+    @property
+    def ratios(self) -> Ratios | None:
+        if self._is_stale:
+            self._ratios, self._is_stale = ratios_of(self._nodes.list()), False
+        return self._ratios
+
+    def overloaded(self) -> list[ObjectKey]:
+        """The services whose hints send too much to some zone."""
+        ratios = self.ratios
+        return [
+            key
+            for key, hints in self._services.items()
+            if any(is_overloaded(one, ratios) for one in hints.by_type.values())
+        ]
+
+    def hint(self, key: ObjectKey, address_type: str, plan: Plan) -> Telling | None:
+        """Give a service's endpoints their hints, or take them away where they would do harm."""
+        try:
+            found = hint_by_zones(plan, self.ratios)
+        except Unhintable as error:
+            self.forget(key, address_type)
+            remove_hints(plan)
+            return _telling("Warning", "TopologyAwareHintsDisabled", str(error), address_type)
+        hints = self._services.setdefault(key, _Hints())
+        hints.by_type[address_type] = found
+        if hints.populated:
+            return None
+        hints.populated = True
+        return _telling("Normal", "TopologyAwareHintsEnabled", ENABLED, address_type)
+
+    def stop_hinting(self, key: ObjectKey, address_type: str) -> Telling | None:
+        """The service doesn't want such hints, or no longer."""
+        hints = self._services.get(key)
+        had_some = hints is not None and hints.populated
+        self.forget(key, address_type)
+        return _telling("Warning", "TopologyAwareHintsDisabled", DISABLED, address_type) if had_some else None
+
+    def forget(self, key: ObjectKey, address_type: str = "") -> None:
+        """Forget what a service has of a kind of address, or of all."""
+        hints = self._services.get(key)
+        if hints is None:
+            return
+        hints.by_type.pop(address_type, None)
+        hints.populated = False
+        if not hints.by_type or not address_type:
+            del self._services[key]
+
+
+def _telling(type: Literal["Normal", "Warning"], reason: str, message: str, address_type: str) -> Telling:
+    return Telling(type, reason, f"{message}, addressType: {address_type}")

@@ -1,0 +1,121 @@
+"""A plan for slices carried out: creations first, then changes, then deletions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubeloop.api import codec
+from kubeloop.api.errors import ApiError, NotFound
+from kubeloop.api.generated.core_v1 import Service
+from kubeloop.api.generated.discovery_v1 import EndpointSlice
+from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.endpointslice.packing import Draft, Plan
+from kubeloop.controllers.namespaces import is_terminating
+from kubeloop.controllers.serving.slice_memory import SliceMemory
+from kubeloop.controllers.serving.slices import name_prefix
+from kubeloop.controllers.serving.trigger_times import ANNOTATION
+from kubeloop.controllers.serving.writer import Writer, map_patch
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.metrics import Value
+from kubeloop.runtime.owner_references import controller_reference
+
+_SERVICE = resource_of_class(Service)
+
+
+class WriteFailed(Exception):
+    """A slice was not written; its cause is what the server said."""
+
+
+class SliceWriter:
+    """Writes the slices of services, and remembers what it wrote."""
+
+    def __init__(self, client: Client, memory: SliceMemory, changes: Mapping[str, Value]) -> None:
+        self._client = client
+        self._memory = memory
+        self._changes = changes
+        self._writer = Writer(client, resource_of_class(EndpointSlice))
+
+    async def carry_out(self, service: Service, plan: Plan, trigger_time: str) -> int:
+        """How many slices were written. A service that is being deleted gets no new ones: these would outlive it."""
+        key = key_of(service)
+        written = 0
+        if service.metadata.deletion_timestamp is None:
+            for draft in plan.create:
+                if not await self._create(key, new_slice(service, draft, trigger_time)):
+                    return written
+                written += 1
+        for draft in plan.update:
+            if draft.base is not None and draft.is_changed:
+                await self._change(key, draft.base, slice_patch(draft.base, draft, trigger_time))
+                written += 1
+        for one in plan.delete:
+            await self.delete(key, one)
+            written += 1
+        return written
+
+    async def _create(self, key: ObjectKey, one: EndpointSlice) -> bool:
+        """False if the namespace is being deleted: nothing more can be made there."""
+        try:
+            made = await self._client.create(one)
+        except Exception as error:
+            if isinstance(error, ApiError) and is_terminating(error):
+                return False
+            raise WriteFailed(f"failed to create EndpointSlice for Service {key}: {error}") from error
+        self._memory.wrote(key, made)
+        self._changes["create"].value += 1
+        return True
+
+    async def _change(self, key: ObjectKey, one: EndpointSlice, patch: dict[str, Any]) -> None:
+        try:
+            answer = await self._writer.change(one, patch)
+        except Exception as error:
+            said = f"failed to update {one.metadata.name} EndpointSlice for Service {key}: {error}"
+            raise WriteFailed(said) from error
+        self._memory.wrote(key, answer)
+        self._changes["update"].value += 1
+
+    async def delete(self, key: ObjectKey, one: EndpointSlice) -> None:
+        this_one = Preconditions(uid=one.metadata.uid)
+        try:
+            await self._client.delete(EndpointSlice, one.metadata.name, key.namespace, preconditions=this_one)
+        except NotFound:
+            pass
+        except Exception as error:
+            said = f"failed to delete {one.metadata.name} EndpointSlice for Service {key}: {error}"
+            raise WriteFailed(said) from error
+        self._memory.deleted(key, one)
+        self._changes["delete"].value += 1
+
+
+def new_slice(service: Service, draft: Draft, trigger_time: str) -> EndpointSlice:
+    meta = service.metadata
+    return EndpointSlice(
+        metadata=ObjectMeta(
+            generate_name=name_prefix(meta.name),
+            namespace=meta.namespace,
+            labels=dict(draft.labels),
+            annotations={ANNOTATION: trigger_time} if trigger_time else {},
+            owner_references=(controller_reference(service, _SERVICE),),
+        ),
+        address_type=draft.address_type,
+        endpoints=tuple(draft.endpoints),
+        ports=draft.ports,
+    )
+
+
+def slice_patch(base: EndpointSlice, draft: Draft, trigger_time: str) -> dict[str, Any]:
+    """What a merge patch says to make a slice what it should be."""
+    metadata: dict[str, Any] = {}
+    if base.metadata.labels != draft.labels:
+        metadata["labels"] = map_patch(base.metadata.labels, draft.labels)
+    if base.metadata.annotations.get(ANNOTATION, "") != trigger_time:
+        metadata["annotations"] = {ANNOTATION: trigger_time or None}
+    patch: dict[str, Any] = {"metadata": metadata}
+    if list(base.endpoints or ()) != draft.endpoints:
+        patch["endpoints"] = codec.to_plain(draft.endpoints)
+    if (base.ports or ()) != draft.ports:
+        patch["ports"] = codec.to_plain(draft.ports)
+    return patch

@@ -1,0 +1,205 @@
+"""How many endpoints each zone should have by the processors of its nodes, and how hints make it so. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+import msgspec
+
+from kubeloop.api.conditions import find_condition
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointHints, ForZone
+from kubeloop.api.quantity import parse_quantity
+from kubeloop.controllers.endpointslice.desired import ZONE
+from kubeloop.controllers.endpointslice.packing import Draft, Plan
+
+OVERLOAD: Final = 0.2  # by how much an endpoint may have more to do than its share
+_EXCLUDED: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+NO_ZONE: Final = "One or more endpoints do not have a zone specified"
+NO_HINTS: Final = "No hints allocated for zones"
+NODES_UNKNOWN: Final = "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes"
+ONE_ZONE: Final = "Nodes only ready in one zone"
+TOO_FEW: Final = "Insufficient number of endpoints ({} endpoints, {} zones)"
+TOO_UNEVEN: Final = (
+    "Unable to allocate minimum required endpoints to each zone without exceeding overload threshold "
+    "({} endpoints, {} zones)"
+)
+
+Ratios = Mapping[str, float]
+
+
+class Unhintable(Exception):
+    """Hints would do harm, or can't be had; the message is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many of a service's endpoints are for a zone."""
+
+    minimum: int
+    maximum: int
+    desired: float
+
+
+def is_ready(node: Node) -> bool:
+    condition = find_condition(node.status.conditions, "Ready")
+    return condition is not None and condition.status == "True"
+
+
+def ratios_of(nodes: Iterable[Node]) -> Ratios | None:
+    """Each zone's part of all processors; None if that isn't known of every node, or if there are not two zones."""
+    processors: dict[str, int] = {}
+    for node in nodes:
+        if any(label in node.metadata.labels for label in _EXCLUDED) or not is_ready(node):
+            continue
+        zone = node.metadata.labels.get(ZONE)
+        amount = parse_quantity(node.status.allocatable.get("cpu", "0")).milli_value()
+        if not zone or not amount:
+            return None
+        processors[zone] = processors.get(zone, 0) + amount
+    total = sum(processors.values())
+    if len(processors) < 2:
+        return None
+    return {zone: amount / total for zone, amount in processors.items()}
+
+
+def shares_of(ratios: Ratios | None, endpoints: int) -> dict[str, Share]:
+    """How so many endpoints are divided among zones."""
+    if ratios is None:
+        raise Unhintable(NODES_UNKNOWN)
+    if len(ratios) < 2:
+        raise Unhintable(ONE_ZONE)
+    if len(ratios) > endpoints:
+        raise Unhintable(TOO_FEW.format(endpoints, len(ratios)))
+    minima = {zone: ceil(ratio * endpoints * (1 / (1 + OVERLOAD))) for zone, ratio in ratios.items()}
+    spare = endpoints - sum(minima.values())
+    if spare < 0:
+        raise Unhintable(TOO_UNEVEN.format(endpoints, len(ratios)))
+    return {
+        zone: Share(minima[zone], minima[zone] + spare, max(ratio * endpoints, float(minima[zone])))
+        for zone, ratio in ratios.items()
+    }
+
+
+def is_overloaded(hints: Mapping[str, int], ratios: Ratios | None) -> bool:
+    """Whether a zone has too few of the endpoints that hints were given to."""
+    if not hints:
+        return False
+    if not ratios:
+        return True
+    total = sum(hints.values())
+    return any(
+        hints.get(zone, -1) < ceil(total * ratio * (1 / (1 + OVERLOAD))) for zone, ratio in ratios.items()
+    )  # fmt: skip
+
+
+def hint_by_zones(plan: Plan, ratios: Ratios | None) -> dict[str, int]:
+    """Give every ready endpoint a zone: its own first, then as many others as even things out.
+
+    How many each zone has then. Slices that don't change and whose hints are still good stay as they are.
+    """
+    ready = sum(_is_ready(one) for draft in plan.drafts for one in draft.endpoints)
+    shares = shares_of(ratios, ready)
+    hints = _keep_good_slices(plan, shares)
+    drafts = [*plan.create, *plan.update]
+    for draft in drafts:
+        draft.endpoints = [_for_own_zone(one, hints) for one in draft.endpoints]
+    giving, receiving = gives_and_takes(shares, hints)
+    _redistribute(drafts, giving, receiving, hints)
+    if not hints:
+        raise Unhintable(NO_HINTS)
+    return hints
+
+
+def _keep_good_slices(plan: Plan, shares: Mapping[str, Share]) -> dict[str, int]:
+    """Count the hints of unchanged slices; a slice whose hints are no longer good is changed after all."""
+    total: dict[str, int] = {}
+    unchanged, plan.unchanged = plan.unchanged, []
+    for draft in unchanged:
+        found = good_hints_of(draft.endpoints, total, shares)
+        if found is None:
+            plan.update.append(draft)
+        else:
+            plan.unchanged.append(draft)
+            for zone, count in found.items():
+                total[zone] = total.get(zone, 0) + count
+    return total
+
+
+def good_hints_of(
+    endpoints: Iterable[Endpoint], already: Mapping[str, int], shares: Mapping[str, Share]
+) -> dict[str, int] | None:
+    """How many hints each zone has of these endpoints; None if one lacks hints, or a zone has too many."""
+    found: dict[str, int] = {}
+    for one in endpoints:
+        if not _is_ready(one):
+            continue
+        if one.hints is None or not one.hints.for_zones:
+            return None
+        for hint in one.hints.for_zones:
+            found[hint.name] = found.get(hint.name, 0) + 1
+    for zone, count in found.items():
+        if zone not in shares or count + already.get(zone, 0) > shares[zone].maximum:
+            return None
+    return found
+
+
+def _for_own_zone(endpoint: Endpoint, hints: dict[str, int]) -> Endpoint:
+    if not _is_ready(endpoint):
+        return endpoint if endpoint.hints is None else msgspec.structs.replace(endpoint, hints=None)
+    if not endpoint.zone:
+        raise Unhintable(NO_ZONE)
+    hints[endpoint.zone] = hints.get(endpoint.zone, 0) + 1
+    return _for_zone(endpoint, endpoint.zone)
+
+
+def gives_and_takes(shares: Mapping[str, Share], hints: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """How many endpoints each zone gives to others, and how many it takes, in whole numbers."""
+    surplus = {zone: hints.get(zone, 0) - share.desired for zone, share in shares.items()}
+    giving: dict[str, int] = {}
+    taking: dict[str, int] = {}
+    while True:
+        giver = max(surplus, key=lambda zone: surplus[zone])
+        taker = min(surplus, key=lambda zone: surplus[zone])
+        give, take = surplus[giver], -surplus[taker]
+        if give < 0.5 or take < 0.5 or (give < 1.0 and take < 1.0):
+            return giving, taking
+        giving[giver] = giving.get(giver, 0) + 1
+        taking[taker] = taking.get(taker, 0) + 1
+        surplus[giver] -= 1
+        surplus[taker] += 1
+
+
+def _redistribute(
+    drafts: Iterable[Draft], giving: dict[str, int], taking: dict[str, int], hints: dict[str, int]
+) -> None:
+    for draft in drafts:
+        for index, one in enumerate(draft.endpoints):
+            if not giving or not taking:
+                return
+            if not _is_ready(one) or one.zone not in giving:
+                continue
+            taker = next(iter(taking))
+            draft.endpoints[index] = _for_zone(one, taker)
+            _take_one(giving, one.zone)
+            _take_one(taking, taker)
+            hints[taker] = hints.get(taker, 0) + 1
+            hints[one.zone] -= 1
+
+
+def _take_one(counts: dict[str, int], zone: str) -> None:
+    counts[zone] -= 1
+    if not counts[zone]:
+        del counts[zone]
+
+
+def _for_zone(endpoint: Endpoint, zone: str) -> Endpoint:
+    return msgspec.structs.replace(endpoint, hints=EndpointHints(for_zones=(ForZone(name=zone),)))
+
+
+def _is_ready(endpoint: Endpoint) -> bool:
+    return endpoint.conditions.ready is True
