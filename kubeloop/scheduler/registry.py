@@ -40,6 +40,7 @@ PLUGINS: Final[Mapping[str, Row]] = {
     "VolumeZone": Row("volume_zone", "VolumeZone"),
     "PodTopologySpread": Row("pod_topology_spread", "PodTopologySpread", 2),
     "InterPodAffinity": Row("inter_pod_affinity", "InterPodAffinity", 2),
+    "DynamicResources": Row("dynamic_resources", "DynamicResources", 2, early=True),
     "DefaultPreemption": Row("default_preemption", "DefaultPreemption", early=True),
     "NodeResourcesBalancedAllocation": Row("balanced_allocation", "BalancedAllocation", 1),
     "ImageLocality": Row("image_locality", "ImageLocality", 1),

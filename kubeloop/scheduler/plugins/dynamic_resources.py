@@ -1,0 +1,271 @@
+"""DynamicResources: only nodes that can reach devices for the pod's claims; these are given to it as it is bound.
+
+Differs from upstream: no node is preferred for its devices, idle claims are not taken back to make room, and extended
+resources that a device class stands for are not turned into claims.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kubeloop.api.codec import to_plain
+from kubeloop.api.errors import Conflict
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from kubeloop.api.placement import node_selector_matches
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.runtime.keys import key_of
+from kubeloop.scheduler.changes import NODE, TARGET_POD, Action
+from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, failed, unresolvable
+from kubeloop.scheduler.handle import Handle
+from kubeloop.scheduler.outcome import Refusal
+from kubeloop.scheduler.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kubeloop.scheduler.cluster import ClusterState, Rows
+    from kubeloop.scheduler.cycle import Cycle
+    from kubeloop.scheduler.devices import DeviceId, Given
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+_NOT_HERE, _NOT_ALL = 1, 2
+_RESERVED_AT_MOST = 256
+_TRIES = 5
+
+
+class _Claims(NamedTuple):
+    """A pod's claims: those that have devices, and those that need some."""
+
+    allocated: Sequence[ResourceClaim]
+    needy: Sequence[ResourceClaim]
+
+
+class _Choice(NamedTuple):
+    """What the claims get, in their order."""
+
+    given: Sequence[tuple[ResourceClaim, dict[str, Any]]]
+
+
+class DynamicResources(Plugin):
+    """Finds devices for claims."""
+
+    name = "DynamicResources"
+    local = False
+    refusals = (
+        unresolvable(name, "resourceclaim not available on the node"),
+        unresolvable(name, "cannot allocate all claims"),
+    )
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        self._claims = handle.follow(resource_of_class(ResourceClaim))
+        self._classes = handle.follow(resource_of_class(DeviceClass))
+        self._slices = handle.follow(resource_of_class(ResourceSlice))
+        self._pending: dict[str, tuple[DeviceId, ...]] = {}  # by uid of claims whose devices are being written
+
+    def interests(self) -> Sequence[Interest]:
+        every = Action.ADD | Action.UPDATE | Action.DELETE
+        return (
+            Interest(NODE, Action.ADD | Action.NODE_LABEL | Action.NODE_ALLOCATABLE),
+            Interest(self._claims.resource.qualified, every, self._may_help),
+            Interest(TARGET_POD, Action.POD_CLAIMS),
+            Interest(self._classes.resource.qualified, Action.ADD | Action.UPDATE),
+            Interest(self._slices.resource.qualified, Action.ADD | Action.UPDATE),
+        )
+
+    def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
+        """Not before all claims have been made."""
+        if not pod.pod.spec.resource_claims:
+            return None
+        found = self._claims_of(pod.pod)
+        return unresolvable(self.name, found) if isinstance(found, str) else None
+
+    # Filtering.
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Claims | Skip | Refusal:
+        if not pod.pod.spec.resource_claims:
+            return SKIP
+        claims = self._claims_of(pod.pod)
+        if isinstance(claims, str):
+            return unresolvable(self.name, claims)
+        why_not = next((told for one in claims if (told := self._unusable(one, pod))), "")
+        if why_not:
+            return unresolvable(self.name, why_not)
+        allocated = [one for one in claims if one.status.allocation is not None]
+        needy = [one for one in claims if one.status.allocation is None]
+        return _Claims(allocated, needy) if claims else SKIP
+
+    def filter(self, state: _Claims, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        import numpy as np
+
+        numbers = np.arange(cluster.size)[rows]
+        answers = np.zeros(len(numbers), np.int16)
+        for position, row in enumerate(numbers):
+            node = cluster.nodes.get(int(row))
+            if node is not None:
+                answers[position] = self._answer(state, node)
+        return answers
+
+    def _answer(self, state: _Claims, node: Node) -> int:
+        for claim in state.allocated:
+            allocation = claim.status.allocation
+            selector = allocation.node_selector if allocation is not None else None
+            if selector is not None and not node_selector_matches(selector, node):
+                return _NOT_HERE
+        return _NOT_ALL if state.needy and self._devices(state.needy, node) is None else 0
+
+    def _devices(self, claims: Sequence[ResourceClaim], node: Node) -> list[list[Given]] | None:
+        from kubeloop.scheduler.devices import Allocator, offers_on
+
+        slices = self._slices.list()
+        allocator = Allocator(offers_on(slices, node), lambda name: self._classes.get("", name), self._taken(), slices)
+        return allocator.allocate(claims)
+
+    def _taken(self) -> set[DeviceId]:
+        from kubeloop.scheduler.devices import DeviceId
+
+        taken = {one for devices in self._pending.values() for one in devices}
+        for claim in self._claims.list():
+            if claim.status.allocation is not None:
+                results = claim.status.allocation.devices.results
+                taken |= {DeviceId(one.driver, one.pool, one.device) for one in results if not one.admin_access}
+        return taken
+
+    # Claims.
+
+    def _claims_of(self, pod: Pod) -> list[ResourceClaim] | str:
+        """The claims of a pod; or which of them is not there."""
+        found: list[ResourceClaim] = []
+        made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
+        for one in pod.spec.resource_claims:
+            if one.resource_claim_name is None and one.name not in made:
+                return f'pod "{key_of(pod)}": ResourceClaim not created yet'
+            name = one.resource_claim_name or made.get(one.name)
+            if name is None:  # it was found that the pod needs none
+                continue
+            claim = self._claims.get(pod.metadata.namespace, name)
+            if claim is None:
+                return f'resourceclaim.resource.k8s.io "{name}" not found'
+            if claim.metadata.deletion_timestamp is not None:
+                return f'resourceclaim "{name}" is being deleted'
+            found.append(claim)
+        return found
+
+    def _unusable(self, claim: ResourceClaim, pod: PodInfo) -> str:
+        if claim.status.allocation is not None:
+            ours = any(one.uid == pod.uid for one in claim.status.reserved_for)
+            return "" if ours or len(claim.status.reserved_for) < _RESERVED_AT_MOST else "resourceclaim in use"
+        if claim.metadata.uid in self._pending:
+            return f"resource claim {key_of(claim)} is in the process of being allocated"
+        for request in claim.spec.devices.requests or ():
+            asked: list[tuple[str, str]] = [
+                (f"{request.name}/{one.name}", one.device_class_name) for one in request.first_available
+            ]
+            if request.exactly is not None:
+                asked = [(request.name, request.exactly.device_class_name)]
+            for name, wanted in asked:
+                if self._classes.get("", wanted) is None:
+                    return f"request {name}: device class {wanted} does not exist"
+        return ""
+
+    def _may_help(self, pod: PodInfo, old: Any, new: Any) -> bool:
+        """Its own claims, or devices that somebody gave back."""
+        if new is None or (old is not None and old.status.allocation is not None and new.status.allocation is None):
+            return True
+        claims = self._claims_of(pod.pod)
+        return isinstance(claims, list) and any(one.metadata.uid == new.metadata.uid for one in claims)
+
+    # Binding.
+
+    def reserve(self, cycle: Cycle, node: str) -> Refusal | None:
+        claims, row = cycle.states.get(self.name), cycle.cluster.row_of(node)
+        if not isinstance(claims, _Claims) or row is None:
+            return None
+        devices = self._devices(claims.needy, cycle.cluster.nodes[row]) if claims.needy else []
+        if devices is None:
+            return self.refusals[_NOT_ALL - 1]
+        given = []
+        for claim, chosen in zip(claims.needy, devices, strict=True):
+            self._pending[claim.metadata.uid] = tuple(one.offer.id for one in chosen)
+            given.append((claim, self._allocation(claim, chosen, node)))
+        cycle.states[_Choice] = _Choice(given)
+        return None
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        choice: _Choice | None = cycle.states.pop(_Choice, None)
+        for claim, _ in choice.given if choice is not None else ():
+            self._pending.pop(claim.metadata.uid, None)
+
+    async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
+        claims, choice = cycle.states.get(self.name), cycle.states.get(_Choice)
+        if not isinstance(claims, _Claims) or choice is None:
+            return None
+        given = {claim.metadata.uid: allocation for claim, allocation in choice.given}
+        for claim in (*claims.allocated, *claims.needy):
+            why_not = await self._write(claim, given.get(claim.metadata.uid), cycle.pod.pod)
+            if why_not:
+                return failed(self.name, why_not)
+        for uid in given:
+            self._pending.pop(uid, None)
+        return None
+
+    async def _write(self, claim: ResourceClaim, allocation: dict[str, Any] | None, pod: Pod) -> str:
+        """Write who gets what; a claim that has changed meanwhile is looked at again."""
+        client, key = self.handle.client, key_of(claim)
+        for _ in range(_TRIES):
+            current = await client.get(ResourceClaim, key.name, key.namespace)
+            if current.metadata.deletion_timestamp is not None:
+                return f"claim {key} got deleted in the meantime"
+            if allocation is not None and current.status.allocation is not None:
+                return f"claim {key} got allocated elsewhere in the meantime"
+            if any(one.uid == pod.metadata.uid for one in current.status.reserved_for):
+                return ""
+            try:
+                await self._update(current, allocation, pod)
+            except Conflict:
+                await asyncio.sleep(0)
+                continue
+            return ""
+        return f"claim {key} keeps changing"
+
+    async def _update(self, claim: ResourceClaim, allocation: dict[str, Any] | None, pod: Pod) -> None:
+        client, meta = self.handle.client, claim.metadata
+        if allocation is not None and FINALIZER not in meta.finalizers:
+            change = {"resourceVersion": meta.resource_version, "finalizers": [*meta.finalizers, FINALIZER]}
+            claim = await client.patch("resourceclaims", meta.name, {"metadata": change}, meta.namespace)
+        reserved = [to_plain(one) for one in claim.status.reserved_for]
+        reserved.append({"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid})
+        status: dict[str, Any] = {"reservedFor": reserved}
+        if allocation is not None:
+            status["allocation"] = allocation
+        body = {"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status}
+        await client.patch("resourceclaims", meta.name, body, meta.namespace, subresource="status")
+
+    def _allocation(self, claim: ResourceClaim, given: Sequence[Given], node: str) -> dict[str, Any]:
+        results = [_result(one) for one in given]
+        config = [
+            {"source": "FromClass", "requests": [one.request], **to_plain(each)}
+            for one in given
+            if (found := self._classes.get("", one.asked.device_class_name)) is not None
+            for each in found.spec.config
+        ]
+        config += [{"source": "FromClaim", **to_plain(each)} for each in claim.spec.devices.config]
+        devices = {"results": results, **({"config": config} if config else {})}
+        everywhere = all(one.offer.slice.spec.all_nodes for one in given)
+        return {"devices": devices} if everywhere else {"devices": devices, "nodeSelector": _only(node)}
+
+
+def _result(one: Given) -> dict[str, Any]:
+    driver, pool, device = one.offer.id
+    result = {"request": one.request, "driver": driver, "pool": pool, "device": device}
+    return {**result, "adminAccess": True} if getattr(one.asked, "admin_access", None) else result
+
+
+def _only(node: str) -> dict[str, Any]:
+    """Devices of one node, as a selector."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {"nodeSelectorTerms": [{"matchFields": [field]}]}
