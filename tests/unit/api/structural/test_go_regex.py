@@ -1,4 +1,4 @@
-"""Go's regular expressions, read as Python's."""
+"""Go's regular expressions."""
 
 from __future__ import annotations
 
@@ -38,9 +38,18 @@ def test_a_pattern_means_what_it_means_in_go(pattern: str, text: str, matches: b
         ("*", "missing argument to repetition operator: `*`"),
         (r"(a)\1", "invalid escape sequence: `\\1`"),
         ("(?<!a)b", "invalid or unsupported Perl syntax: `(?<!`"),
+        ("a**", "invalid nested repetition operator: `**`"),
+        ("a{2000}", "invalid repeat count: `{2000}`"),
+        ("[b-a]", "invalid character class range: `b-a`"),
+        (r"a\C", "invalid escape sequence: `\\C`"),
+        ("a\\", "trailing backslash at end of expression: ``"),
     ],
 )
 def test_what_go_would_not_compile_is_refused_in_its_words(pattern: str, words: str) -> None:
     with pytest.raises(RegexError, match=r"^error parsing regexp: ") as error:
         compile_pattern(pattern)
     assert str(error.value) == f"error parsing regexp: {words}"
+
+
+def test_a_pattern_that_would_backtrack_takes_no_longer_than_others() -> None:
+    assert compile_pattern("^(a+)+$").search("a" * 100_000 + "b") is None
