@@ -8,6 +8,7 @@ from datetime import datetime
 from kubeloop.api.generated.batch_v1 import CronJob, Job
 from kubeloop.api.generated.core_v1 import ObjectReference
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.times import TimeError, parse_time
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers.cronjob.cron import zone_of
 from kubeloop.runtime.owner_references import controller_reference
@@ -33,6 +34,15 @@ def new_job(cron_job: CronJob, scheduled: datetime) -> Job:
         owner_references=(controller_reference(cron_job, CRON_JOBS),),
     )
     return Job(metadata=metadata, spec=template.spec)
+
+
+def scheduled_time(cron_job: CronJob, job: Job) -> datetime | None:
+    """The time for which the job was made by the loop itself, perhaps in an earlier life; None if somebody else did."""
+    try:
+        scheduled = parse_time(job.metadata.annotations.get(SCHEDULED_AT, ""))
+    except TimeError:
+        return None
+    return scheduled if job.metadata.name == job_name(cron_job, scheduled) else None
 
 
 def reference(job: Job) -> ObjectReference:

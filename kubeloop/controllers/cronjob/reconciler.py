@@ -22,7 +22,16 @@ from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.controllers.cronjob.cron import Schedule, parse
 from kubeloop.controllers.cronjob.due import NeverDue, due, seconds_until_next
-from kubeloop.controllers.cronjob.jobs import CRON_JOBS, job_name, latest_success, new_job, outcome, reference, too_old
+from kubeloop.controllers.cronjob.jobs import (
+    CRON_JOBS,
+    job_name,
+    latest_success,
+    new_job,
+    outcome,
+    reference,
+    scheduled_time,
+    too_old,
+)
 from kubeloop.controllers.namespaces import is_terminating
 from kubeloop.controllers.status_writer import StatusWriter
 from kubeloop.runtime.cache import CONTROLLER
@@ -32,7 +41,6 @@ from kubeloop.runtime.keys import ObjectKey, key_of
 from kubeloop.runtime.metrics import Histogram
 from kubeloop.runtime.recorder import EventRecorder
 
-LOOK_AGAIN = 1.0  # seconds; if the event that a lagging cache waits for never comes
 _NORMAL, _WARNING = "Normal", "Warning"
 
 
@@ -46,15 +54,12 @@ class Reconciler:
         self._recorder = recorder
         self._skew = skew
         self._statuses = StatusWriter(client, CRON_JOBS)
-        self._written: dict[ObjectKey, int] = {}  # versions of our own writes
+        self._ahead: dict[ObjectKey, CronJob] = {}  # what we wrote or read, until the cache has caught up
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
-        stored: CronJob | None = self._cron_jobs.get(*key)
+        stored = self._newest(key)
         if stored is None:
-            self._written.pop(key, None)
             return None
-        if _version(stored) < self._written.get(key, 0):
-            return Result(requeue_after=LOOK_AGAIN)  # our own write is on its way, and will wake us
         jobs: Sequence[Job] = self._jobs.by_index(CONTROLLER, stored.metadata.uid)
         visit = _Visit(stored, jobs)
         await self._delete_old(visit)
@@ -66,9 +71,20 @@ class Reconciler:
         await self._write(visit)
         return result
 
+    def _newest(self, key: ObjectKey) -> CronJob | None:
+        """The CronJob as the cache has it, or as we know it to be by now."""
+        cached: CronJob | None = self._cron_jobs.get(*key)
+        known = self._ahead.get(key)
+        if known is None:
+            return cached
+        if cached is None or cached.metadata.uid != known.metadata.uid or _version(cached) >= _version(known):
+            del self._ahead[key]
+            return cached
+        return known
+
     async def _look(self, visit: _Visit) -> Result | None:
         if not await self._is_well_known(visit):
-            return Result(requeue_after=LOOK_AGAIN)
+            return Result(requeue_after=0.0)
         self._note_ended(visit)
         await self._note_missing(visit)
         schedule = self._schedule(visit.cron_job)
@@ -111,10 +127,13 @@ class Reconciler:
         meta = visit.cron_job.metadata
         fresh: CronJob = await self._client.get(CronJob, meta.name, meta.namespace)
         if {one.uid for one in fresh.status.active} & {job.metadata.uid for job in strangers}:
+            self._ahead[key_of(fresh)] = fresh
             return False
         for job in strangers:
             message = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
             self._tell(visit.cron_job, _WARNING, "UnexpectedJob", message)
+            if (scheduled := scheduled_time(visit.cron_job, job)) is not None:
+                visit.started(job, scheduled)
         return True
 
     def _note_ended(self, visit: _Visit) -> None:
@@ -238,7 +257,7 @@ class Reconciler:
             return
         about = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         written = await self._statuses.write(visit.cron_job, {"metadata": about, "status": patch})
-        self._written[key_of(written)] = _version(written)
+        self._ahead[key_of(written)] = written
 
     def _tell(self, cron_job: CronJob, kind: str, reason: str, message: str) -> None:
         self._recorder.event(cron_job, kind, reason, message)
@@ -265,10 +284,11 @@ class _Visit:
             self.status = replace(self.status, last_successful_time=Time(at))
 
     def started(self, job: Job, scheduled: datetime) -> None:
+        stamp, known = Time(format_time(scheduled)), self.status.last_schedule_time
         self.status = replace(
             self.status,
             active=(*self.status.active, reference(job)),
-            last_schedule_time=Time(format_time(scheduled)),
+            last_schedule_time=stamp if known is None else max(known, stamp),
         )
 
     def as_written(self) -> CronJob:
