@@ -75,6 +75,7 @@ class Fleet:
         self._pod_loop.watches(self._pods, own_key, _matters)
         self._node_loop.watches(nodes, own_key, _is_news_of_node)
         nodes.add_handler(Callbacks(on_update=self._on_node_changed))
+        self._pods.add_handler(Callbacks(on_add=self._claim_address))
         self._registered = asyncio.Event()
         self._missing = set(wanted)
         self._heartbeat.on_registered = self._note_registered
@@ -113,6 +114,11 @@ class Fleet:
         self._missing.discard(name)
         if not self._missing:
             self._registered.set()
+
+    def _claim_address(self, pod: Pod) -> None:
+        """No other pod may get an address that one had before this agent began."""
+        if pod.status.pod_ip:
+            self.runtime.addresses.claim(pod.status.pod_ip)
 
     def _on_node_changed(self, old: Node, new: Node) -> None:
         """A node was switched off or on, cut off or brought back: its pods have to hear of it."""

@@ -125,15 +125,18 @@ def test_new_agent_finds_pods_as_the_last_one_left_them(cluster: Cluster) -> Non
 
 
 def test_new_agent_gives_no_address_twice(cluster: Cluster) -> None:
-    fleet = cluster.add_nodes(1)
+    fleet = cluster.add_nodes(2)
     put(cluster, "first")
+    put(cluster, "second", node="n2")
     for loop in fleet.loops:
         cluster.stop(loop)
-    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=1))
+    for number in range(4):
+        put(cluster, f"a{number}", node=f"n{2 - number % 2}")
+    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=2))
     for loop in again.loops:
         cluster.start(loop)
-    put(cluster, "second")
-    assert get(cluster, "first").status.pod_ip != get(cluster, "second").status.pod_ip
+    pods = cluster.client.list("pods", "default").items
+    assert len({pod.status.pod_ip for pod in pods}) == len(pods) == 6
 
 
 def test_nodes_that_are_there_already_count_as_registered(cluster: Cluster) -> None:

@@ -29,15 +29,14 @@ class _Pool:
     def __init__(self, network: IPv4Network) -> None:
         self._network = network
         self._next = 2
-        self.taken: set[str] = set()
 
-    def take(self) -> str:
+    def take(self, taken: set[str]) -> str:
         size = self._network.num_addresses
         for _ in range(size):
             address = str(self._network[self._next])
             self._next = self._next + 1 if self._next + 2 < size else 2
-            if address not in self.taken:
-                self.taken.add(address)
+            if address not in taken:
+                taken.add(address)
                 return address
         raise OverflowError(f"no address is left in {self._network}")
 
@@ -48,23 +47,22 @@ class Addresses:
     def __init__(self, network_of: Callable[[str], str]) -> None:
         self._network_of = network_of
         self._pools: dict[str, _Pool] = {}
+        # Of all nodes: after a restart a node may have another network than the one its pods are from.
+        self._taken: set[str] = set()
 
     def take(self, node: str) -> str:
         """A free address on a node."""
-        return self._pool(node).take()
-
-    def claim(self, node: str, address: str) -> None:
-        """An address that a pod has already."""
-        self._pool(node).taken.add(address)
-
-    def release(self, node: str, address: str) -> None:
-        self._pool(node).taken.discard(address)
-
-    def _pool(self, node: str) -> _Pool:
         pool = self._pools.get(node)
         if pool is None:
             pool = self._pools[node] = _Pool(self._network(node, len(self._pools)))
-        return pool
+        return pool.take(self._taken)
+
+    def claim(self, address: str) -> None:
+        """An address that a pod has already."""
+        self._taken.add(address)
+
+    def release(self, address: str) -> None:
+        self._taken.discard(address)
 
     def _network(self, node: str, number: int) -> IPv4Network:
         given = self._network_of(node)

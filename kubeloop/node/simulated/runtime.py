@@ -58,7 +58,7 @@ class SimulatedRuntime:
     ) -> None:
         self._clock = clock
         self._stages = Stages(rules, clock)
-        self._addresses = Addresses(network_of)
+        self.addresses = Addresses(network_of)
         self._pods: dict[str, _SimulatedPod] = {}
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class SimulatedRuntime:
         found = self._pods.setdefault(pod.metadata.uid, _SimulatedPod(pod.spec.node_name))
         if not found.address:
             try:
-                found.address = self._addresses.take(found.node)
+                found.address = self.addresses.take(found.node)
             except OverflowError as error:
                 raise StartFailed("FailedCreatePodSandBox", f"failed to set up sandbox network: {error}") from None
         found.ready = True
@@ -112,7 +112,7 @@ class SimulatedRuntime:
     async def remove(self, uid: str) -> None:
         found = self._pods.pop(uid, None)
         if found is not None and found.address:
-            self._addresses.release(found.node, found.address)
+            self.addresses.release(found.address)
 
     def halt(self, uid: str) -> None:
         """A pod's node is switched off: sandbox and processes are gone."""
@@ -161,7 +161,7 @@ class SimulatedRuntime:
         found = self._pods[pod.metadata.uid] = _SimulatedPod(pod.spec.node_name)
         found.address, found.ready = pod.status.pod_ip, bool(pod.status.pod_ip)
         if found.address:
-            self._addresses.claim(found.node, found.address)
+            self.addresses.claim(found.address)
         reported = (
             *pod.status.init_container_statuses,
             *pod.status.container_statuses,

@@ -13,7 +13,7 @@ def test_no_address_is_given_twice_at_a_time() -> None:
     assert len(set(taken)) == len(taken)
     with pytest.raises(OverflowError):
         addresses.take("a")
-    addresses.release("a", taken[5])
+    addresses.release(taken[5])
     assert addresses.take("a") == taken[5]
 
 
@@ -25,7 +25,7 @@ def test_network_that_a_node_was_given_is_used() -> None:
 
 def test_address_that_a_pod_has_already_is_not_given_again() -> None:
     addresses = Addresses(lambda _: "10.0.0.0/29")
-    addresses.claim("a", "10.0.0.2")
+    addresses.claim("10.0.0.2")
     assert addresses.take("a") == "10.0.0.3"
 
 
