@@ -165,7 +165,7 @@ class SchedulingQueue:
         if not plugins:
             return
         woken = False
-        for plugin in (*plugins, ""):
+        for plugin in (*sorted(plugins), ""):
             for queued in tuple(self._waiting.get(plugin, {}).values()):
                 if queued.place == UNSCHEDULABLE and (check is None or check(queued.info)):
                     woken |= self._requeue(queued, about, old, new)
@@ -293,7 +293,7 @@ class SchedulingQueue:
         self._pods.pop(queued.key, None)
 
     def _files_of(self, queued: QueuedPod) -> Iterable[str]:
-        return (queued.gate,) if queued.gate else queued.rejectors or ("",)
+        return (queued.gate,) if queued.gate else sorted(queued.rejectors) or ("",)
 
     def _is_gated(self, queued: QueuedPod) -> bool:
         """Ask those who may hold a pod back, first whoever did so last."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Final, NamedTuple
 
 from kubeloop.scheduler.framework import Plugin
@@ -66,6 +65,8 @@ class Registry:
         if row is not None:
             kind: type[Plugin] = getattr(import_module(f"kubeloop.scheduler.plugins.{row.module}"), row.kind)
             return kind
+        from importlib.metadata import entry_points  # takes longer to load than all of ours
+
         for offered in entry_points(group=ENTRY_POINTS, name=name):
             return _checked(name, offered.load())
         raise UnusablePlugin(f"there is no scheduler plugin named {name}")

@@ -291,7 +291,11 @@ class Scheduler:
                     plugin.post_bind(cycle, cycle.node)
             else:
                 self._unbind(queued, cycle, refusal)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # whether the pod was bound is not known: informers tell, or it is tried again
+            if self._engine is not None:
+                self._engine.release(cycle)
+            self.queue.done(key)
+            self.queue.add(queued.info)
             raise
         except Exception as error:
             log.info("%s could not be bound to %s: %s", key, cycle.node, error)

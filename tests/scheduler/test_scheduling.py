@@ -94,3 +94,51 @@ def test_pods_are_spread_by_what_they_request(cluster: Cluster) -> None:
     cluster.settle()
     placed = [node_of(cluster, f"web-{number}") for number in range(6)]
     assert sorted(placed) == ["one"] * 3 + ["two"] * 3
+
+
+def test_a_scheduler_that_is_killed_while_it_binds_goes_on_where_it_was(cluster: Cluster) -> None:
+    loop = cluster.start(wire)
+    join(cluster, node("one"))
+    cluster.faults.delay(5.0, "create", "pods", times=1)
+    cluster.add(pod("web"))
+    cluster.settle()
+    assert node_of(cluster, "web") == ""
+    cluster.stop(loop)
+    cluster.start(loop)
+    cluster.settle()
+    assert node_of(cluster, "web") == "one"
+
+
+def test_a_binding_that_fails_is_tried_again(cluster: Cluster) -> None:
+    cluster.start(wire)
+    join(cluster, node("one"))
+    cluster.faults.fail("create", "pods", times=1)
+    cluster.add(pod("web"))
+    cluster.settle()
+    assert node_of(cluster, "web") == ""
+    cluster.advance(seconds=3)
+    assert node_of(cluster, "web") == "one"
+
+
+def test_an_answer_that_is_lost_leaves_the_pod_on_its_node(cluster: Cluster) -> None:
+    cluster.start(wire)
+    join(cluster, node("one", cpu="1"))
+    cluster.faults.lose_answers("create", "pods", times=1)
+    cluster.add(pod("web", **asking("1")))
+    cluster.advance(seconds=30)
+    assert node_of(cluster, "web") == "one"
+    cluster.add(pod("late", **asking("1")))
+    cluster.settle()
+    assert "Insufficient cpu" in told(cluster, "late")
+
+
+def test_a_pod_that_has_ended_frees_its_room(cluster: Cluster) -> None:
+    cluster.start(wire)
+    join(cluster, node("one", cpu="1"))
+    cluster.add(pod("first", **asking("1")), pod("second", **asking("1")))
+    cluster.settle()
+    early, late = ("first", "second") if node_of(cluster, "first") else ("second", "first")
+    cluster.client.patch("pods", early, {"status": {"phase": "Succeeded"}}, "default", subresource="status")
+    cluster.settle()
+    cluster.advance(seconds=2)
+    assert node_of(cluster, late) == "one"
