@@ -1,0 +1,60 @@
+"""Jobs and cron jobs through kubectl, on the real program with simulated nodes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import make_namespace
+from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.plane import Plane, eventually
+
+_numbers = itertools.count(1)
+
+pytestmark = pytest.mark.skipif(version() == (0, 0), reason="there is no kubectl on the PATH")
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    """A plane with nodes; a test keeps to its own namespace."""
+    plane = Plane(tmp_path_factory.mktemp("nodes"), "--ephemeral", "--nodes", "1")
+    try:
+        plane.start()
+        yield plane
+    finally:
+        plane.close()
+
+
+@pytest.fixture
+def kubectl(nodes: Plane, kubectl_home: Path) -> Kubectl:
+    return Kubectl(nodes.kubeconfig, make_namespace(nodes, f"jobs-{next(_numbers)}"), kubectl_home)
+
+
+def test_job_is_waited_for_and_goes_with_its_pods(kubectl: Kubectl) -> None:
+    kubectl("create", "job", "once", "--image=busybox", "--", "true")
+    kubectl("wait", "job/once", "--for=condition=Complete", "--timeout=60s")
+    assert kubectl("get", "job", "once", "-o", "jsonpath={.status.succeeded}") == "1"
+    row = kubectl("get", "job", "once", "--no-headers").split()
+    assert row[:3] == ["once", "Complete", "1/1"]
+    kubectl("delete", "job", "once", "--wait")
+    eventually(lambda: not kubectl("get", "pods", "-o", "name"))
+
+
+def test_failed_job_says_why(kubectl: Kubectl) -> None:
+    kubectl("create", "job", "bad", "--image=busybox", "--", "sh", "-c", "exit 3")
+    eventually(lambda: kubectl("get", "job", "bad", "-o", "jsonpath={.status.failed}") == "1")
+    kubectl("patch", "job", "bad", "--type=merge", "-p", '{"spec": {"backoffLimit": 0}}')
+    kubectl("wait", "job/bad", "--for=condition=Failed", "--timeout=60s")
+    assert "BackoffLimitExceeded" in kubectl("describe", "job", "bad")
+
+
+def test_job_is_made_from_a_cron_job_by_hand(kubectl: Kubectl) -> None:
+    kubectl("create", "cronjob", "yearly", "--image=busybox", "--schedule=@yearly", "--", "true")
+    kubectl("create", "job", "now", "--from=cronjob/yearly")
+    kubectl("wait", "job/now", "--for=condition=Complete", "--timeout=60s")
+    eventually(lambda: kubectl("get", "cronjob", "yearly", "-o", "jsonpath={.status.lastSuccessfulTime}"))
+    kubectl("delete", "cronjob", "yearly", "--wait")
+    eventually(lambda: not kubectl("get", "jobs", "-o", "name"))
