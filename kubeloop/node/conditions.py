@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.core_v1 import ContainerStatus, Pod, PodCondition
 from kubeloop.api.wire import Time
-from kubeloop.node.runtime import Observation
 from kubeloop.node.spec import is_sidecar, regular_of, sidecars_of
 
 Named = Mapping[str, ContainerStatus]
@@ -26,11 +25,11 @@ class Said:
         self.message = message
 
 
-def conditions_of(pod: Pod, seen: Observation, statuses: Named, phase: str) -> dict[str, Said]:
+def conditions_of(pod: Pod, has_sandbox: bool, statuses: Named, phase: str) -> dict[str, Said]:
     """What is to be said of a pod, by type."""
     containers_ready = _containers_ready(pod, statuses, phase)
     return {
-        "PodReadyToStartContainers": Said(seen.addresses is not None),
+        "PodReadyToStartContainers": Said(has_sandbox),
         "Initialized": _initialized(pod, statuses, phase),
         "Ready": _ready(pod, containers_ready),
         "ContainersReady": containers_ready,

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.pods import is_terminal
 from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.clock import Clock
@@ -23,8 +24,8 @@ from kubeloop.node.simulated.addresses import node_address
 from kubeloop.node.simulated.runtime import SimulatedRuntime
 from kubeloop.node.simulated.stages import Rule
 from kubeloop.node.static_pods import EVERYTHING, StaticPods, mirror_of
-from kubeloop.node.status import TERMINAL
 from kubeloop.node.telling import Loudness, Telling
+from kubeloop.node.termination import TERMINAL
 from kubeloop.node.worker import PodWorker
 from kubeloop.runtime.cache import NODE, node_name_of
 from kubeloop.runtime.controller import Controller
@@ -117,7 +118,7 @@ class Fleet:
 
     def _claim_address(self, pod: Pod) -> None:
         """No other pod may get an address that one had before this agent began."""
-        if pod.status.pod_ip:
+        if pod.status.pod_ip and not is_terminal(pod):
             self.runtime.addresses.claim(pod.status.pod_ip)
 
     def _on_node_changed(self, old: Node, new: Node) -> None:

@@ -18,7 +18,7 @@ from kubeloop.node.probes import has_started, probe_of, probes_in_force, verdict
 from kubeloop.node.restart import CRASH_LOOP, restarts, restarts_after_kill, should_run
 from kubeloop.node.runtime import Observation, ProbeKind, Run
 from kubeloop.node.spec import ephemeral_of, is_sidecar, pod_text, regular_of, sidecars_of
-from kubeloop.node.termination import DEADLINE_EXCEEDED, end, grace_of, is_alive, is_over_deadline, is_to_end
+from kubeloop.node.termination import DEADLINE_EXCEEDED, TERMINAL, end, grace_of, is_alive, is_over_deadline, is_to_end
 
 _DEADLY: tuple[ProbeKind, ...] = ("liveness", "startup")
 
@@ -43,7 +43,7 @@ class _Look:
         decision.wake(seen.changes_at)
         if memory.verdict is None and is_over_deadline(pod, memory, self._now, decision):
             decision.verdict = DEADLINE_EXCEEDED
-        if decision.verdict or memory.verdict or is_to_end(pod):
+        if decision.verdict or memory.verdict or is_to_end(pod) or memory.reported.phase in TERMINAL:
             end(pod, seen, memory, decision)
         elif seen.addresses is None:
             self._begin()

@@ -101,6 +101,9 @@ class Runtime(Protocol):
     async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeAnswer:
         """Whether a container is as a probe wants it."""
 
+    async def release(self, pod: Pod) -> None:
+        """Let go of the sandbox of a pod that has ended, with its addresses; its logs stay."""
+
     async def remove(self, uid: str) -> None:
         """Forget a pod, with all that is left of it."""
 

@@ -16,8 +16,8 @@ from kubeloop.node.container_status import by_name, ephemeral_statuses, init_sta
 from kubeloop.node.memory import Memory, Verdict
 from kubeloop.node.phase import phase_of
 from kubeloop.node.runtime import Observation
+from kubeloop.node.termination import TERMINAL
 
-TERMINAL = ("Succeeded", "Failed")
 # Field and its name on the wire; lists that patches merge are replaced as a whole, but for the conditions.
 _WRITTEN = (
     ("phase", "phase"),
@@ -51,7 +51,7 @@ def status_of(pod: Pod, seen: Observation, memory: Memory, around: Around) -> Po
     phase = _phase(pod, phase_of(pod, named, ended=around.ended), memory, around)
     reason, message = _why(phase, memory)
     now = Time(format_time(around.now))
-    said = conditions_of(pod, seen, named, phase)
+    said = conditions_of(pod, seen.addresses is not None and not around.ended, named, phase)
     _add_disruption(said, memory.verdict)
     known = (*memory.reported.conditions, *pod.status.conditions)
     ips = seen.addresses or tuple(one.ip for one in memory.reported.pod_ips)

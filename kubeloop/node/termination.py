@@ -13,6 +13,7 @@ from kubeloop.node.memory import Memory, Verdict
 from kubeloop.node.runtime import Observation, Run
 from kubeloop.node.spec import ephemeral_of, one_shots_of, regular_of, sidecars_of
 
+TERMINAL = ("Succeeded", "Failed")
 DEFAULT_GRACE = 30.0
 # Upstream always gives containers so long to end, whatever grace is left.
 LEAST_GRACE = 2.0
@@ -28,7 +29,7 @@ class Ending(NamedTuple):
 
 def is_to_end(pod: Pod) -> bool:
     """Whether somebody has said that a pod must no longer run."""
-    return pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
+    return pod.metadata.deletion_timestamp is not None or pod.status.phase in TERMINAL
 
 
 def is_over_deadline(pod: Pod, memory: Memory, now: datetime, decision: Decision) -> bool:

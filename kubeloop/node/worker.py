@@ -23,8 +23,9 @@ from kubeloop.node.eviction import refusal_of
 from kubeloop.node.ledger import Ledger
 from kubeloop.node.memory import Memory, Verdict
 from kubeloop.node.runtime import Runtime
-from kubeloop.node.status import TERMINAL, Around, changes, merged, status_of
+from kubeloop.node.status import Around, changes, merged, status_of
 from kubeloop.node.telling import Telling
+from kubeloop.node.termination import TERMINAL
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.keys import ObjectKey
 
@@ -121,6 +122,7 @@ class PodWorker:
             await self._report(pod, memory, status_of(pod, seen, memory, around))
         if decision.ended:
             self._ledgers[pod.spec.node_name].release(uid)
+            await self._runtime.release(pod)
             if pod.metadata.deletion_timestamp is not None:
                 await self._delete(pod)
             return None

@@ -37,6 +37,11 @@ def test_init_container_that_fails_for_good_fails_the_pod(cluster: Cluster) -> N
     assert pod.status.phase == "Failed"
     assert state(pod, "init") == "ended 3"
     assert state(pod) == "PodInitializing"
+    cluster.client.patch(Pod, "pod", {"metadata": {"annotations": {"a": "b"}}}, "default")
+    cluster.advance(60)
+    pod = get(cluster)
+    assert pod.status.phase == "Failed"
+    assert container(pod, "init").restart_count == 0
 
 
 def test_init_container_that_fails_is_tried_again_with_delays(cluster: Cluster) -> None:

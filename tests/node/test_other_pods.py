@@ -92,3 +92,14 @@ def test_many_pods_leave_nothing_behind(cluster: Cluster) -> None:
     assert cluster.client.list("pods", "default").items == ()
     assert len(fleet.runtime) == 0
     assert fleet.worker.remembered == 0
+
+
+def test_address_of_a_pod_that_has_ended_is_free_again(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    cluster.client.patch(Node, "n1", {"spec": {"podCIDR": "10.9.0.0/29", "podCIDRs": ["10.9.0.0/29"]}})
+    cluster.settle()
+    for number in range(12):
+        put(cluster, f"p{number}", restart_policy="Never", containers=(runs("true"),))
+        status = get(cluster, f"p{number}").status
+        assert (status.phase, status.pod_ip.rpartition(".")[0]) == ("Succeeded", "10.9.0")
+    assert said(get(cluster, "p0"), "PodReadyToStartContainers")[0] == "False"

@@ -109,6 +109,12 @@ class SimulatedRuntime:
             return ProbeAnswer(False, "container is gone")
         return answer(kind, probe, process.script, process.starts_at, self._clock.now())
 
+    async def release(self, pod: Pod) -> None:
+        found = self._pods.get(pod.metadata.uid)
+        if found is not None and found.address:
+            self.addresses.release(found.address)
+            found.address, found.ready = "", False
+
     async def remove(self, uid: str) -> None:
         found = self._pods.pop(uid, None)
         if found is not None and found.address:
