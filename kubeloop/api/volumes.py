@@ -1,0 +1,158 @@
+"""Facts about claims and volumes that loops share: classes, sizes, who is meant for whom, who uses what. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from kubeloop.api.generated.core_v1 import (
+    ContainerStatus,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Volume,
+)
+from kubeloop.api.owners import controller_of
+from kubeloop.api.quantity import Quantity, parse_quantity
+
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+MIGRATED_TO: Final = "pv.kubernetes.io/migrated-to"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+STORAGE_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
+OLD_STORAGE_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
+OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+STORAGE: Final = "storage"
+FILESYSTEM: Final = "Filesystem"
+CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
+VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
+# An index of pods: by `namespace/name` of the claims that they use.
+PODS_BY_CLAIM: Final = "claim"
+
+# What became of the disks that were part of Kubernetes: drivers of their own answer for them.
+CSI_DRIVERS: Final = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/azure-file": "file.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+    "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
+}
+
+
+class ClaimUse(NamedTuple):
+    """A claim that a pod names, or that is made for one of its volumes."""
+
+    name: str
+    volume: Volume
+
+
+def claim_uses(pod: Pod) -> Iterator[ClaimUse]:
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            yield ClaimUse(volume.persistent_volume_claim.claim_name, volume)
+        elif volume.ephemeral is not None:
+            yield ClaimUse(ephemeral_claim_name(pod, volume), volume)
+
+
+def ephemeral_claim_name(pod: Pod, volume: Volume) -> str:
+    return f"{pod.metadata.name}-{volume.name}"
+
+
+def claim_keys_of(pod: Pod) -> tuple[str, ...]:
+    """Index pods by the claims that they use."""
+    return tuple(f"{pod.metadata.namespace}/{use.name}" for use in claim_uses(pod) if use.name)
+
+
+def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
+    """Whether an ephemeral claim belongs to this very pod."""
+    owner = controller_of(claim.metadata.owner_references)
+    same_place = claim.metadata.namespace == pod.metadata.namespace
+    return owner is not None and same_place and owner.uid == pod.metadata.uid
+
+
+def uses_claim(pod: Pod, claim: PersistentVolumeClaim, *, ephemeral: bool = True) -> bool:
+    """Whether the pod names the claim, or the claim was made for one of its volumes and those count."""
+    for use in claim_uses(pod):
+        if use.name != claim.metadata.name:
+            continue
+        if use.volume.ephemeral is None or (ephemeral and is_made_for(claim, pod)):
+            return True
+    return False
+
+
+def is_done_with_volumes(pod: Pod) -> bool:
+    """Whether no container of the pod runs or will run again."""
+    status = pod.status
+    if status.phase in ("Failed", "Succeeded"):
+        return True
+    started = (status.init_container_statuses, status.container_statuses, status.ephemeral_container_statuses)
+    return pod.metadata.deletion_timestamp is not None and all(_none_runs(one) for one in started)
+
+
+def _none_runs(statuses: Iterable[ContainerStatus]) -> bool:
+    return all(
+        one.state is not None and (one.state.terminated is not None or one.state.waiting is not None)
+        for one in statuses
+    )
+
+
+def has_class(claim: PersistentVolumeClaim) -> bool:
+    """Whether a class was asked for, be it the empty one."""
+    return OLD_CLASS in claim.metadata.annotations or claim.spec.storage_class_name is not None
+
+
+def class_of_claim(claim: PersistentVolumeClaim) -> str:
+    """An old annotation counts more than the field."""
+    annotated = claim.metadata.annotations.get(OLD_CLASS)
+    return annotated if annotated is not None else claim.spec.storage_class_name or ""
+
+
+def class_of_volume(volume: PersistentVolume) -> str:
+    annotated = volume.metadata.annotations.get(OLD_CLASS)
+    return annotated if annotated is not None else volume.spec.storage_class_name
+
+
+def requested_size(claim: PersistentVolumeClaim) -> Quantity:
+    resources = claim.spec.resources
+    return parse_quantity(resources.requests.get(STORAGE, "0") if resources is not None else "0")
+
+
+def size_of_volume(volume: PersistentVolume) -> Quantity:
+    return parse_quantity(volume.spec.capacity.get(STORAGE, "0"))
+
+
+def is_meant_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether the volume waits for the claim by its name, or is bound to this very one."""
+    reference, meta = volume.spec.claim_ref, claim.metadata
+    if reference is None or (reference.namespace, reference.name) != (meta.namespace, meta.name):
+        return False
+    return not reference.uid or reference.uid == meta.uid
+
+
+def same_volume_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
+
+
+def same_attributes_class(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    wanted = claim.spec.volume_attributes_class_name or ""
+    return (volume.spec.volume_attributes_class_name or "") == wanted
+
+
+def has_access_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+
+
+def reference_to_claim(claim: PersistentVolumeClaim) -> ObjectReference:
+    meta = claim.metadata
+    return ObjectReference(
+        kind="PersistentVolumeClaim",
+        api_version="v1",
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )

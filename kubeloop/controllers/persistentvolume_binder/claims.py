@@ -1,0 +1,189 @@
+"""One claim: finds its volume, waits for it, or finds out that it is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
+from kubeloop.api.generated.storage_v1 import StorageClass
+from kubeloop.api.times import parse_time
+from kubeloop.api.volumes import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    PODS_BY_CLAIM,
+    SELECTED_NODE,
+    class_of_claim,
+    class_of_volume,
+    has_access_modes,
+    has_class,
+    is_done_with_volumes,
+    is_meant_for,
+    requested_size,
+    same_attributes_class,
+    same_volume_mode,
+    size_of_volume,
+)
+from kubeloop.controllers.persistentvolume_binder.changes import migration
+from kubeloop.controllers.persistentvolume_binder.latest import Latest
+from kubeloop.controllers.persistentvolume_binder.provisioning import Provisioning
+from kubeloop.controllers.persistentvolume_binder.shelf import Shelf
+from kubeloop.controllers.persistentvolume_binder.writing import Writer
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.recorder import EventRecorder
+
+_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+
+
+class InvalidBinding(RuntimeError):
+    """Somebody undid what the loop had written, and another has the volume by now."""
+
+
+class ClaimReconciler:
+    """Answers whether a claim still waits for something that no event tells of."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        shelf: Shelf,
+        caches: tuple[Latest, Informer, Informer],  # of volumes, classes, pods
+        provisioning: Provisioning | None,
+        recorder: EventRecorder,
+    ) -> None:
+        self._writer = writer
+        self._shelf = shelf
+        self._volumes, self._classes, self._pods = caches
+        self._provisioning = provisioning
+        self._recorder = recorder
+
+    async def reconcile(self, claim: PersistentVolumeClaim) -> bool:
+        moved = migration(claim.metadata.annotations, True)
+        claim = await self._writer.change_claim(claim, {"metadata": {"annotations": moved}} if moved else None)
+        if BIND_COMPLETED in claim.metadata.annotations:
+            return await self._keep(claim)
+        return await (self._take(claim) if claim.spec.volume_name else self._search(claim))
+
+    async def _search(self, claim: PersistentVolumeClaim) -> bool:
+        """Any volume will do."""
+        waits = waits_for_pod(claim, self._classes.get("", class_of_claim(claim)))
+        volume = self._shelf.find(claim, only_reserved=waits)
+        if volume is not None:
+            return await self._bind(volume, claim)
+        if await self._assign_default_class(claim):
+            return False  # the change wakes the claim again
+        if waits and SELECTED_NODE not in claim.metadata.annotations:
+            self._tell_wait(claim)
+        elif class_of_claim(claim):
+            if self._provisioning is not None:
+                await self._provisioning.provision(claim)
+            return True
+        else:
+            message = "no persistent volumes available for this claim and no storage class is set"
+            self._recorder.event(claim, "Normal", "FailedBinding", message)
+        return await self._stay_pending(claim)
+
+    async def _take(self, claim: PersistentVolumeClaim) -> bool:
+        """A certain volume is asked for."""
+        volume: PersistentVolume | None = self._volumes.get("", claim.spec.volume_name)
+        if volume is None:
+            return await self._stay_pending(claim)
+        if volume.spec.claim_ref is None:
+            if (mismatch := mismatch_of(volume, claim)) is None:
+                return await self._bind(volume, claim)
+            message = f'Cannot bind to requested volume "{volume.metadata.name}": {mismatch}'
+            self._recorder.event(claim, "Warning", "VolumeMismatch", message)
+        elif is_meant_for(volume, claim):
+            return await self._bind(volume, claim)
+        else:
+            message = f'volume "{volume.metadata.name}" already bound to a different claim.'
+            self._recorder.event(claim, "Warning", "FailedBinding", message)
+            if BOUND_BY_CONTROLLER in claim.metadata.annotations:
+                other = f"{volume.spec.claim_ref.namespace}/{volume.spec.claim_ref.name}"
+                what = f'claim "{claim.metadata.namespace}/{claim.metadata.name}" to volume "{volume.metadata.name}"'
+                raise InvalidBinding(f'invalid binding of {what}: volume already claimed by "{other}"')
+        return await self._stay_pending(claim)
+
+    async def _keep(self, claim: PersistentVolumeClaim) -> bool:
+        """It was bound before."""
+        if not claim.spec.volume_name:
+            message = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
+            await self._writer.lose_claim(claim, "ClaimLost", message)
+            return False
+        volume: PersistentVolume | None = self._volumes.get("", claim.spec.volume_name)
+        if volume is None:
+            message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+            await self._writer.lose_claim(claim, "ClaimLost", message)
+        elif volume.spec.claim_ref is None or volume.spec.claim_ref.uid == claim.metadata.uid:
+            return await self._bind(volume, claim)
+        else:
+            message = "Two claims are bound to the same volume, this one is bound incorrectly"
+            await self._writer.lose_claim(claim, "ClaimMisbound", message)
+        return False
+
+    async def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+        """While one claim's binding is being written no other claim looks at the volume."""
+        name = volume.metadata.name
+        self._shelf.taken.add(name)
+        try:
+            await self._writer.bind(volume, claim)
+        finally:
+            self._shelf.taken.discard(name)
+        return False
+
+    async def _stay_pending(self, claim: PersistentVolumeClaim) -> bool:
+        await self._writer.set_claim_phase(claim, "Pending")
+        return True
+
+    async def _assign_default_class(self, claim: PersistentVolumeClaim) -> bool:
+        if has_class(claim):
+            return False
+        default = default_class(self._classes.list())
+        if default is None:
+            return False
+        await self._writer.change_claim(claim, {"spec": {"storageClassName": default.metadata.name}})
+        return True
+
+    def _tell_wait(self, claim: PersistentVolumeClaim) -> None:
+        users = self._pods.by_index(PODS_BY_CLAIM, f"{claim.metadata.namespace}/{claim.metadata.name}")
+        pods = [one.metadata.name for one in users if not is_done_with_volumes(one) and not one.spec.node_name]
+        if pods:
+            what = f"{'pods' if len(pods) > 1 else 'pod'} {','.join(pods)}"
+            self._recorder.event(claim, "Normal", "WaitForPodScheduled", f"waiting for {what} to be scheduled")
+        else:
+            message = "waiting for first consumer to be created before binding"
+            self._recorder.event(claim, "Normal", "WaitForFirstConsumer", message)
+
+
+def waits_for_pod(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> bool:
+    """Whether the scheduler chooses the volume, together with a pod's node."""
+    return storage_class is not None and storage_class.volume_binding_mode == "WaitForFirstConsumer"
+
+
+def is_default(storage_class: StorageClass) -> bool:
+    annotations = storage_class.metadata.annotations
+    return any(annotations.get(one) == "true" for one in _DEFAULT)
+
+
+def default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
+    """Of several the newest; of those of one moment the first by name."""
+    defaults = sorted((one for one in classes if is_default(one)), key=lambda one: one.metadata.name)
+    return max(defaults, key=_made_at, default=None)
+
+
+def _made_at(storage_class: StorageClass) -> float:
+    made = storage_class.metadata.creation_timestamp
+    return parse_time(made).timestamp() if made is not None else 0.0
+
+
+def mismatch_of(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str | None:
+    """Why a volume that was asked for by name will not do."""
+    if volume.metadata.deletion_timestamp is not None:
+        return f'the volume is marked for deletion "{volume.metadata.name}"'
+    if size_of_volume(volume).value() < requested_size(claim).value():
+        return "requested PV is too small"
+    if class_of_volume(volume) != class_of_claim(claim):
+        return "storageClassName does not match"
+    if not same_attributes_class(volume, claim):
+        return "volumeAttributesClassName does not match"
+    if not same_volume_mode(volume, claim):
+        return "incompatible volumeMode"
+    return None if has_access_modes(volume, claim) else "incompatible accessMode"

@@ -1,0 +1,136 @@
+"""What makes volumes for claims within this loop: a small protocol, and the one that comes with us, host paths."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from kubeloop.api.generated.core_v1 import (
+    HostPathVolumeSource,
+    Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    VolumeNodeAffinity,
+)
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.generated.storage_v1 import StorageClass
+from kubeloop.api.volumes import FILESYSTEM, STORAGE
+
+HOST_PATH: Final = "kubernetes.io/host-path"  # upstream's, for tests on one machine; on only if a flag says so
+OWN_HOST_PATH: Final = "kubeloop.io/host-path"  # ours: the node makes the directory when the volume is first mounted
+HOST_PATH_ROOT: Final = Path("/tmp/hostpath_pv")
+OWN_HOST_PATH_ROOT: Final = Path("/var/lib/kubeloop/volumes")
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_CREATED_BY: Final = "kubernetes.io/createdby"
+_ANY_ACCESS: Final = ("ReadWriteOnce",)
+# Upstream's rule about which host paths may be deleted with their volume, and its pattern is not anchored.
+_DELETABLE: Final = re.compile("/tmp/.+")
+
+
+class CannotProvision(Exception):
+    """No volume could be made this time; the message is for whoever made the claim."""
+
+
+class ProvisionerUnavailable(Exception):
+    """The provisioner is there but makes no volumes at all, and says why."""
+
+
+class CannotDelete(Exception):
+    """What is behind a volume could not be deleted; the message is for people."""
+
+
+class StillInUse(CannotDelete):
+    """It will be possible to delete it later; nothing is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a claim needs. `name` is the same whenever the same claim asks; `node` is where its pod is to run."""
+
+    name: str
+    claim: PersistentVolumeClaim
+    storage_class: StorageClass
+    node: Node | None
+
+
+class Provisioner(Protocol):
+    """Makes what is behind volumes, and deletes it. A StorageClass chooses it by name."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def takes_mount_options(self) -> bool: ...
+
+    async def provision(self, request: Request) -> PersistentVolume:
+        """The volume, not yet in the API; asked again under the same name it gives the same one. `CannotProvision`."""
+
+    async def delete(self, volume: PersistentVolume) -> None:
+        """Delete what is behind a volume; nothing happens if that is gone already. `CannotDelete`, `StillInUse`."""
+
+
+class HostPaths:
+    """Directories on the node. With a node that is chosen already, the volume can only be used there."""
+
+    takes_mount_options = False
+
+    def __init__(self, name: str, root: Path, *, enabled: bool = True, makes_directories: bool = False) -> None:
+        self.name = name
+        self._root = root
+        self._enabled = enabled
+        self._makes_directories = makes_directories
+
+    async def provision(self, request: Request) -> PersistentVolume:
+        if not self._enabled:
+            raise ProvisionerUnavailable(f'provisioning in volume plugin "{self.name}" is disabled')
+        spec = request.claim.spec
+        if (spec.volume_mode or FILESYSTEM) != FILESYSTEM:
+            raise CannotProvision(f"{self.name} does not support block volume provisioning")
+        path = self._root / request.name
+        if self._makes_directories:
+            self._make(path)
+        requests = spec.resources.requests if spec.resources is not None else {}
+        made = PersistentVolumeSpec(
+            access_modes=spec.access_modes or _ANY_ACCESS,
+            capacity={STORAGE: requests[STORAGE]} if STORAGE in requests else {},
+            host_path=HostPathVolumeSource(path=str(path), type="" if self._makes_directories else "DirectoryOrCreate"),
+            persistent_volume_reclaim_policy=request.storage_class.reclaim_policy or "Delete",
+            node_affinity=None if request.node is None else _only_on(request.node),
+        )
+        annotations = {_CREATED_BY: "hostpath-dynamic-provisioner"}
+        return PersistentVolume(metadata=ObjectMeta(name=request.name, annotations=annotations), spec=made)
+
+    async def delete(self, volume: PersistentVolume) -> None:
+        """Only directories of its own root are removed from this machine; nobody else's."""
+        source = volume.spec.host_path
+        path = Path(source.path) if source is not None else Path()
+        if path.parent == self._root:
+            shutil.rmtree(path, ignore_errors=True)
+        elif not _DELETABLE.search(str(path)):
+            raise CannotDelete(f"host_path deleter only supports /tmp/.+ but received provided {path}")
+
+    def _make(self, path: Path) -> None:
+        try:
+            path.mkdir(0o750, parents=True, exist_ok=True)
+        except OSError as error:
+            raise CannotProvision(str(error)) from error
+
+
+def _only_on(node: Node) -> VolumeNodeAffinity:
+    hostname = node.metadata.labels.get(_HOSTNAME, node.metadata.name)
+    here = NodeSelectorRequirement(key=_HOSTNAME, operator="In", values=(hostname,))
+    return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(here,)),)))
+
+
+def built_in(host_paths_enabled: bool) -> tuple[Provisioner, ...]:
+    """The provisioners that every binder has."""
+    return (
+        HostPaths(HOST_PATH, HOST_PATH_ROOT, enabled=host_paths_enabled, makes_directories=True),
+        HostPaths(OWN_HOST_PATH, OWN_HOST_PATH_ROOT),
+    )

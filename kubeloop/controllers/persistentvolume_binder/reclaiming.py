@@ -1,0 +1,113 @@
+"""What becomes of a volume whose claim is gone: kept, wiped and offered anew, or deleted with what is behind it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.volumes import MIGRATED_TO
+from kubeloop.client import Client
+from kubeloop.controllers.persistentvolume_binder.changes import IN_TREE_FINALIZER
+from kubeloop.controllers.persistentvolume_binder.latest import Latest
+from kubeloop.controllers.persistentvolume_binder.plugins import NoPlugin, Plugins
+from kubeloop.controllers.persistentvolume_binder.provisioner import CannotDelete, Provisioner, StillInUse
+from kubeloop.controllers.persistentvolume_binder.recycling import Recycling
+from kubeloop.controllers.persistentvolume_binder.writing import Writer
+from kubeloop.runtime.recorder import EventRecorder
+
+FAILED_DELETE: Final = "VolumeFailedDelete"
+
+
+class Reclaiming:
+    """Answers whether there is more to do later."""
+
+    def __init__(
+        self,
+        client: Client,
+        writer: Writer,
+        claims: Latest,
+        parts: tuple[Plugins, Recycling],
+        recorder: EventRecorder,
+    ) -> None:
+        self._client = client
+        self._writer = writer
+        self._claims = claims
+        self._plugins, self._recycling = parts
+        self._recorder = recorder
+
+    @property
+    def provisioners(self) -> frozenset[str]:
+        return self._plugins.names
+
+    async def reclaim(self, volume: PersistentVolume) -> bool:
+        if volume.metadata.annotations.get(MIGRATED_TO):
+            return False  # the driver's own provisioner deletes it
+        match volume.spec.persistent_volume_reclaim_policy:
+            case "Retain":
+                return False
+            case "Delete":
+                return await self._delete(volume)
+            case "Recycle":
+                fresh = await self._released(volume)
+                return fresh is not None and await self._recycling.recycle(fresh)
+            case _:
+                message = "Volume has unrecognized PersistentVolumeReclaimPolicy"
+                await self._writer.fail_volume(volume, "VolumeUnknownReclaimPolicy", message)
+                return False
+
+    async def _delete(self, volume: PersistentVolume) -> bool:
+        try:
+            deleter = self._plugins.deleter(volume)
+        except NoPlugin as error:
+            await self._writer.fail_volume(volume, FAILED_DELETE, str(error))
+            return True
+        if deleter is None:
+            return False
+        fresh = await self._released(volume)
+        if fresh is None:
+            return False
+        return await self._delete_with(deleter, fresh)
+
+    async def _delete_with(self, deleter: Provisioner, volume: PersistentVolume) -> bool:
+        try:
+            await deleter.delete(volume)
+        except StillInUse as error:
+            self._recorder.event(volume, "Normal", "VolumeDelete", str(error))
+            return True
+        except CannotDelete as error:
+            await self._writer.fail_volume(volume, FAILED_DELETE, str(error))
+            return True
+        kept = [one for one in volume.metadata.finalizers if one != IN_TREE_FINALIZER]
+        try:
+            if len(kept) < len(volume.metadata.finalizers):
+                volume = await self._writer.change_volume(volume, {"metadata": {"finalizers": kept}})
+            if volume.metadata.deletion_timestamp is None:
+                this_one = Preconditions(uid=volume.metadata.uid)
+                await self._client.delete(PersistentVolume, volume.metadata.name, preconditions=this_one)
+        except NotFound:
+            pass
+        return False
+
+    async def _released(self, volume: PersistentVolume) -> PersistentVolume | None:
+        """The volume as it is at this moment, if nobody has it."""
+        try:
+            fresh = await self._client.get(PersistentVolume, volume.metadata.name)
+        except NotFound:
+            return None
+        reference = fresh.spec.claim_ref
+        if fresh.metadata.uid != volume.metadata.uid or reference is None:
+            return None
+        claim = self._claims.get(reference.namespace, reference.name)
+        return fresh if is_released(fresh, claim) else None
+
+
+def is_released(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> bool:
+    """Whether the claim that the volume refers to is gone, or has another volume."""
+    reference = volume.spec.claim_ref
+    if reference is None or not reference.uid:
+        return False
+    if claim is None or claim.metadata.uid != reference.uid:
+        return True
+    return claim.spec.volume_name not in ("", volume.metadata.name)

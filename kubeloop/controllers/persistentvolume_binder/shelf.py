@@ -1,0 +1,147 @@
+"""Volumes in the order in which claims look at them: by class and access modes, the smallest first."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
+from kubeloop.api.quantity import Quantity
+from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.api.volumes import (
+    class_of_claim,
+    class_of_volume,
+    is_meant_for,
+    requested_size,
+    same_attributes_class,
+    same_volume_mode,
+    size_of_volume,
+)
+from kubeloop.runtime.keys import ObjectKey
+
+Modes = frozenset[str]
+
+
+class _Free(NamedTuple):
+    """A volume that nobody claims, in its place."""
+
+    size: Quantity
+    name: str
+
+
+class _Place(NamedTuple):
+    """Where a volume stands: among the free ones of a class, or reserved for a claim."""
+
+    modes: Modes
+    free: tuple[str, _Free] | None
+    claim: ObjectKey | None
+
+
+class Shelf:
+    """All volumes. `current` gives a volume as it is now; where it stands follows from `update`."""
+
+    def __init__(self, current: Callable[[str], PersistentVolume | None]) -> None:
+        self._current = current
+        self._places: dict[str, _Place] = {}
+        self._free: dict[str, dict[Modes, list[_Free]]] = {}  # by class; each list sorted, none empty
+        self._reserved: dict[ObjectKey, dict[str, None]] = {}
+        self.taken: set[str] = set()  # names that are being bound right now
+
+    def update(self, name: str) -> None:
+        """A volume came, changed or went."""
+        self._remove(name)
+        volume = self._current(name)
+        if volume is not None:
+            self._place(volume)
+
+    def reserved_for(self, claim: ObjectKey) -> tuple[str, ...]:
+        """The volumes that refer to a claim by its name."""
+        return tuple(self._reserved.get(claim, ()))
+
+    def find(self, claim: PersistentVolumeClaim, only_reserved: bool) -> PersistentVolume | None:
+        """The volume that waits for this claim, or else the smallest that would do.
+
+        Fewest access modes first: what comes closest to what was asked for. That order counts more than whether a
+        volume waits for the claim, as it does upstream.
+        """
+        free = {} if only_reserved else self._free.get(class_of_claim(claim), {})
+        waiting = [
+            (self._places[name].modes, volume)
+            for name in sorted(self.reserved_for(ObjectKey(claim.metadata.namespace, claim.metadata.name)))
+            if (volume := self._current(name)) is not None and is_meant_for(volume, claim)
+        ]
+        wanted = set(claim.spec.access_modes)
+        sets = {modes for modes, _ in waiting} | set(free)
+        for modes in sorted((one for one in sets if wanted <= one), key=lambda one: (len(one), sorted(one))):
+            meant = next((one for of, one in waiting if of == modes and _is_enough(one, claim)), None)
+            found = meant or self._smallest(free.get(modes, []), claim)
+            if found is not None:
+                return found
+        return None
+
+    def _smallest(self, free: list[_Free], claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        for volume in self._from_size(free, requested_size(claim)):
+            if _would_do(volume, claim):
+                return volume
+        return None
+
+    def _from_size(self, free: list[_Free], size: Quantity) -> Iterator[PersistentVolume]:
+        for one in free[bisect_left(free, _Free(size, "")) :]:
+            if one.name not in self.taken and (volume := self._current(one.name)) is not None:
+                yield volume
+
+    def _place(self, volume: PersistentVolume) -> None:
+        name, modes, reference = volume.metadata.name, frozenset(volume.spec.access_modes), volume.spec.claim_ref
+        if reference is not None:
+            key = ObjectKey(reference.namespace, reference.name)
+            self._reserved.setdefault(key, {})[name] = None
+            self._places[name] = _Place(modes, None, key)
+            return
+        of_class, free = class_of_volume(volume), _Free(size_of_volume(volume), name)
+        insort(self._free.setdefault(of_class, {}).setdefault(modes, []), free)
+        self._places[name] = _Place(modes, (of_class, free), None)
+
+    def _remove(self, name: str) -> None:
+        place = self._places.pop(name, None)
+        if place is None:
+            return
+        if place.claim is not None:
+            names = self._reserved[place.claim]
+            del names[name]
+            if not names:
+                del self._reserved[place.claim]
+        if place.free is not None:
+            self._remove_free(place.modes, *place.free)
+
+    def _remove_free(self, modes: Modes, of_class: str, free: _Free) -> None:
+        by_modes = self._free[of_class]
+        del by_modes[modes][bisect_left(by_modes[modes], free)]
+        if not by_modes[modes]:
+            del by_modes[modes]
+        if not by_modes:
+            del self._free[of_class]
+
+
+def _is_enough(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """What even a volume that waits for the claim has to be."""
+    return (
+        volume.metadata.deletion_timestamp is None
+        and same_volume_mode(volume, claim)
+        and same_attributes_class(volume, claim)
+        and size_of_volume(volume) >= requested_size(claim)
+    )
+
+
+def _would_do(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """What any other volume has to be; its class, access modes and size are looked at before."""
+    if volume.spec.claim_ref is not None or volume.status.phase != "Available" or not _is_enough(volume, claim):
+        return False
+    if class_of_volume(volume) != class_of_claim(claim):
+        return False
+    if claim.spec.selector is None:
+        return True
+    try:
+        return from_label_selector(claim.spec.selector).matches(volume.metadata.labels)
+    except SelectorError:
+        return False

@@ -1,0 +1,99 @@
+"""One volume: available, bound, or released and then dealt with as its policy says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import ObjectReference, PersistentVolume, PersistentVolumeClaim
+from kubeloop.api.volumes import PROVISIONED_BY, same_volume_mode
+from kubeloop.client import Client
+from kubeloop.controllers.persistentvolume_binder.changes import migration, volume_finalizers
+from kubeloop.controllers.persistentvolume_binder.latest import Latest
+from kubeloop.controllers.persistentvolume_binder.reclaiming import Reclaiming
+from kubeloop.controllers.persistentvolume_binder.writing import Writer
+from kubeloop.runtime.recorder import EventRecorder
+
+_OVER = ("Released", "Failed")
+
+
+class VolumeReconciler:
+    """Answers whether a volume still waits for something that no event tells of."""
+
+    def __init__(
+        self,
+        client: Client,
+        writer: Writer,
+        claims: Latest,
+        reclaiming: Reclaiming,
+        recorder: EventRecorder,
+    ) -> None:
+        self._client = client
+        self._writer = writer
+        self._claims = claims
+        self._reclaiming = reclaiming
+        self._recorder = recorder
+
+    async def reconcile(self, volume: PersistentVolume) -> bool:
+        volume = await self._writer.change_volume(volume, self._corrections(volume))
+        reference = volume.spec.claim_ref
+        if reference is None or not reference.uid:
+            await self._writer.set_volume_phase(volume, "Available")
+            return False
+        claim = await self._claim_of(volume, reference)
+        if claim is None:
+            return await self._release(volume)
+        if not claim.spec.volume_name:
+            return self._check_mode(volume, claim)  # the claim's own reconcile completes the binding
+        if claim.spec.volume_name == volume.metadata.name:
+            await self._writer.set_volume_phase(volume, "Bound")
+            return False
+        return await self._part(volume)
+
+    def _corrections(self, volume: PersistentVolume) -> dict[str, Any] | None:
+        changes: dict[str, Any] = {}
+        if moved := migration(volume.metadata.annotations, False):
+            changes["annotations"] = moved
+        finalizers = volume_finalizers(volume, self._reclaiming.provisioners)
+        if finalizers is not None and (volume.metadata.deletion_timestamp is None or _only_drops(volume, finalizers)):
+            changes["finalizers"] = finalizers
+        return {"metadata": changes} if changes else None
+
+    async def _claim_of(self, volume: PersistentVolume, reference: ObjectReference) -> PersistentVolumeClaim | None:
+        """The very claim that the volume refers to. Before a volume is released the server itself is asked."""
+        claim: PersistentVolumeClaim | None = self._claims.get(reference.namespace, reference.name)
+        is_news = claim is None and volume.status.phase not in _OVER
+        if is_news or (claim is not None and claim.metadata.uid != reference.uid):
+            try:
+                claim = await self._client.get(PersistentVolumeClaim, reference.name, reference.namespace)
+            except NotFound:
+                return None
+        return claim if claim is not None and claim.metadata.uid == reference.uid else None
+
+    async def _release(self, volume: PersistentVolume) -> bool:
+        if volume.status.phase not in _OVER:
+            volume = await self._writer.set_volume_phase(volume, "Released")
+        return await self._reclaiming.reclaim(volume)
+
+    def _check_mode(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+        if same_volume_mode(volume, claim):
+            return False
+        why = "due to incompatible volumeMode."
+        to_claim = f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{claim.metadata.name}" {why}'
+        self._recorder.event(volume, "Warning", "VolumeMismatch", to_claim)
+        to_volume = f'Cannot bind PersistentVolume "{volume.metadata.name}" to requested PersistentVolumeClaim {why}'
+        self._recorder.event(claim, "Warning", "VolumeMismatch", to_volume)
+        return True
+
+    async def _part(self, volume: PersistentVolume) -> bool:
+        """The claim has another volume. What was made for it is not needed; anything else is free again."""
+        was_made = PROVISIONED_BY in volume.metadata.annotations
+        if was_made and volume.spec.persistent_volume_reclaim_policy == "Delete":
+            return await self._release(volume)
+        await self._writer.unbind(volume)
+        return False
+
+
+def _only_drops(volume: PersistentVolume, finalizers: list[str]) -> bool:
+    """No finalizer may be added to what is being deleted."""
+    return set(finalizers) <= set(volume.metadata.finalizers)

@@ -1,0 +1,90 @@
+"""Bindings written to the API, step by step and each step against the version that was judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
+from kubeloop.api.kinds import Resource
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.patch_or_update import PatchOrUpdate
+from kubeloop.controllers.persistentvolume_binder.changes import (
+    Patch,
+    bound_claim,
+    bound_volume,
+    claim_status,
+    unbound_volume,
+)
+from kubeloop.controllers.persistentvolume_binder.latest import Latest
+from kubeloop.runtime.recorder import EventRecorder
+
+VOLUMES: Resource = resource_of_class(PersistentVolume)
+CLAIMS: Resource = resource_of_class(PersistentVolumeClaim)
+
+
+class Writer:
+    """Changes volumes and claims; what comes of it is known at once, before any watch tells."""
+
+    def __init__(self, client: PatchOrUpdate, volumes: Latest, claims: Latest, recorder: EventRecorder) -> None:
+        self._client = client
+        self._volumes = volumes
+        self._claims = claims
+        self._recorder = recorder
+
+    async def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
+        """The volume first: whoever has its reference has the volume, and nobody else can get it any more."""
+        volume = await self.change_volume(volume, bound_volume(volume, claim))
+        volume = await self.set_volume_phase(volume, "Bound")
+        claim = await self.change_claim(claim, bound_claim(claim, volume))
+        await self.set_claim_phase(claim, "Bound", volume)
+
+    async def unbind(self, volume: PersistentVolume) -> None:
+        volume = await self.change_volume(volume, unbound_volume(volume))
+        await self.set_volume_phase(volume, "Available")
+
+    async def set_volume_phase(self, volume: PersistentVolume, phase: str, message: str = "") -> PersistentVolume:
+        if volume.status.phase == phase:
+            return volume
+        status = {"phase": phase, "message": message or None}
+        return await self.change_volume(volume, {"status": status}, "status")
+
+    async def fail_volume(self, volume: PersistentVolume, reason: str, message: str) -> PersistentVolume:
+        """Told once, when the phase changes."""
+        if volume.status.phase == "Failed":
+            return volume
+        volume = await self.set_volume_phase(volume, "Failed", message)
+        self._recorder.event(volume, "Warning", reason, message)
+        return volume
+
+    async def set_claim_phase(
+        self, claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None = None
+    ) -> PersistentVolumeClaim:
+        return await self.change_claim(claim, claim_status(claim, phase, volume), "status")
+
+    async def lose_claim(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
+        """Told once, when the phase changes."""
+        if claim.status.phase != "Lost":
+            claim = await self.set_claim_phase(claim, "Lost")
+            self._recorder.event(claim, "Warning", reason, message)
+
+    async def change_volume(
+        self, volume: PersistentVolume, patch: Patch | None, subresource: str = ""
+    ) -> PersistentVolume:
+        if patch is None:
+            return volume
+        changed: PersistentVolume = self._volumes.note(await self._change(VOLUMES, volume, patch, subresource))
+        return changed
+
+    async def change_claim(
+        self, claim: PersistentVolumeClaim, patch: Patch | None, subresource: str = ""
+    ) -> PersistentVolumeClaim:
+        if patch is None:
+            return claim
+        changed: PersistentVolumeClaim = self._claims.note(await self._change(CLAIMS, claim, patch, subresource))
+        return changed
+
+    async def _change(self, resource: Resource, obj: Any, patch: Patch, subresource: str) -> Any:
+        meta = obj.metadata
+        demands = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = {**patch, "metadata": {**patch.get("metadata", {}), **demands}}
+        return await self._client.patch(resource, meta.name, body, meta.namespace, subresource=subresource)

@@ -1,0 +1,91 @@
+"""A class of volume attributes that a claim or volume has, had or is about to have is not deleted.
+
+Watches: volume attributes classes; claims and volumes for the classes that they let go.
+Owns: the finalizer `kubernetes.io/vac-protection`.
+Writes: finalizers of volume attributes classes.
+Wakes itself: never.
+Differs from upstream: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
+from kubeloop.api.generated.storage_v1 import VolumeAttributesClass
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.protection import Protection
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.enqueue import KeysOf, own_key
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "volumeattributesclass-protection-controller"
+QUEUE: Final = "vacprotection"  # upstream's, as dashboards know it
+FINALIZER: Final = "kubernetes.io/vac-protection"
+WORKERS: Final = 1  # upstream's
+# An index of claims and volumes, by the classes that they name.
+ATTRIBUTES: Final = "volume attributes class"
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    classes, claims, volumes = (
+        context.informers.of(resource_of_class(kind))
+        for kind in (VolumeAttributesClass, PersistentVolumeClaim, PersistentVolume)
+    )
+    claims.add_indexer(ATTRIBUTES, classes_of_claim)
+    volumes.add_indexer(ATTRIBUTES, classes_of_volume)
+    reconciler = Reconciler(context, classes, claims, volumes)
+    queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
+    )
+    controller.watches(classes, own_key, reconciler.protection.concerns)
+    for users, named in ((claims, classes_of_claim), (volumes, classes_of_volume)):
+        controller.watches(users, _keys(named), _lets_go(named))
+    return controller
+
+
+class Reconciler:
+    def __init__(self, context: Context, classes: Informer, claims: Informer, volumes: Informer) -> None:
+        self._classes = classes
+        self._users = (volumes, claims)
+        self.protection = Protection(context.client, classes.resource, FINALIZER, self._is_named)
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        attributes = self._classes.get(*key)
+        if attributes is not None:
+            await self.protection.protect(attributes)
+
+    async def _is_named(self, attributes: VolumeAttributesClass) -> bool:
+        return any(users.by_index(ATTRIBUTES, attributes.metadata.name) for users in self._users)
+
+
+def classes_of_claim(claim: PersistentVolumeClaim) -> tuple[str, ...]:
+    """The class that is wanted, the one there is, and the one that is being changed to."""
+    status = claim.status
+    target = status.modify_volume_status
+    names = (
+        claim.spec.volume_attributes_class_name,
+        status.current_volume_attributes_class_name,
+        None if target is None else target.target_volume_attributes_class_name,
+    )
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def classes_of_volume(volume: PersistentVolume) -> tuple[str, ...]:
+    name = volume.spec.volume_attributes_class_name
+    return (name,) if name else ()
+
+
+def _keys(named: Any) -> KeysOf[ObjectKey]:
+    return lambda obj: [ObjectKey("", name) for name in named(obj)]
+
+
+def _lets_go(named: Any) -> Any:
+    def lets_go(old: Any, new: Any) -> bool:
+        return old is not None and (new is None or not set(named(old)) <= set(named(new)))
+
+    return lets_go
