@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from kubeloop.api.errors import forbidden
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.times import parse_time
 from kubeloop.controllers.job import wire
-from kubeloop.testing import Cluster, job
+from kubeloop.testing import Cluster, job, metadata, pod, replica_set
 from tests.controllers.job_world import (
     NAMESPACE,
     SECOND,
@@ -120,7 +121,7 @@ def test_job_without_parallelism_waits(plane: Cluster) -> None:
 def test_surplus_pods_go_without_being_counted_and_who_has_done_least_goes_first(plane: Cluster) -> None:
     plane.add(job(parallelism=3, completions=9))
     plane.advance(SECOND)
-    first, second, third = pods(plane)
+    _, second, _ = pods(plane)
     bind(plane, second)
     run(plane, second)
     plane.advance(SECOND)
@@ -129,7 +130,6 @@ def test_surplus_pods_go_without_being_counted_and_who_has_done_least_goes_first
     assert [one.metadata.name for one in pods(plane)] == [second.metadata.name]
     assert status(plane) == {"active": 1, "ready": 1}
     assert told(plane).count("Normal SuccessfulDelete: Deleted") == 2
-    del first, third
 
 
 def test_ready_and_terminating_pods_are_reported(plane: Cluster) -> None:
@@ -314,3 +314,46 @@ def test_quiet_job_is_not_written_to(plane: Cluster) -> None:
     before = job_of(plane).metadata.resource_version
     plane.advance(hours=1)
     assert job_of(plane).metadata.resource_version == before
+
+
+def test_pod_of_a_job_that_somebody_else_manages_keeps_its_finalizer(plane: Cluster) -> None:
+    theirs = plane.add(job(managed_by="example.com/other"))
+    about = metadata("theirs", NAMESPACE, labels=dict(theirs.spec.template.metadata.labels), owner=theirs)
+    bare = pod("theirs")
+    plane.add(Pod(metadata=replace(about, finalizers=(TRACKING,)), spec=bare.spec))
+    plane.client.delete(Pod, "theirs", NAMESPACE)
+    plane.advance(10)
+    (kept,) = pods(plane)
+    assert kept.metadata.finalizers == (TRACKING,)
+
+
+def test_pod_of_another_kind_of_owner_keeps_its_finalizer(plane: Cluster) -> None:
+    owner = plane.add(replica_set("owner", replicas=0))
+    about = metadata("strange", NAMESPACE, owner=owner)
+    plane.add(Pod(metadata=replace(about, finalizers=(TRACKING,)), spec=pod("strange").spec))
+    plane.client.delete(Pod, "strange", NAMESPACE)
+    plane.advance(10)
+    assert plane.client.get(Pod, "strange", NAMESPACE).metadata.finalizers == (TRACKING,)
+
+
+def test_what_happens_is_counted_for_dashboards(plane: Cluster) -> None:
+    plane.add(job(parallelism=2, completions=2), job("theirs", managed_by="example.com/other"))
+    plane.advance(SECOND)
+    one, other = pods(plane)
+    fail(plane, one)
+    succeed(plane, other)
+    plane.advance(30)
+    succeed(plane, *active(plane))
+    plane.advance(SECOND)
+    lines = set(plane.context.telemetry.registry.render().splitlines())
+    assert {
+        "job_controller_jobs_finished_total"
+        '{completion_mode="NonIndexed",result="succeeded",reason="CompletionsReached"} 1',
+        'job_controller_job_pods_finished_total{completion_mode="NonIndexed",result="succeeded"} 2',
+        'job_controller_job_pods_finished_total{completion_mode="NonIndexed",result="failed"} 1',
+        'job_controller_job_pods_creation_total{reason="new",status="succeeded"} 2',
+        'job_controller_job_pods_creation_total{reason="recreate_terminating_or_failed",status="succeeded"} 1',
+        'job_controller_jobs_by_external_controller_total{controller_name="example.com/other"} 1',
+        'job_controller_terminated_pods_tracking_finalizer_total{event="add"} 3',
+        'job_controller_terminated_pods_tracking_finalizer_total{event="delete"} 3',
+    } <= lines
