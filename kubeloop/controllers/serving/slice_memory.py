@@ -92,13 +92,15 @@ class SliceMemory:
         """Whether a slice that is gone was not the loop's to go. It is forgotten with this."""
         key = service_key_of(one)
         written = None if key is None else self._written.get(key)
-        if written is None:
+        if key is None or written is None:
             return True
-        written.generations.pop(one.metadata.uid, None)
-        if one.metadata.uid not in written.deleted:
-            return True
-        written.deleted.discard(one.metadata.uid)
-        return False
+        uid = one.metadata.uid
+        was_wanted = uid in written.deleted
+        written.deleted.discard(uid)
+        written.generations.pop(uid, None)
+        if not written.deleted and not written.generations:
+            del self._written[key]
+        return not was_wanted
 
 
 class SliceWakeups:

@@ -1,0 +1,78 @@
+"""Endpoints that somebody made for a service without a selector are mirrored in slices, for those who read only slices.
+
+endpoints, service, slice ──▶ queue ──▶ reconciler ── mirror: one slice for each subset and family ──▶ writes
+
+Watches: endpoints, services, endpoint slices.
+Owns: endpoint slices whose `managed-by` label names this loop.
+Writes: creates, changes and deletes these slices; a change has a precondition on the slice's version.
+Wakes itself: never.
+Differs from upstream: a slice that is being deleted no longer counts.
+"""
+
+from __future__ import annotations
+
+from kubeloop.api.generated.core_v1 import Endpoints, Service
+from kubeloop.api.generated.discovery_v1 import EndpointSlice
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.endpointslice_mirroring.instruments import Instruments
+from kubeloop.controllers.endpointslice_mirroring.mirror import MANAGER, should_mirror
+from kubeloop.controllers.endpointslice_mirroring.reconciler import Reconciler
+from kubeloop.controllers.serving.slice_memory import SliceMemory, SliceWakeups
+from kubeloop.controllers.serving.writer import Writer
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.rate_limits import Bucket, ItemExponential, MaxOf
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "endpointslice-mirroring-controller"
+COMPONENT = "endpoint-slice-mirroring-controller"  # whom upstream's events name
+QUEUE = "endpoint_slice_mirroring"
+FIRST_RETRY = 1.0  # seconds; a failed look may have cost many writes
+LAST_RETRY = 100.0
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    informers, clock, config = context.informers, context.clock, context.config
+    endpoints, services, slices = (
+        informers.of(resource_of_class(kind)) for kind in (Endpoints, Service, EndpointSlice)
+    )  # fmt: skip
+    registry = context.telemetry.registry
+    limiter = MaxOf[ObjectKey](ItemExponential(FIRST_RETRY, LAST_RETRY), Bucket(clock))
+    queue = WorkQueue(clock, name=QUEUE, limiter=limiter, registry=registry)
+    memory, most = SliceMemory(slices, MANAGER), config.mirroring_max_endpoints_per_subset
+    reconciler = Reconciler(
+        client=context.client,
+        clock=clock,
+        services=services,
+        endpoints=endpoints,
+        memory=memory,
+        writer=Writer(context.client, resource_of_class(EndpointSlice)),
+        recorder=context.recorder.of_component(COMPONENT),
+        instruments=Instruments(registry, most),
+        most=most,
+    )
+    controller = Controller(
+        NAME,
+        reconciler.reconcile,
+        clock,
+        workers=config.mirroring_concurrent_service_endpoint_syncs,
+        queue=queue,
+        telemetry=context.telemetry,
+    )
+    controller.watches(endpoints, own_key, _is_mirrored, resync=context.resync_period())
+    controller.watches(services, own_key, _matters)
+    controller.listens_to(slices, SliceWakeups(queue, memory, config.mirroring_endpointslice_updates_batch_period))
+    return controller
+
+
+def _is_mirrored(old: Endpoints | None, new: Endpoints | None) -> bool:
+    return any(one is not None and should_mirror(one) for one in (old, new))
+
+
+def _matters(old: Service | None, new: Service | None) -> bool:
+    """Whether a service without a selector comes, goes, or becomes one with a selector."""
+    if old is None or new is None:
+        return any(one is not None and not one.spec.selector for one in (old, new))
+    return bool(old.spec.selector) != bool(new.spec.selector)

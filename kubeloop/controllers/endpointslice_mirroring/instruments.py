@@ -1,0 +1,59 @@
+"""The loop's metrics, with upstream's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from kubeloop.controllers.endpointslice_mirroring.mirror import Mirrored, Plan
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.metrics import Registry, Value, exponential_bounds
+
+PREFIX = "endpoint_slice_mirroring_controller"
+_COUNTS = exponential_bounds(2, 2, 15)
+
+
+class Instruments:
+    """Counts what mirroring costs."""
+
+    def __init__(self, registry: Registry, most: int) -> None:
+        self._most = most
+        self._sizes: dict[ObjectKey, tuple[int, int, int]] = {}  # endpoints, slices, slices if well filled
+        added, updated, removed = (
+            registry.histogram(f"{PREFIX}_endpoints_{what}_per_sync", f"Endpoints {what} by a look.", bounds=_COUNTS)
+            for what in ("added", "updated", "removed")
+        )
+        self._added, self._updated, self._removed = added.of(), updated.of(), removed.of()
+        self._skipped = registry.histogram(
+            f"{PREFIX}_addresses_skipped_per_sync", "Addresses that are invalid or too many.", bounds=_COUNTS
+        ).of()
+        self._seconds = registry.histogram(
+            f"{PREFIX}_endpoints_sync_duration",
+            "How long a look took, in seconds.",
+            bounds=exponential_bounds(0.001, 2, 15),
+        ).of()
+        for index, name, about in (
+            (0, "endpoints_desired", "Endpoints that should be mirrored."),
+            (1, "num_endpoint_slices", "Slices that there are."),
+            (2, "desired_endpoint_slices", "Slices that there would be if all were well filled."),
+        ):
+            registry.gauge(f"{PREFIX}_{name}", about).read(partial(self._sum, index))
+        operations = registry.counter(f"{PREFIX}_changes", "Writes of slices.", "operation")
+        self.changes: Mapping[str, Value] = {one: operations.of(one) for one in ("create", "update", "delete")}
+
+    def took(self, seconds: float) -> None:
+        self._seconds.observe(seconds)
+
+    def planned(self, key: ObjectKey, found: Mirrored, plan: Plan) -> None:
+        self._added.observe(plan.added)
+        self._updated.observe(plan.updated)
+        self._removed.observe(plan.removed)
+        self._skipped.observe(found.skipped)
+        sizes = [len(group) for group in found.groups.values() if group]
+        self._sizes[key] = sum(sizes), len(sizes), sum(-(-size // self._most) for size in sizes)
+
+    def forget(self, key: ObjectKey) -> None:
+        self._sizes.pop(key, None)
+
+    def _sum(self, index: int) -> int:
+        return sum(one[index] for one in self._sizes.values())

@@ -1,0 +1,222 @@
+"""What slices say that mirror an Endpoints object: one for each subset and family of addresses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from kubeloop.api import codec
+from kubeloop.api.generated.core_v1 import EndpointAddress, Endpoints, EndpointSubset
+from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.serving.offers import Family, canonical, family_of
+from kubeloop.controllers.serving.repacking import repacked
+from kubeloop.controllers.serving.slices import (
+    MANAGED_BY,
+    SERVICE_NAME,
+    EndpointKey,
+    Ports,
+    in_order,
+    key_of_endpoint,
+    name_prefix,
+    says_the_same,
+)
+from kubeloop.controllers.serving.trigger_times import ANNOTATION as TRIGGER_TIME
+from kubeloop.controllers.serving.writer import map_patch
+from kubeloop.runtime.owner_references import controller_reference
+
+MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
+LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
+_ENDPOINTS: Final = resource_of_class(Endpoints)
+
+Place = tuple[str, Ports]  # the kind of address, and the ports: what a slice is for
+Group = dict[EndpointKey, Endpoint]
+
+
+@dataclass(slots=True)
+class Mirrored:
+    """What an Endpoints object comes to."""
+
+    groups: dict[Place, Group] = field(default_factory=dict)
+    invalid: int = 0  # addresses that are none
+    skipped: int = 0  # addresses that are not mirrored, the invalid ones among them
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A slice as it should be: another state of `base`, or a new one."""
+
+    base: EndpointSlice | None
+    place: Place
+    endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(slots=True)
+class Plan:
+    """What becomes of the slices."""
+
+    create: list[Draft] = field(default_factory=list)
+    update: list[Draft] = field(default_factory=list)
+    delete: list[EndpointSlice] = field(default_factory=list)
+    added: int = 0
+    updated: int = 0
+    removed: int = 0
+
+
+def should_mirror(endpoints: Endpoints) -> bool:
+    """Whether somebody wants this mirrored; locks are no endpoints at all."""
+    return endpoints.metadata.labels.get(SKIP) != "true" and LEADER not in endpoints.metadata.annotations
+
+
+def mirrored(endpoints: Endpoints, most: int) -> Mirrored:
+    """The endpoints of each slice, at most so many of a subset."""
+    found = Mirrored()
+    for subset in repacked(endpoints.subsets):
+        _mirror_subset(found, subset, most)
+    return found
+
+
+def _mirror_subset(found: Mirrored, subset: EndpointSubset, most: int) -> None:
+    ports = in_order(
+        EndpointPort(name=one.name, port=one.port, protocol=one.protocol, app_protocol=one.app_protocol)
+        for one in subset.ports
+    )
+    groups: dict[Family, Group] = {
+        "IPv4": found.groups.setdefault(("IPv4", ports), {}),
+        "IPv6": found.groups.setdefault(("IPv6", ports), {}),
+    }
+    taken = 0
+    listed = [(one, True) for one in subset.addresses] + [(one, False) for one in subset.not_ready_addresses]
+    for address, is_ready in listed:
+        if taken >= most:
+            break
+        family = family_of(address.ip)
+        if family is None:
+            found.invalid += 1
+            continue
+        endpoint = endpoint_of(address, is_ready)
+        groups[family][key_of_endpoint(endpoint)] = endpoint
+        taken += 1
+    found.skipped += len(listed) - taken
+
+
+def endpoint_of(address: EndpointAddress, is_ready: bool) -> Endpoint:
+    return Endpoint(
+        addresses=(canonical(address.ip),),
+        conditions=EndpointConditions(ready=is_ready),
+        target_ref=address.target_ref,
+        node_name=address.node_name,
+        hostname=address.hostname or None,
+    )
+
+
+def plan_for(endpoints: Endpoints, existing: Iterable[EndpointSlice], groups: Mapping[Place, Group]) -> Plan:
+    """One slice for each group of endpoints; what else there is goes."""
+    by_place: dict[Place, list[EndpointSlice]] = {}
+    for one in existing:
+        by_place.setdefault((one.address_type, in_order(one.ports or ())), []).append(one)
+    plan = Plan()
+    for place, group in groups.items():
+        _plan_group(plan, endpoints, by_place.pop(place, []), place, group)
+    for slices in by_place.values():
+        plan.delete += slices
+    _reuse(plan)
+    return plan
+
+
+def _plan_group(
+    plan: Plan, endpoints: Endpoints, existing: Sequence[EndpointSlice], place: Place, group: Group
+) -> None:
+    if not group:
+        plan.delete += existing
+        plan.removed += sum(len(one.endpoints or ()) for one in existing)
+        return
+    wanted = tuple(group.values())
+    if not existing:
+        plan.added += len(group)
+        plan.create.append(Draft(None, place, wanted))
+        return
+    first, *others = existing
+    plan.delete += others
+    present = {key_of_endpoint(one): one for one in first.endpoints or ()}
+    added = len(group.keys() - present.keys())
+    removed = len(first.endpoints or ()) - (len(group) - added)
+    updated = sum(key in group and not says_the_same(group[key], one) for key, one in present.items())
+    plan.added += added
+    plan.removed += removed
+    plan.updated += updated
+    if added or removed or updated or not _has_metadata(first, endpoints):
+        plan.update.append(Draft(first, place, wanted))
+
+
+def _has_metadata(one: EndpointSlice, endpoints: Endpoints) -> bool:
+    """Whether a slice has the labels and annotations that it should, and belongs to no former object of the name."""
+    meta = one.metadata
+    name, uid = endpoints.metadata.name, endpoints.metadata.uid
+    is_another = any(
+        owner.kind == "Endpoints" and owner.name == name and owner.uid != uid for owner in meta.owner_references
+    )
+    return not is_another and meta.labels == labels_of(endpoints) and meta.annotations == annotations_of(endpoints)
+
+
+def _reuse(plan: Plan) -> None:
+    """Instead of deleting one slice and creating another with the same kind of addresses, change the one."""
+    kept: list[EndpointSlice] = []
+    for one in plan.delete:
+        found = next((draft for draft in plan.create if draft.place[0] == one.address_type), None)
+        if found is None:
+            kept.append(one)
+        else:
+            plan.create.remove(found)
+            plan.update.append(replace(found, base=one))
+    plan.delete = kept
+
+
+def labels_of(endpoints: Endpoints) -> dict[str, str]:
+    return {**endpoints.metadata.labels, SERVICE_NAME: endpoints.metadata.name, MANAGED_BY: MANAGER}
+
+
+def annotations_of(endpoints: Endpoints) -> dict[str, str]:
+    """Those of the mirrored object that don't speak of that object itself."""
+    own = (TRIGGER_TIME, LAST_APPLIED)
+    return {key: value for key, value in endpoints.metadata.annotations.items() if key not in own}
+
+
+def new_slice(endpoints: Endpoints, draft: Draft) -> EndpointSlice:
+    meta = endpoints.metadata
+    address_type, ports = draft.place
+    return EndpointSlice(
+        metadata=ObjectMeta(
+            generate_name=name_prefix(meta.name),
+            namespace=meta.namespace,
+            labels=labels_of(endpoints),
+            annotations=annotations_of(endpoints),
+            owner_references=(controller_reference(endpoints, _ENDPOINTS),),
+        ),
+        address_type=address_type,
+        endpoints=draft.endpoints,
+        ports=ports,
+    )
+
+
+def slice_patch(base: EndpointSlice, endpoints: Endpoints, draft: Draft) -> dict[str, Any]:
+    """What a merge patch says to make a slice what it should be."""
+    meta, metadata = base.metadata, dict[str, Any]()
+    labels, annotations = labels_of(endpoints), annotations_of(endpoints)
+    owners = (controller_reference(endpoints, _ENDPOINTS),)
+    if meta.labels != labels:
+        metadata["labels"] = map_patch(meta.labels, labels)
+    if meta.annotations != annotations:
+        metadata["annotations"] = map_patch(meta.annotations, annotations)
+    if meta.owner_references != owners:
+        metadata["ownerReferences"] = codec.to_plain(owners)
+    patch: dict[str, Any] = {"metadata": metadata}
+    if (base.endpoints or ()) != draft.endpoints:
+        patch["endpoints"] = codec.to_plain(draft.endpoints)
+    if (base.ports or ()) != draft.place[1]:
+        patch["ports"] = codec.to_plain(draft.place[1])
+    return patch

@@ -1,0 +1,152 @@
+"""One Endpoints object looked at: whether it is mirrored, and whether its slices say what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from kubeloop.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from kubeloop.api.generated.core_v1 import Endpoints, Service
+from kubeloop.api.generated.discovery_v1 import EndpointSlice
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.controllers.endpointslice_mirroring.instruments import Instruments
+from kubeloop.controllers.endpointslice_mirroring.mirror import (
+    Draft,
+    Mirrored,
+    Plan,
+    mirrored,
+    new_slice,
+    plan_for,
+    should_mirror,
+    slice_patch,
+)
+from kubeloop.controllers.namespaces import is_terminating
+from kubeloop.controllers.serving.slice_memory import SliceMemory
+from kubeloop.controllers.serving.writer import Writer
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.metrics import Value
+from kubeloop.runtime.recorder import EventRecorder
+
+# What a cache that is behind leads to; the runtime knows how to take it.
+_STALE = (Conflict, NotFound, AlreadyExists)
+
+
+class MirroringFailed(Exception):
+    """Slices are not as they should be; the cause is what the server said."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reconciler:
+    client: Client
+    clock: Clock
+    services: Informer
+    endpoints: Informer
+    memory: SliceMemory
+    writer: Writer
+    recorder: EventRecorder
+    instruments: Instruments
+    most: int  # addresses of a subset that are mirrored
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        began = self.clock.monotonic()
+        try:
+            await self.memory.caught_up(key)
+            endpoints: Endpoints | None = self.endpoints.get(*key)
+            service: Service | None = self.services.get(*key)
+            if endpoints is None or not should_mirror(endpoints) or service is None or service.spec.selector:
+                await self._remove(key)
+            else:
+                await self._mirror(endpoints)
+        finally:
+            self.instruments.took(self.clock.monotonic() - began)
+
+    async def _remove(self, key: ObjectKey) -> None:
+        """Nothing is to be mirrored, or no longer."""
+        slices = self.memory.slices_of(key)
+        self.instruments.forget(key)
+        failures: list[Exception] = []
+        for one in slices:
+            try:
+                await self._delete(key, one)
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            said = f"error(s) deleting {len(failures)}/{len(slices)} EndpointSlices for {key} Endpoints"
+            raise MirroringFailed(f"{said}, including: {failures[0]}") from failures[0]
+
+    async def _mirror(self, endpoints: Endpoints) -> None:
+        key = key_of(endpoints)
+        found = mirrored(endpoints, self.most)
+        self._tell(endpoints, found)
+        plan = plan_for(endpoints, self.memory.slices_of(key), found.groups)
+        self.instruments.planned(key, found, plan)
+        await self._carry_out(endpoints, plan)
+
+    def _tell(self, endpoints: Endpoints, found: Mirrored) -> None:
+        if found.invalid:
+            message = f"Skipped {found.invalid} invalid IP addresses when mirroring to EndpointSlices"
+            self.recorder.event(endpoints, "Warning", "InvalidIPAddress", message)
+        if found.skipped > found.invalid:
+            message = (
+                f"A max of {self.most} addresses can be mirrored to EndpointSlices per Endpoints subset. "
+                f"{found.skipped} addresses were skipped"
+            )
+            self.recorder.event(endpoints, "Warning", "TooManyAddressesToMirror", message)
+
+    async def _carry_out(self, endpoints: Endpoints, plan: Plan) -> None:
+        key = key_of(endpoints)
+        if endpoints.metadata.deletion_timestamp is None:
+            for draft in plan.create:
+                if not await self._create(key, new_slice(endpoints, draft)):
+                    return
+        for draft in plan.update:
+            await self._change(endpoints, draft)
+        for one in plan.delete:
+            try:
+                await self._delete(key, one)
+            except Exception as error:
+                raise _failed(f"delete {one.metadata.name}", key, error) from error
+
+    async def _create(self, key: ObjectKey, one: EndpointSlice) -> bool:
+        """False if the namespace is being deleted: nothing more can be made there."""
+        try:
+            made = await self.client.create(one)
+        except Exception as error:
+            if isinstance(error, ApiError) and is_terminating(error):
+                return False
+            raise _failed("create", key, error) from error
+        self.memory.wrote(key, made)
+        self._changes["create"].value += 1
+        return True
+
+    async def _change(self, endpoints: Endpoints, draft: Draft) -> None:
+        base = draft.base
+        assert base is not None  # what has none is created
+        key = key_of(endpoints)
+        try:
+            answer = await self.writer.change(base, slice_patch(base, endpoints, draft))
+        except Exception as error:
+            raise _failed(f"update {base.metadata.name}", key, error) from error
+        self.memory.wrote(key, answer)
+        self._changes["update"].value += 1
+
+    async def _delete(self, key: ObjectKey, one: EndpointSlice) -> None:
+        this_one = Preconditions(uid=one.metadata.uid)
+        with suppress(NotFound):
+            await self.client.delete(EndpointSlice, one.metadata.name, key.namespace, preconditions=this_one)
+        self.memory.deleted(key, one)
+        self._changes["delete"].value += 1
+
+    @property
+    def _changes(self) -> Mapping[str, Value]:
+        return self.instruments.changes
+
+
+def _failed(what: str, key: ObjectKey, error: Exception) -> Exception:
+    if isinstance(error, _STALE):
+        return error
+    return MirroringFailed(f"failed to {what} EndpointSlice for Endpoints {key}: {error}")

@@ -1,0 +1,200 @@
+"""A range of service addresses is ready once it is kept from deletion, and goes only when no address would be orphaned.
+
+Watches: service CIDRs, IP addresses.
+Owns: nothing.
+Writes: a finalizer and the `Ready` condition of service CIDRs.
+Wakes itself: ten seconds after a range's deletion was asked for, when no server gives out its addresses any more.
+Differs from upstream: another range that goes wakes those that it overlaps, and an address that is labelled otherwise
+counts at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Any, Final
+
+from kubeloop.api.addresses import parse_cidr, parse_ip
+from kubeloop.api.calls import STRATEGIC_PATCH
+from kubeloop.api.conditions import find_condition
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.meta_v1 import Condition
+from kubeloop.api.generated.networking_v1 import IPAddress, ServiceCIDR
+from kubeloop.api.times import format_time, parse_time
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.controller import Controller, Result
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "service-cidr-controller"
+QUEUE = "ipaddresses"  # upstream's, as dashboards know it
+FINALIZER: Final = "networking.k8s.io/service-cidr-finalizer"
+MANAGED_BY: Final = "ipaddress.kubernetes.io/managed-by"
+ALLOCATOR: Final = "ipallocator.k8s.io"  # addresses of others are not the ranges' concern
+GRACE: Final = timedelta(seconds=10)  # until every server has heard that a range is going
+READY: Final = "Ready"
+BLOCKED: Final = (
+    "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR"
+)  # fmt: skip
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    ranges = context.informers.of(resource_of_class(ServiceCIDR))
+    addresses = context.informers.of(resource_of_class(IPAddress))
+    recorder = context.recorder.of_component(NAME)
+    reconciler = Reconciler(context.client, context.clock, ranges, addresses, recorder)
+    queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    controller = Controller(NAME, reconciler.reconcile, context.clock, queue=queue, telemetry=context.telemetry)
+    overlaps = Overlaps(ranges)
+    controller.watches(ranges, overlaps.with_range, resync=context.resync_period())
+    controller.watches(addresses, overlaps.with_address)
+    return controller
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaps:
+    """Which ranges a change concerns: a range may stand in for others, an address may keep one."""
+
+    ranges: Informer
+
+    def with_range(self, changed: ServiceCIDR) -> set[ObjectKey]:
+        networks = networks_of(changed)
+        found = {
+            key_of(one) for one in self.ranges.list() if any(_overlap(a, b) for a in networks_of(one) for b in networks)
+        }
+        return found | {key_of(changed)}
+
+    def with_address(self, changed: IPAddress) -> list[ObjectKey]:
+        address = allocated_address(changed)
+        return [] if address is None else [key_of(one) for one in ranges_around(address, self.ranges.list())]
+
+
+class Reconciler:
+    def __init__(
+        self, client: Client, clock: Clock, ranges: Informer, addresses: Informer, recorder: EventRecorder
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._ranges = ranges
+        self._addresses = addresses
+        self._recorder = recorder
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        found: ServiceCIDR | None = self._ranges.get(*key)
+        if found is None:
+            return None
+        if found.metadata.deletion_timestamp is not None:
+            return await self._let_go(found)
+        await self._keep(found)
+        ready = Condition(type=READY, status="True", message="Kubernetes Service CIDR is ready")
+        try:
+            await self._tell(found, ready)
+        except Exception:
+            message = "The ServiceCIDR Status can not be set to Ready=True"
+            self._recorder.event(found, "Warning", "KubernetesServiceCIDRError", message)
+            raise
+        return None
+
+    async def _let_go(self, found: ServiceCIDR) -> Result | None:
+        if not may_go(found, self._ranges.list(), self._addresses.list()):
+            await self._tell(found, Condition(type=READY, status="False", reason="Terminating", message=BLOCKED))
+            return None
+        left = seconds_of_grace(found, self._clock.now())
+        if left > 0:
+            return Result(requeue_after=left)
+        if FINALIZER in found.metadata.finalizers:
+            await self._patch(found, {"$deleteFromPrimitiveList/finalizers": [FINALIZER]})
+        return None
+
+    async def _keep(self, found: ServiceCIDR) -> None:
+        if FINALIZER not in found.metadata.finalizers:
+            await self._patch(found, {"finalizers": [FINALIZER]})
+
+    async def _patch(self, found: ServiceCIDR, metadata: dict[str, Any]) -> None:
+        patch = {"metadata": {"uid": found.metadata.uid, **metadata}}
+        try:
+            await self._client.patch(ServiceCIDR, found.metadata.name, patch, type=STRATEGIC_PATCH)
+        except NotFound:
+            return
+
+    async def _tell(self, found: ServiceCIDR, wanted: Condition) -> None:
+        """The loop's own condition, applied: servers write theirs."""
+        told = find_condition(found.status.conditions, READY)
+        if told is not None and (told.status, told.reason, told.message) == (
+            wanted.status,
+            wanted.reason,
+            wanted.message,
+        ):
+            return
+        condition = {
+            "type": READY,
+            "status": wanted.status,
+            "reason": wanted.reason,
+            "message": wanted.message,
+            "lastTransitionTime": format_time(self._clock.now()),
+        }
+        status = {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "ServiceCIDR",
+            "metadata": {"name": found.metadata.name},
+            "status": {"conditions": [condition]},
+        }
+        await self._client.apply(status, manager=NAME, force=True, subresource="status")
+
+
+def seconds_of_grace(found: ServiceCIDR, now: datetime) -> float:
+    """How long a range that is being deleted has to stay."""
+    since = found.metadata.deletion_timestamp
+    return 0.0 if since is None else (parse_time(since) + GRACE - now).total_seconds()
+
+
+def may_go(going: ServiceCIDR, ranges: Sequence[ServiceCIDR], addresses: Iterable[IPAddress]) -> bool:
+    """Whether each address of a range would still be in another one."""
+    others = [one for one in ranges if one.metadata.name != going.metadata.name]
+    if all(any(_contains(b, a) for one in others for b in networks_of(one)) for a in networks_of(going)):
+        return True
+    for one in addresses:
+        address = allocated_address(one)
+        if address is not None and ranges_around(address, [going]) and not ranges_around(address, others):
+            return False
+    return True
+
+
+def networks_of(one: ServiceCIDR) -> list[Network]:
+    parsed = (parse_cidr(cidr) for cidr in one.spec.cidrs)
+    return [found[1] for found in parsed if found is not None]
+
+
+def allocated_address(one: IPAddress) -> Address | None:
+    """The address that an object stands for, if a server gave it to a service."""
+    return parse_ip(one.metadata.name) if one.metadata.labels.get(MANAGED_BY) == ALLOCATOR else None
+
+
+def ranges_around(address: Address, ranges: Iterable[ServiceCIDR]) -> list[ServiceCIDR]:
+    """The ranges that could have given out an address."""
+    return [one for one in ranges if any(gives_out(network, address) for network in networks_of(one))]
+
+
+def gives_out(network: Network, address: Address) -> bool:
+    """A range never gives out its first address, nor the last one of its version 4."""
+    if address.version != network.version or address == network.network_address:
+        return False
+    return address in network and (address.version == 6 or address != network.broadcast_address)
+
+
+def _overlap(one: Network, other: Network) -> bool:
+    return one.version == other.version and one.overlaps(other)
+
+
+def _contains(outer: Network, inner: Network) -> bool:
+    return outer.version == inner.version and outer.prefixlen <= inner.prefixlen and outer.overlaps(inner)
