@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(version() < (1, 31), reason="an older kubectl ru
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    plane = Plane(tmp_path_factory.mktemp("nodes"), "--nodes", "3")
+    plane = Plane(tmp_path_factory.mktemp("nodes"), "--ephemeral", "--nodes", "3")
     plane.start()
     yield plane
     plane.close()
