@@ -10,7 +10,7 @@ Watches: jobs; pods.
 Owns: pods that match the selector, held by the finalizer `batch.kubernetes.io/job-tracking` until they are counted.
 Writes: creates, deletes and patches pods; patches the status of jobs, if nobody has changed the job meanwhile.
 Wakes itself: when failed pods may be replaced, when a job has been active for too long, when a cache lags behind.
-Differs from upstream: changes of pods gather for a tenth of a second instead of a whole one; where no pod has to be
+Differs from upstream: changes of pods gather for a tenth of a second, longer with many pods; where no pod has to be
 let go, a job's interim and final condition are written at once; a creation whose answer was lost is looked for before
 another is made. Jobs and orphaned pods share one queue. Workload and PodGroup objects (alpha) are not made.
 """

@@ -32,6 +32,7 @@ class Memory:
     released: set[str] = field(default_factory=set)  # UIDs of pods whose finalizer was removed and still is seen
     unsure: bool = False  # whether pods may have been created without an answer
     since: float = 0.0  # monotonic time of the last write
+    rest_until: float = 0.0  # monotonic time before which a large job is not looked at again
 
     def created(self, pod: Pod) -> None:
         self.pods_version = max(self.pods_version, version_of(pod))

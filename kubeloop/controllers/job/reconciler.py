@@ -36,6 +36,8 @@ from kubeloop.runtime.recorder import EventRecorder
 
 LOOK_AGAIN = 1.0  # seconds; if the event that a lagging cache waits for never comes
 GATHER = 0.1  # seconds in which changes of pods gather to one sync; upstream's is a second
+# With many pods, none of which is to be created, changes gather for as many seconds a pod: a look at them takes longer.
+MANY, RESPITE = 1000, 50e-6
 
 JOBS, PODS = resource_of_class(Job), resource_of_class(Pod)
 
@@ -94,6 +96,8 @@ class Reconciler:
         if lag := await self._lag(job, memory):
             self._metrics.skipped(lag)
             return Result(requeue_after=LOOK_AGAIN)
+        if (rest := memory.rest_until - self._clock.monotonic()) > 0:
+            return Result(requeue_after=rest)
         return await self._sync(job, memory)
 
     async def _lag(self, job: Job, memory: Memory) -> str:
@@ -117,6 +121,8 @@ class Reconciler:
             status = await self._act(observed, step, memory, now)
             await self._track(_Books(stored, observed, step, now), status, memory)
             ok = step.failure is None
+            if len(observed.pods) > MANY and not step.plan.create:
+                memory.rest_until = self._clock.monotonic() + len(observed.pods) * RESPITE
         finally:
             self._metrics.synced(stored, step.plan.action, ok, self._clock.monotonic() - began)
         if step.failure is not None:

@@ -87,16 +87,17 @@ def _pending(observed: Observed, indexes: IndexState) -> Indexes:
 def _surplus(observed: Observed, at_least: int) -> list[Pod]:
     """Pods without an index, or with one that another has too, go whatever their number; then who has done least."""
     if observed.indexes is None:
-        return _least_first(observed.active)[:at_least]
+        return _least_first(observed.active, at_least)
     completions = observed.job.spec.completions or 0
     going: list[Pod] = []
     staying: list[Pod] = []
     by_index = sorted(observed.active, key=_index_key)
     for index, pods in groupby(by_index, key=_index_key):
-        *others, last = _least_first(list(pods))
+        same = list(pods)
+        *others, last = _least_first(same, len(same)) if len(same) > 1 else same
         going += others
         (staying if 0 <= index < completions else going).append(last)
-    return going + _least_first(staying)[: max(0, at_least - len(going))]
+    return going + _least_first(staying, at_least - len(going))
 
 
 def _index_key(pod: Pod) -> int:
@@ -104,9 +105,9 @@ def _index_key(pod: Pod) -> int:
     return -1 if index is None else index
 
 
-def _least_first(pods: Sequence[Pod]) -> list[Pod]:
-    """In the order in which an end costs least: unassigned, pending, unready, briefly ready, restarted, young."""
-    return sorted(pods, key=_rank)
+def _least_first(pods: Sequence[Pod], count: int) -> list[Pod]:
+    """Those whose end costs least: unassigned, pending, unready, briefly ready, restarted, young."""
+    return sorted(pods, key=_rank)[:count] if count > 0 else []
 
 
 def _rank(pod: Pod) -> tuple[bool, int, bool, float, int, int, float]:
