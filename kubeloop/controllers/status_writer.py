@@ -49,8 +49,11 @@ class StatusWriter:
 
     async def _replace(self, obj: Any, patch: dict[str, Any]) -> Any:
         resource, name, namespace = self._resource, obj.metadata.name, obj.metadata.namespace
-        fresh = await self._client.get(resource, name, namespace)
         demanded = patch.get("metadata", {})
+        if demanded.get("resourceVersion") == obj.metadata.resource_version:
+            fresh = obj  # the server compares versions itself; some accounts may not even get what they update
+        else:
+            fresh = await self._client.get(resource, name, namespace)
         found = {"uid": fresh.metadata.uid, "resourceVersion": fresh.metadata.resource_version}
         if any(found[key] != demanded[key] for key in found if key in demanded):
             raise conflict(resource.group, resource.plural, name)

@@ -151,10 +151,10 @@ class Controller(Generic[Key]):
         self._sources.append(source)
         source.add_handler(Enqueue(self.queue, source.resource.kind, keys_of, predicate, delay), resync)
 
-    def listens_to(self, source: Watched, handler: Handler) -> None:
+    def listens_to(self, source: Watched, handler: Handler, *, resync: float = 0.0) -> None:
         """Changes of these objects go to a handler of the loop's own, which puts keys into the queue itself."""
         self._sources.append(source)
-        source.add_handler(handler)
+        source.add_handler(handler, resync)
 
     def owns(self: Controller[ObjectKey], source: Watched, owner: Resource, predicate: Predicate | None = None) -> None:
         """Changes of these objects wake their managing owner, if it is of this kind."""

@@ -1,4 +1,4 @@
-"""What an administrator's limits let through, seen through kubectl: limit ranges, pod security, dry runs."""
+"""What an administrator's limits let through, seen through kubectl: limit ranges, quotas, pod security, dry runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ def pod(name: str, **container: Any) -> str:
     running = {"name": "c", "image": "registry.example/app:1", **container}
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [running]}}
     return yaml.safe_dump(manifest)
+
+
+def asking(**amounts: str) -> dict[str, Any]:
+    return {"resources": {"requests": amounts}}
+
+
+def wait_until_counted(kubectl: Kubectl, quota: str) -> None:
+    kubectl("wait", f"quota/{quota}", "--for=jsonpath={.status.used}", "--timeout=20s")
 
 
 def test_a_limit_range_fills_in_and_refuses(kubectl: Kubectl) -> None:
@@ -110,3 +118,38 @@ def test_what_cannot_change_is_said_to_be_immutable(kubectl: Kubectl) -> None:
     assert "field is immutable when `immutable` is set" in kubectl.fails(
         "patch", "secret", "sealed", "-p", '{"stringData":{"a":"c"}}'
     )
+
+
+def test_a_quota_counts_and_refuses_what_exceeds_it(kubectl: Kubectl) -> None:
+    kubectl("create", "quota", "small", "--hard=pods=2,requests.cpu=1,count/configmaps=3")
+    wait_until_counted(kubectl, "small")
+    kubectl("apply", "-f", "-", stdin=pod("one", **asking(cpu="600m")))
+    told = kubectl.fails("apply", "-f", "-", stdin=pod("two", **asking(cpu="500m")))
+    assert (
+        'pods "two" is forbidden: exceeded quota: small, requested: requests.cpu=500m, used: requests.cpu=600m, '
+        "limited: requests.cpu=1"
+    ) in told
+    told = kubectl.fails("apply", "-f", "-", stdin=pod("two"))
+    assert "failed quota: small: must specify requests.cpu for: c" in told
+    used = kubectl.json("get", "quota", "small")["status"]["used"]
+    assert (used["pods"], used["requests.cpu"]) == ("1", "600m")
+    kubectl("apply", "-f", "-", stdin=pod("two", **asking(cpu="400m")))
+    assert "exceeded quota" in kubectl.fails("apply", "-f", "-", stdin=pod("three", **asking(cpu="0")))
+
+
+def test_a_dry_run_is_held_to_the_quota_and_spends_none_of_it(kubectl: Kubectl) -> None:
+    kubectl("create", "quota", "one", "--hard=count/secrets=1")
+    wait_until_counted(kubectl, "one")
+    for _ in range(2):
+        kubectl("create", "secret", "generic", "tried", "--dry-run=server")
+    kubectl("create", "secret", "generic", "made")
+    assert "exceeded quota" in kubectl.fails("create", "secret", "generic", "more", "--dry-run=server")
+
+
+def test_what_is_deleted_can_be_had_again(kubectl: Kubectl) -> None:
+    kubectl("create", "quota", "one", "--hard=count/secrets=1")
+    wait_until_counted(kubectl, "one")
+    kubectl("create", "secret", "generic", "first")
+    kubectl("delete", "secret", "first")
+    kubectl("wait", "quota/one", "--for=jsonpath={.status.used.count/secrets}=0", "--timeout=20s")
+    kubectl("create", "secret", "generic", "second")

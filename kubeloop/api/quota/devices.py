@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Final, Protocol
 
-from kubeloop.api.generated.resource_v1 import DeviceRequest, DeviceSubRequest, ExactDeviceRequest, ResourceClaim
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.resource_v1 import (
+    DeviceClass,
+    DeviceRequest,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from kubeloop.api.owners import controller_of
 from kubeloop.api.quantity import Quantity
 from kubeloop.api.quota.amounts import ONE, ZERO, Amounts, largest, plus
 from kubeloop.api.quota.meter import Meter
+from kubeloop.api.quota.pods import PodMeter
 from kubeloop.api.quota.resource_names import DEVICE_CLASS, REQUESTS, is_extended_in_quota
 
+DEVICE_CLAIMS: Final = "resourceclaims.resource.k8s.io"
+_FOR_EXTENDED_RESOURCES = "resource.kubernetes.io/extended-resource-claim"
 _BY_CLASS = ".deviceclass.resource.k8s.io/devices"
 # A claim of all devices can't get more than a claim can hold.
 _MOST_DEVICES = 32
 
 
-class DeviceClaimMeter(Meter):
-    """Needs to know each class's extended resource name ("" if it has none), and what of it a claim's pod pays for."""
+class ClaimSurroundings(Protocol):
+    """What a claim of devices depends on beside itself."""
 
-    def __init__(
-        self, class_names: Callable[[], Mapping[str, str]], paid_by_pod: Callable[[ResourceClaim, datetime], Amounts]
-    ) -> None:
-        super().__init__("resourceclaims.resource.k8s.io")
-        self._class_names = class_names
-        self._paid_by_pod = paid_by_pod
+    def device_classes(self) -> Iterable[DeviceClass]: ...
+
+    def pod(self, namespace: str, name: str) -> Pod | None: ...
+
+    def claims(self, namespace: str) -> Iterable[ResourceClaim]: ...
+
+
+class DeviceClaimMeter(Meter):
+    """Needs to know the classes of devices, and the pod that a claim was made for, which may have paid already."""
+
+    def __init__(self, around: ClaimSurroundings) -> None:
+        super().__init__(DEVICE_CLAIMS)
+        self._around = around
+        self._pods = PodMeter()
 
     def concerns(self, operation: str, subresource: str, new: object, old: object) -> bool:
         return operation in ("CREATE", "UPDATE") and not subresource
@@ -53,6 +73,44 @@ class DeviceClaimMeter(Meter):
                 if rest > ZERO:
                     used[REQUESTS + alias] = rest
         return used
+
+    def _class_names(self) -> Mapping[str, str]:
+        """Each class's name as an extended resource, empty if it has none."""
+        return {one.metadata.name: one.spec.extended_resource_name or "" for one in self._around.device_classes()}
+
+    def _paid_by_pod(self, claim: ResourceClaim, now: datetime) -> Amounts:
+        """What a pod was charged for as extended resources already, if the claim is the one that stands for them."""
+        if not _is_for_extended_resources(claim):
+            return {}
+        owner = controller_of(claim.metadata.owner_references)
+        if owner is None or (owner.kind, owner.api_version) != ("Pod", "v1"):
+            return {}
+        pod = self._around.pod(claim.metadata.namespace, owner.name)
+        if pod is None or pod.metadata.uid != owner.uid or not self._stands_for(claim, pod):
+            return {}
+        return self._pods.usage(pod, now)
+
+    def _stands_for(self, claim: ResourceClaim, pod: Pod) -> bool:
+        """Whether the pod names the claim or, while it names none, no other claim of the pod came first."""
+        named = pod.status.extended_resource_claim_status
+        if named is not None:
+            return named.resource_claim_name == claim.metadata.name
+        mine = _age(claim)
+        return all(
+            _age(other) >= mine
+            for other in self._around.claims(claim.metadata.namespace)
+            if _is_for_extended_resources(other)
+            and (owner := controller_of(other.metadata.owner_references)) is not None
+            and owner.uid == pod.metadata.uid
+        )
+
+
+def _is_for_extended_resources(claim: ResourceClaim) -> bool:
+    return claim.metadata.annotations.get(_FOR_EXTENDED_RESOURCES) == "true"
+
+
+def _age(claim: ResourceClaim) -> tuple[str, str]:
+    return (claim.metadata.creation_timestamp or "", claim.metadata.name)
 
 
 def _devices(request: DeviceRequest) -> Amounts:

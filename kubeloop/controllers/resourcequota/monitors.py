@@ -1,0 +1,142 @@
+"""Which kinds can be counted at this moment, each with its informer; tells of changes that may free something."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod, Service
+from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim
+from kubeloop.api.kinds import Resource
+from kubeloop.api.quota import is_metered, meter_of
+from kubeloop.api.quota.devices import DEVICE_CLAIMS, DeviceClaimMeter
+from kubeloop.api.quota.meter import Meter
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.runtime.handlers import Callbacks, Handler, Registration
+from kubeloop.runtime.informer import Informer, Informers
+
+# Kinds that are measured by more than their number, so that their metadata is not enough.
+WHOLE = frozenset(resource_of_class(one) for one in (Pod, Service, PersistentVolumeClaim, ResourceClaim))
+# What these say changes which kinds there are.
+_DEFINITIONS = frozenset({"customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"})
+_NEEDED = frozenset({"create", "delete", "list", "watch"})
+# Until a kind has been listed others are not held up longer, as upstream has it.
+PATIENCE = 30.0
+
+# Told of a kind, an object as it was, and as it is, or None when it is gone.
+Changed = Callable[["Monitor", Any, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """A kind that is counted."""
+
+    meter: Meter
+    informer: Informer
+    needs: tuple[Informer, ...] = ()  # others that its objects are measured by
+
+    @property
+    def is_known(self) -> bool:
+        return self.informer.synced and all(one.synced for one in self.needs)
+
+    def objects(self, namespace: str) -> Sequence[Any]:
+        return self.informer.list(namespace)
+
+
+class Monitors:
+    """All kinds that are counted; also tells, by `redefined`, when kinds may have come or gone."""
+
+    def __init__(self, informers: Informers, changed: Changed, redefined: Callable[[], None]) -> None:
+        self._informers = informers
+        self._changed = changed
+        self._redefined = redefined
+        self._counted: dict[Resource, Monitor] = {}
+        self._handlers: dict[Resource, tuple[Informer, Registration]] = {}
+
+    def __iter__(self) -> Iterator[Monitor]:
+        return iter(self._counted.values())
+
+    def meters(self) -> list[Meter]:
+        return [one.meter for one in self]
+
+    def sync(self, resources: Iterable[Resource]) -> list[Monitor]:
+        """Watch exactly what can be counted, and definitions, of these; the counted ones that are new."""
+        wanted = [one for one in resources if is_countable(one) or one.qualified in _DEFINITIONS]
+        for resource in [one for one in self._handlers if one not in wanted]:
+            self._unwatch(resource)
+        new = [one for one in wanted if one not in self._handlers]
+        for resource in new:
+            self._watch(resource)
+        return [self._counted[one] for one in new if one in self._counted]
+
+    async def wait_known(self) -> list[Resource]:
+        """Return when all objects are known, or when it has taken too long: then with what is not."""
+        informers = {informer for one in self for informer in (one.informer, *one.needs)}
+        waits = [asyncio.ensure_future(one.wait_synced()) for one in informers]
+        try:
+            if waits:
+                await asyncio.wait(waits, timeout=PATIENCE)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        return [resource for resource, one in self._counted.items() if not one.is_known]
+
+    def _watch(self, resource: Resource) -> None:
+        if resource.qualified in _DEFINITIONS:
+            informer, handler = self._informers.metadata_of(resource), self._definitions()
+        else:
+            monitor = self._counted[resource] = self._monitor_of(resource)
+            informer, handler = monitor.informer, self._objects(monitor, resource in WHOLE)
+        self._handlers[resource] = (informer, informer.add_handler(handler))
+
+    def _monitor_of(self, resource: Resource) -> Monitor:
+        if resource not in WHOLE:
+            return Monitor(meter_of(resource.qualified), self._informers.metadata_of(resource))
+        informer = self._informers.of(resource)
+        if resource.qualified != DEVICE_CLAIMS:
+            return Monitor(meter_of(resource.qualified), informer)
+        pods, classes = (self._informers.of(resource_of_class(one)) for one in (Pod, DeviceClass))
+        return Monitor(DeviceClaimMeter(_CachedDevices(classes, pods, informer)), informer, (pods, classes))
+
+    def _objects(self, monitor: Monitor, whole: bool) -> Handler:
+        def updated(old: Any, new: Any) -> None:
+            if whole and old is not new:
+                self._changed(monitor, old, new)
+
+        return Callbacks(on_update=updated, on_delete=lambda last: self._changed(monitor, last, None))
+
+    def _definitions(self) -> Handler:
+        def told(*_: Any) -> None:
+            self._redefined()
+
+        return Callbacks(told, told, told)
+
+    def _unwatch(self, resource: Resource) -> None:
+        informer, registration = self._handlers.pop(resource)
+        self._counted.pop(resource, None)
+        informer.remove_handler(registration)
+        self._informers.release(informer)
+
+
+def is_countable(resource: Resource) -> bool:
+    return resource.namespaced and is_metered(resource.qualified) and _NEEDED.issubset(resource.verbs)
+
+
+class _CachedDevices:
+    """What claims of devices depend on, as informers know it."""
+
+    def __init__(self, classes: Informer, pods: Informer, claims: Informer) -> None:
+        self._classes = classes
+        self._pods = pods
+        self._claims = claims
+
+    def device_classes(self) -> Sequence[DeviceClass]:
+        return self._classes.list()
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        return self._pods.get(namespace, name)
+
+    def claims(self, namespace: str) -> Sequence[ResourceClaim]:
+        return self._claims.list(namespace)

@@ -1,0 +1,122 @@
+"""Counts what is used of a quota, and writes it down; follows the kinds that can be counted."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from kubeloop.api.generated.core_v1 import ResourceQuota
+from kubeloop.api.quota.amounts import only
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.garbage_collector.kinds import Kinds
+from kubeloop.controllers.resourcequota.counting import count, lacks_usage, share, status_change
+from kubeloop.controllers.resourcequota.monitors import Monitor, Monitors
+from kubeloop.controllers.status_writer import StatusWriter
+from kubeloop.runtime.causes import Event, Origin
+from kubeloop.runtime.controller import Result
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.workqueue import LOW, NORMAL, WorkQueue
+
+# Asks for the server's kinds. No quota is without a namespace.
+KINDS: Final = ObjectKey("", "kinds")
+# How often kinds are asked for, as upstream does it; and once more after a change, which servers take a while to serve.
+PERIOD, AFTER_CHANGE = 30.0, 1.0
+# Objects are charged before they exist. If a quota is counted in between they are missed, and counted this much later.
+RECOUNT_AFTER = 10.0
+# How soon names are tried again whose objects were not all known.
+UNKNOWN_AFTER = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class Reconciler:
+    def __init__(self, context: Context, quotas: Informer, queue: WorkQueue[ObjectKey]) -> None:
+        self._quotas = quotas
+        self._queue = queue
+        self._kinds = Kinds(context.client)
+        self._writer = StatusWriter(context.client, quotas.resource)
+        self._clock = context.clock
+        self._monitors = Monitors(context.informers, self._replenish, self._redefine)
+        self._knows_kinds = False
+        self._redefined = False
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        if key == KINDS:
+            return await self._follow_kinds()
+        quota = self._quotas.get(*key)
+        if quota is None or not self._knows_kinds:  # when it does, all quotas are counted
+            return None
+        counted = count(quota, self._monitors, self._clock.now())
+        change = status_change(quota, counted.used)
+        if change:
+            meta = quota.metadata
+            this_one = {"uid": meta.uid, "resourceVersion": meta.resource_version}  # charges must not get lost
+            await self._writer.write(quota, {"metadata": this_one, "status": change})
+        return Result(requeue_after=UNKNOWN_AFTER) if counted.unknown else None
+
+    # What wakes it
+
+    def on_add(self, quota: ResourceQuota) -> None:
+        self._wake(quota, "ADDED")
+
+    def on_update(self, old: ResourceQuota, new: ResourceQuota) -> None:
+        if old is new:
+            self._wake(new, "resync")
+        elif old.spec.hard != new.spec.hard:
+            self._wake(new, "MODIFIED")
+        elif old.status != new.status:
+            self._queue.add_after(key_of(new), RECOUNT_AFTER, (_origin(new, "ResourceQuota", "MODIFIED"),), LOW)
+
+    def on_delete(self, quota: ResourceQuota) -> None:
+        """Nothing is left to be done."""
+
+    def _wake(self, quota: ResourceQuota, event: Event) -> None:
+        """Those first that block whoever wants to create something."""
+        priority = NORMAL if lacks_usage(quota, self._monitors.meters()) else LOW
+        self._queue.add(key_of(quota), (_origin(quota, "ResourceQuota", event),), priority)
+
+    def _replenish(self, kind: Monitor, old: Any, new: Any) -> None:
+        """An object has changed, or gone: count the quotas that it was, or is now, a part of."""
+        now = self._clock.now()
+        for quota in self._quotas.list(old.metadata.namespace):
+            names = kind.meter.measured(quota.spec.hard)
+            if not names:
+                continue
+            before = only(share(kind.meter, quota, old, now), names)
+            after = {} if new is None else only(share(kind.meter, quota, new, now), names)
+            if before != after:
+                origin = _origin(old, kind.informer.resource.kind, "DELETED" if new is None else "MODIFIED")
+                self._queue.add(key_of(quota), (origin,), LOW)
+
+    # Kinds
+
+    def _redefine(self) -> None:
+        self._redefined = True
+        self._queue.add(KINDS)
+
+    async def _follow_kinds(self) -> Result:
+        redefined, self._redefined = self._redefined, False
+        found = await self._kinds.refresh()
+        if found.complaint:
+            log.info("resourcequota-controller: %s", found.complaint)
+        if not found.collectable:
+            raise RuntimeError("the server tells of no kinds")
+        new = self._monitors.sync(found.collectable)
+        late = await self._monitors.wait_known()
+        if late:
+            log.warning("quotas cannot be counted by: %s", ", ".join(one.qualified for one in late))
+        self._count_by(new)
+        return Result(requeue_after=AFTER_CHANGE if redefined else PERIOD)
+
+    def _count_by(self, new: list[Monitor]) -> None:
+        """Count all quotas at first, and later those that name a new kind."""
+        for quota in self._quotas.list():
+            if not self._knows_kinds or any(one.meter.measured(quota.spec.hard) for one in new):
+                self._wake(quota, "resync")
+        self._knows_kinds = True
+
+
+def _origin(obj: Any, kind: str, event: Event) -> Origin:
+    meta = obj.metadata
+    return Origin(kind, meta.namespace, meta.name, meta.resource_version, event)

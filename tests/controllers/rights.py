@@ -1,0 +1,23 @@
+"""Loops that run with the rights of the accounts that upstream's roles are for, and no others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kubeloop.apiserver.context import AUTHENTICATED, User
+from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.client import Client
+from kubeloop.controllers.config import ManagerConfig
+from kubeloop.controllers.context import Wire
+from kubeloop.runtime.manager import Loop
+from kubeloop.testing import Cluster
+
+_GROUPS = ("system:serviceaccounts", "system:serviceaccounts:kube-system", AUTHENTICATED)
+
+
+def start_as(cluster: Cluster, account: str, wire: Wire, **config: Any) -> Loop:
+    """Start a loop in an account's name; further arguments are what flags say."""
+    user = User(f"system:serviceaccount:kube-system:{account}", _GROUPS)
+    client = Client(LocalEntry(cluster.server, user))
+    return cluster.start(wire(replace(cluster.context, client=client, config=ManagerConfig(**config))))

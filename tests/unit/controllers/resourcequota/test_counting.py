@@ -1,0 +1,77 @@
+"""What a quota's status has to become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from kubeloop.api.generated.core_v1 import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
+from kubeloop.api.quantity import parse_quantity
+from kubeloop.api.quota import meter_of
+from kubeloop.api.quota.meter import Meter
+from kubeloop.controllers.resourcequota.counting import count, lacks_usage, status_change
+from kubeloop.sim.loop import START
+
+
+@dataclass
+class Kind:
+    meter: Meter
+    is_known: bool = True
+    present: Sequence[Any] = field(default_factory=list)
+
+    def objects(self, namespace: str) -> Sequence[Any]:
+        return self.present
+
+
+def quota(
+    hard: dict[str, Any], told: dict[str, Any] | None = None, used: dict[str, Any] | None = None
+) -> ResourceQuota:
+    return ResourceQuota(
+        spec=ResourceQuotaSpec(hard=hard), status=ResourceQuotaStatus(hard=told or {}, used=used or {})
+    )
+
+
+def test_kinds_are_counted_by_their_number_under_all_of_their_names() -> None:
+    kinds = [Kind(meter_of("secrets"), present=["a", "b"]), Kind(meter_of("jobs.batch"), present=["c"])]
+    found = count(quota({"secrets": "9", "count/secrets": "9", "count/jobs.batch": "9", "pods": "1"}), kinds, START)
+    assert {name: str(amount) for name, amount in found.used.items()} == {
+        "secrets": "2",
+        "count/secrets": "2",
+        "count/jobs.batch": "1",
+    }
+    assert not found.unknown
+
+
+def test_kinds_whose_objects_are_not_all_known_are_not_counted() -> None:
+    kinds = [Kind(meter_of("secrets"), is_known=False, present=["a"]), Kind(meter_of("configmaps"))]
+    found = count(quota({"secrets": "9", "configmaps": "9"}), kinds, START)
+    assert (list(found.used), list(found.unknown)) == (["configmaps"], ["secrets"])
+
+
+@pytest.mark.parametrize(
+    ("given", "counted", "change"),
+    [
+        (quota({"pods": "1"}), {"pods": "0"}, {"hard": {"pods": "1"}, "used": {"pods": "0"}}),
+        (quota({"pods": "1"}, {"pods": "1"}, {"pods": "0"}), {"pods": "0"}, {}),
+        (quota({"cpu": "1"}, {"cpu": "1000m"}, {"cpu": "500m"}), {"cpu": "0.5"}, {}),
+        (quota({"pods": "1"}, {"pods": "1", "cpu": "1"}, {"cpu": "1"}), {"pods": "0"},
+         {"hard": {"cpu": None}, "used": {"pods": "0", "cpu": None}}),
+        (quota({"pods": "1", "cpu": "1"}, {"pods": "1", "cpu": "1"}, {"pods": "1", "cpu": "1"}), {"pods": "0"},
+         {"used": {"pods": "0"}}),
+    ],
+    ids=["new", "as it was", "spelled otherwise", "no longer limited", "not countable now"],
+)  # fmt: skip
+def test_status_changes_by_what_differs(given: ResourceQuota, counted: dict[str, str], change: dict[str, Any]) -> None:
+    amounts = {name: parse_quantity(text) for name, text in counted.items()}
+    assert status_change(given, amounts) == change
+
+
+def test_quota_that_blocks_creations_until_it_is_counted_comes_first() -> None:
+    meters = [meter_of("pods")]
+    assert lacks_usage(quota({"pods": "1"}), meters)
+    assert lacks_usage(quota({"pods": "1"}, {"pods": "1"}), meters)
+    assert not lacks_usage(quota({"pods": "1"}, {"pods": "1"}, {"pods": "0"}), meters)
+    assert not lacks_usage(quota({"count/things": "1"}, {"count/things": "1"}), meters)
