@@ -147,6 +147,10 @@ class Plugin:
         """Whether the pod may be bound now, or later."""
         return None
 
+    def will_pre_bind(self, cycle: Cycle, node: str) -> bool:
+        """Whether `pre_bind` has something to do, which may take its time; people are told the node meanwhile."""
+        return True
+
     async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
         """Write what has to be there before the pod starts."""
         return None

@@ -309,14 +309,15 @@ class Scheduler:
     async def _bound(self, queued: QueuedPod, cycle: Cycle, waits: float) -> Refusal | None:
         """Bind the pod; why not, if a plugin does not let it be bound."""
         profile, node = cycle.profile, cycle.node
+        busy = [plugin for plugin in profile.pre_binders if plugin.will_pre_bind(cycle, node)]
+        if waits or busy:
+            self.reporter.nominate(queued.info.pod, node)
         if waits:
-            if profile.pre_binders or waits:
-                self.reporter.nominate(queued.info.pod, node)
             refusal = await self.permits.wait(queued.info.uid, waits)
             if refusal is not None:
                 return refusal
         self.queue.done(queued.key)
-        for plugin in profile.pre_binders:
+        for plugin in busy:
             refusal = await plugin.pre_bind(cycle, node)
             if refusal is not None:
                 return refusal

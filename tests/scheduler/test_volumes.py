@@ -17,7 +17,7 @@ def later(cluster: Cluster) -> Cluster:
     """Two nodes, and a class whose volumes wait for their first pod."""
     cluster.start(wire)
     join(cluster, node("one"), node("two"))
-    cluster.client.create(_class("later", "example.com/disks"))
+    cluster.client.create(_class("later", "disks.example.com"))
     return cluster
 
 
@@ -69,6 +69,7 @@ def test_the_node_is_chosen_first_and_the_pod_bound_when_the_volume_is_there(lat
     claim = later.client.get("persistentvolumeclaims", "data", "default")
     chosen = claim.metadata.annotations["volume.kubernetes.io/selected-node"]
     assert chosen in ("one", "two")
+    assert later.client.get("pods", "web", "default").status.nominated_node_name == chosen
     assert node_of(later, "web") == ""
     later.client.create(_volume("made", chosen))
     finish_binding(later, "data", "made")
@@ -115,3 +116,43 @@ def test_a_claim_for_one_pod_is_not_given_to_a_second(later: Cluster) -> None:
     later.client.delete("pods", "first", "default", grace_seconds=0)
     later.settle()
     assert node_of(later, "second") == "one"
+
+
+def test_no_more_volumes_than_a_driver_attaches(later: Cluster) -> None:
+    for name in ("one", "two"):
+        drivers = [{"name": "disks.example.com", "nodeID": name, "allocatable": {"count": 1}}]
+        kind = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name}}
+        later.client.create({**kind, "spec": {"drivers": drivers}})
+    for number in range(3):
+        later.add(persistent_volume_claim(f"data-{number}", storage_class_name="later"))
+        later.add(pod(f"web-{number}", **using(f"data-{number}")))
+        later.settle()
+    claims = [later.client.get("persistentvolumeclaims", f"data-{number}", "default") for number in range(2)]
+    chosen = [one.metadata.annotations["volume.kubernetes.io/selected-node"] for one in claims]
+    assert sorted(chosen) == ["one", "two"]
+    assert "2 node(s) exceed max volume count" in told(later, "web-2")
+
+
+def test_a_driver_that_must_be_there_and_is_not(later: Cluster) -> None:
+    kind = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "example.com"}}
+    later.client.create({**kind, "spec": {"preventPodSchedulingIfMissing": True}})
+    later.client.create(_class("demanding", "example.com"))
+    later.add(persistent_volume_claim("data", storage_class_name="demanding"), pod("web", **using("data")))
+    later.settle()
+    assert "2 example.com CSI driver is not installed on the node" in told(later, "web")
+
+
+def test_volumes_keep_a_pod_in_their_zone(later: Cluster) -> None:
+    for name, zone in (("one", "east"), ("two", "west")):
+        later.client.patch("nodes", name, {"metadata": {"labels": {"topology.kubernetes.io/zone": zone}}})
+    volume = _volume("disk", "two")
+    del volume["spec"]["nodeAffinity"], volume["spec"]["local"]
+    volume["spec"]["hostPath"] = {"path": "/data"}
+    volume["metadata"]["labels"] = {"topology.kubernetes.io/zone": "west__north"}
+    later.client.create(volume)
+    later.add(persistent_volume_claim("data", storage_class_name="later"))
+    finish_binding(later, "data", "disk")
+    later.settle()
+    later.add(pod("web", **using("data")))
+    later.settle()
+    assert node_of(later, "web") == "two"

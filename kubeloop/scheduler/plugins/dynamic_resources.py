@@ -16,7 +16,7 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from kubeloop.api.placement import node_selector_matches
 from kubeloop.client.resolving import resource_of_class
-from kubeloop.runtime.keys import key_of
+from kubeloop.runtime.keys import ObjectKey, key_of
 from kubeloop.scheduler.changes import NODE, TARGET_POD, Action
 from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, failed, unresolvable
 from kubeloop.scheduler.handle import Handle
@@ -65,7 +65,8 @@ class DynamicResources(Plugin):
         self._claims = handle.follow(resource_of_class(ResourceClaim))
         self._classes = handle.follow(resource_of_class(DeviceClass))
         self._slices = handle.follow(resource_of_class(ResourceSlice))
-        self._pending: dict[str, tuple[DeviceId, ...]] = {}  # by uid of claims whose devices are being written
+        # By uid: claims whose devices are being written, until the cache shows them.
+        self._pending: dict[str, tuple[ObjectKey, tuple[DeviceId, ...]]] = {}
 
     def interests(self) -> Sequence[Interest]:
         every = Action.ADD | Action.UPDATE | Action.DELETE
@@ -128,12 +129,19 @@ class DynamicResources(Plugin):
     def _taken(self) -> set[DeviceId]:
         from kubeloop.scheduler.devices import DeviceId
 
-        taken = {one for devices in self._pending.values() for one in devices}
+        self._forget_written()
+        taken = {one for _, devices in self._pending.values() for one in devices}
         for claim in self._claims.list():
             if claim.status.allocation is not None:
                 results = claim.status.allocation.devices.results
                 taken |= {DeviceId(one.driver, one.pool, one.device) for one in results if not one.admin_access}
         return taken
+
+    def _forget_written(self) -> None:
+        for uid, (key, _) in tuple(self._pending.items()):
+            claim = self._claims.get(*key)
+            if claim is None or claim.metadata.uid != uid or claim.status.allocation is not None:
+                del self._pending[uid]
 
     # Claims.
 
@@ -190,7 +198,7 @@ class DynamicResources(Plugin):
             return self.refusals[_NOT_ALL - 1]
         given = []
         for claim, chosen in zip(claims.needy, devices, strict=True):
-            self._pending[claim.metadata.uid] = tuple(one.offer.id for one in chosen)
+            self._pending[claim.metadata.uid] = key_of(claim), tuple(one.offer.id for one in chosen)
             given.append((claim, self._allocation(claim, chosen, node)))
         cycle.states[_Choice] = _Choice(given)
         return None
@@ -199,6 +207,9 @@ class DynamicResources(Plugin):
         choice: _Choice | None = cycle.states.pop(_Choice, None)
         for claim, _ in choice.given if choice is not None else ():
             self._pending.pop(claim.metadata.uid, None)
+
+    def will_pre_bind(self, cycle: Cycle, node: str) -> bool:
+        return _Choice in cycle.states
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
         claims, choice = cycle.states.get(self.name), cycle.states.get(_Choice)
@@ -209,8 +220,6 @@ class DynamicResources(Plugin):
             why_not = await self._write(claim, given.get(claim.metadata.uid), cycle.pod.pod)
             if why_not:
                 return failed(self.name, why_not)
-        for uid in given:
-            self._pending.pop(uid, None)
         return None
 
     async def _write(self, claim: ResourceClaim, allocation: dict[str, Any] | None, pod: Pod) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
-from kubeloop.api.generated.storage_v1 import CSINode, StorageClass, VolumeAttachment
+from kubeloop.api.generated.storage_v1 import CSIDriver, CSINode, StorageClass, VolumeAttachment
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.scheduler.changes import ASSIGNED_POD, Action
 from kubeloop.scheduler.cluster import ClusterState, Rows
@@ -24,6 +24,14 @@ _NODE_INDEX = "attached node"
 
 # Volumes by a name of their own, with their drivers.
 _Volumes = dict[str, str]
+_TOO_MANY, _MISSING = 1, 2  # from there on: which driver is missing
+
+
+class _State(NamedTuple):
+    """A pod's volumes, and the drivers that have to be on its node."""
+
+    volumes: _Volumes
+    demanded: Sequence[str]
 
 
 def attached_node(attachment: VolumeAttachment) -> tuple[str, ...]:
@@ -35,7 +43,6 @@ class NodeVolumeLimits(Plugin):
 
     name = "NodeVolumeLimits"
     local = False
-    refusals = (unschedulable(name, "node(s) exceed max volume count"),)
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
@@ -44,6 +51,7 @@ class NodeVolumeLimits(Plugin):
         self._classes = handle.follow(resource_of_class(StorageClass))
         self._nodes = handle.follow(resource_of_class(CSINode))
         self._attachments = handle.follow(resource_of_class(VolumeAttachment))
+        self._drivers = handle.follow(resource_of_class(CSIDriver))
         self._attachments.add_indexer(_NODE_INDEX, attached_node)
 
     def interests(self) -> Sequence[Interest]:
@@ -55,26 +63,51 @@ class NodeVolumeLimits(Plugin):
             Interest(self._attachments.resource.qualified, Action.DELETE),
         )
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Volumes | Skip | Refusal:
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Refusal:
         names = [one.name for one in claim_names(pod.pod)]
-        if not names or not len(self._nodes.list()):
+        if not names:
             return SKIP
         missing = next((name for name in names if self._claims.get(pod.key.namespace, name) is None), None)
         if missing is not None:
             key = f"{pod.key.namespace}/{missing}"
             return unresolvable(self.name, f'looking up PVC {key}: persistentvolumeclaim "{missing}" not found')
-        return self._volumes_of((pod.pod,)) or SKIP
+        volumes = self._volumes_of((pod.pod,))
+        demanded = sorted({one for one in volumes.values() if self._is_demanded(one)})
+        return _State(volumes, demanded) if volumes else SKIP
 
-    def filter(self, state: _Volumes, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+    def refusal(self, state: _State, number: int) -> Refusal:
+        if number == _TOO_MANY:
+            return unschedulable(self.name, "node(s) exceed max volume count")
+        return unschedulable(self.name, f"{state.demanded[number - _MISSING]} CSI driver is not installed on the node")
+
+    def _is_demanded(self, driver: str) -> bool:
+        """Whether a driver wants its pods on no node that it is not on."""
+        found = self._drivers.get("", driver)
+        return found is not None and bool(found.spec.prevent_pod_scheduling_if_missing)
+
+    def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         numbers = np.arange(cluster.size)[rows]
         answers = np.zeros(len(numbers), np.int16)
         for position, row in enumerate(numbers):
             node = cluster.nodes.get(int(row))
-            limits = {} if node is None else self._limits(node.metadata.name)
-            if node is not None and any(driver in limits for driver in state.values()):
+            if node is not None:
                 others = [one.pod for one in cluster.pods[int(row)].values()]
-                answers[position] = self._exceeds(state, limits, others, node.metadata.name)
+                answers[position] = self._answer(state, node.metadata.name, others)
         return answers
+
+    def _answer(self, state: _State, node: str, others: Sequence[Pod]) -> int:
+        found = self._nodes.get("", node)
+        drivers = () if found is None else found.spec.drivers or ()
+        installed = {one.name for one in drivers}
+        for position, driver in enumerate(state.demanded):
+            if driver not in installed:
+                return _MISSING + position
+        limits = {
+            one.name: one.allocatable.count for one in drivers if one.allocatable and one.allocatable.count is not None
+        }
+        if not any(driver in limits for driver in state.volumes.values()):
+            return 0
+        return _TOO_MANY if self._exceeds(state.volumes, limits, others, node) else 0
 
     def _exceeds(self, wanted: _Volumes, limits: Mapping[str, int], others: Sequence[Pod], node: str) -> bool:
         there = self._volumes_of(others)
@@ -82,13 +115,6 @@ class NodeVolumeLimits(Plugin):
         count = Counter(attached.values())
         more = Counter(driver for volume, driver in wanted.items() if volume not in there)
         return any(driver in limits and count[driver] + number > limits[driver] for driver, number in more.items())
-
-    def _limits(self, node: str) -> dict[str, int]:
-        found = self._nodes.get("", node)
-        drivers = () if found is None else found.spec.drivers or ()
-        return {
-            one.name: one.allocatable.count for one in drivers if one.allocatable and one.allocatable.count is not None
-        }
 
     def _volumes_of(self, pods: Iterable[Pod]) -> _Volumes:
         found: _Volumes = {}

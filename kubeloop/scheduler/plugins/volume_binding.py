@@ -229,6 +229,9 @@ class VolumeBinding(Plugin):
         if choice is not None:
             self._release(choice)
 
+    def will_pre_bind(self, cycle: Cycle, node: str) -> bool:
+        return _Choice in cycle.states
+
     async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
         choice: _Choice | None = cycle.states.get(_Choice)
         if choice is None:
