@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -27,7 +28,7 @@ class World:
         self.informers = cluster.context.informers
         self.loop = cluster.start(wire)
         self.names: set[str] = set()  # of all jobs there ever were
-        limits = {"successful_jobs_history_limit": 2, "failed_jobs_history_limit": 1}
+        limits: dict[str, Any] = {"successful_jobs_history_limit": 2, "failed_jobs_history_limit": 1}
         cluster.add(cron_job(schedule="* * * * *", concurrency_policy=self.policy, **limits))
 
     def jobs(self) -> list[Job]:

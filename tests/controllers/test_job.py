@@ -192,7 +192,7 @@ def test_pod_that_matches_and_is_nobodys_is_adopted_and_held(plane: Cluster) -> 
     made = plane.add(job())
     plane.advance(SECOND)
     (own,) = pods(plane)
-    lone = {"ownerReferences": [], "finalizers": []}
+    lone: dict[str, list[str]] = {"ownerReferences": [], "finalizers": []}
     plane.client.patch(Pod, own.metadata.name, {"metadata": lone}, NAMESPACE)
     plane.advance(SECOND)
     (adopted,) = pods(plane)
@@ -226,7 +226,7 @@ def test_selector_by_hand_counts_its_pods_too(plane: Cluster) -> None:
     assert conditions(plane)["Complete"] == COMPLETE
 
 
-def _by_hand(labels: dict[str, str], selector: dict[str, object]) -> dict[str, object]:
+def _by_hand(labels: dict[str, str], selector: dict[str, dict[str, str]]) -> dict[str, object]:
     template = {
         "metadata": {"labels": labels},
         "spec": {"containers": [{"name": "app", "image": "x"}], "restartPolicy": "Never"},

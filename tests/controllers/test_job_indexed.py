@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kubeloop.api import codec
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.controllers.job import wire
@@ -72,9 +73,11 @@ def test_pod_is_told_its_index(plane: Cluster) -> None:
     assert pod.metadata.labels[INDEX] == "1"
     assert pod.metadata.generate_name == "job-1-"
     assert pod.spec.hostname == "job-1"
-    (variable,) = pod.spec.containers[0].env
-    assert variable.name == "JOB_COMPLETION_INDEX"
-    assert variable.value_from.field_ref.field_path == f"metadata.labels['{INDEX}']"
+    (container,) = pod.spec.containers or ()
+    (variable,) = codec.to_plain(container.env)
+    path = f"metadata.labels['{INDEX}']"
+    assert variable["name"] == "JOB_COMPLETION_INDEX"
+    assert variable["valueFrom"]["fieldRef"]["fieldPath"] == path
     assert pod.spec.init_containers[0].env[0].value == "mine", "what the user says stays"
     assert FAILURES not in pod.metadata.annotations
 

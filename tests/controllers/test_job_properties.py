@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -160,14 +161,13 @@ class World:
         faults, chance = self.cluster.faults, self.chance
         resource = chance.choice(["pods", "jobs", ""])
         times = chance.randint(1, 3)
-        chance.choice(
-            [
-                lambda: faults.conflict("patch", resource, times=times),
-                lambda: faults.fail("write", resource, times=times),
-                lambda: faults.lose_answers("write", resource, times=times),
-                lambda: faults.delay(0.3, "write", resource, times=times),
-            ]
-        )()
+        kinds: list[Callable[[], object]] = [
+            lambda: faults.conflict("patch", resource, times=times),
+            lambda: faults.fail("write", resource, times=times),
+            lambda: faults.lose_answers("write", resource, times=times),
+            lambda: faults.delay(0.3, "write", resource, times=times),
+        ]
+        chance.choice(kinds)()
 
     def drop_watches(self) -> None:
         resource = self.chance.choice(["pods", "jobs"])
