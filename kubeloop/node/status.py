@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kubeloop.api import codec
+from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.core_v1 import HostIP, Pod, PodCondition, PodIP, PodStatus
 from kubeloop.api.times import format_time
 from kubeloop.api.wire import Time
@@ -120,15 +121,17 @@ def changes(before: PodStatus, after: PodStatus) -> dict[str, Any]:
         old, new = getattr(before, field), getattr(after, field)
         if old != new:
             patch[name] = [{"$patch": "replace"}, *_plain(new)] if old else _plain(new)
-    conditions = [_condition(one) for one in after.conditions if one not in before.conditions]
+    conditions = [_condition(one, before) for one in after.conditions if one not in before.conditions]
     if conditions:
         patch["conditions"] = conditions
     return patch
 
 
-def _condition(condition: PodCondition) -> dict[str, Any]:
+def _condition(condition: PodCondition, before: PodStatus) -> dict[str, Any]:
     """A condition in a patch that merges: what it no longer says has to be taken away."""
-    plain: dict[str, Any] = {"reason": None, "message": None, **_plain(condition)}
+    said = find_condition(before.conditions, condition.type)
+    unsaid = {name: None for name in ("reason", "message") if said is not None and getattr(said, name)}
+    plain: dict[str, Any] = {**unsaid, **_plain(condition)}
     return plain
 
 
