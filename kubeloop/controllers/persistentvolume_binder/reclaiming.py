@@ -7,7 +7,7 @@ from typing import Final
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.api.volumes import MIGRATED_TO
+from kubeloop.api.volumes import MIGRATED_TO, PROVISIONED_BY
 from kubeloop.client import Client
 from kubeloop.controllers.persistentvolume_binder.changes import IN_TREE_FINALIZER
 from kubeloop.controllers.persistentvolume_binder.latest import Latest
@@ -66,7 +66,7 @@ class Reclaiming:
         if deleter is None:
             return False
         fresh = await self._released(volume)
-        if fresh is None:
+        if fresh is None or is_done(fresh):
             return False
         return await self._delete_with(deleter, fresh)
 
@@ -101,6 +101,16 @@ class Reclaiming:
             return None
         claim = self._claims.get(reference.namespace, reference.name)
         return fresh if is_released(fresh, claim) else None
+
+
+def is_done(volume: PersistentVolume) -> bool:
+    """Whether what is behind a volume that was made here is gone, and the volume itself only waits for others."""
+    meta = volume.metadata
+    return (
+        meta.deletion_timestamp is not None
+        and PROVISIONED_BY in meta.annotations
+        and IN_TREE_FINALIZER not in meta.finalizers
+    )
 
 
 def is_released(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> bool:

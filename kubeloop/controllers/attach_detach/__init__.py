@@ -1,0 +1,145 @@
+"""Volumes are attached to the nodes where pods need them, and detached when no pod there does.
+
+pods, claims, volumes, drivers ──▶ attaching.py: one volume ──▶ VolumeAttachments, which drivers carry out
+VolumeAttachments, nodes ────────▶ reporting.py: one node ────▶ status.volumesAttached, which nodes wait for
+
+Watches: pods, claims, volumes, CSI drivers, nodes, volume attachments.
+Owns: VolumeAttachments of persistent volumes; `volumesAttached` in the status of nodes.
+Writes: creates and deletes VolumeAttachments; the status of nodes.
+Wakes itself: when a driver takes too long, when a node that isn't well has kept a volume for six minutes, and every
+    `--attach-detach-reconcile-sync-period` for what is attached.
+Differs from upstream: VolumeAttachments are the state, not a copy of them in memory; each change wakes only the volumes
+    that it concerns. Only volumes with a CSI source are attached: iSCSI and Fibre Channel, which upstream only lists in
+    the node's status, and disks of old that have become drivers are left to those who still use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Literal, NamedTuple
+
+from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from kubeloop.api.generated.storage_v1 import CSIDriver, VolumeAttachment
+from kubeloop.api.volumes import PODS_BY_CLAIM, claim_keys_of
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.attach_detach.attaching import Attaching
+from kubeloop.controllers.attach_detach.names import is_managed, is_out_of_service, is_ready
+from kubeloop.controllers.attach_detach.reporting import Reporting
+from kubeloop.controllers.attach_detach.telling import Telling
+from kubeloop.controllers.attach_detach.world import (
+    BY_DRIVER,
+    BY_NODE,
+    BY_VOLUME,
+    Caches,
+    World,
+    bound_volume,
+    driver_of,
+    needs_volumes,
+    node_of,
+    volume_of,
+)
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.cache import NODE, node_name_of
+from kubeloop.runtime.controller import Controller, Result
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "persistentvolume-attach-detach-controller"
+COMPONENT: Final = "attachdetach-controller"  # whom upstream's events name
+WORKERS: Final = 10
+
+
+class Key(NamedTuple):
+    """What is looked at."""
+
+    kind: Literal["volume", "node"]
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+def wire(context: Context) -> Controller[Key]:
+    kinds = (Pod, PersistentVolumeClaim, PersistentVolume, VolumeAttachment, Node, CSIDriver)
+    caches = Caches(*(context.informers.of(resource_of_class(kind)) for kind in kinds))
+    caches.pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
+    caches.pods.add_indexer(NODE, node_name_of)
+    caches.volumes.add_indexer(BY_DRIVER, driver_of)
+    caches.attachments.add_indexer(BY_VOLUME, volume_of)
+    caches.attachments.add_indexer(BY_NODE, node_of)
+    world = World(caches)
+    queue: WorkQueue[Key] = WorkQueue(context.clock, name=NAME, registry=context.telemetry.registry)
+    reconciler = _reconciler(context, world, queue)
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
+    )
+    _watch(controller, context, caches, world)
+    return controller
+
+
+def _reconciler(context: Context, world: World, queue: WorkQueue[Key]) -> Reconciler:
+    telling = Telling(context.recorder.of_component(COMPONENT), context.telemetry.registry)
+    attaching = Attaching(
+        context.client,
+        world,
+        context.clock,
+        telling,
+        forces=not context.config.disable_force_detach_on_timeout,
+        wake_node=lambda name: queue.add(Key("node", name)),
+    )
+    return Reconciler(attaching, Reporting(context.client, world, attaching.memory))
+
+
+def _watch(controller: Controller[Key], context: Context, caches: Caches, world: World) -> None:
+    config = context.config
+    period = 0.0 if config.disable_attach_detach_reconcile_sync else config.attach_detach_reconcile_sync_period
+    controller.watches(caches.pods, lambda pod: _volumes(world.volumes_of_pod(pod)), _pod_moves)
+    controller.watches(caches.claims, lambda claim: _volumes([bound_volume(claim)]))
+    controller.watches(caches.volumes, lambda volume: _volumes([volume.metadata.name]), _has_driver)
+    controller.watches(caches.attachments, keys_of_attachment, resync=period)
+    controller.watches(caches.drivers, lambda driver: _volumes(world.volumes_of_driver(driver.metadata.name)))
+    controller.watches(
+        caches.nodes,
+        lambda node: [Key("node", node.metadata.name), *_volumes(world.volumes_on(node.metadata.name))],
+        node_matters,
+    )
+
+
+class Reconciler:
+    def __init__(self, attaching: Attaching, reporting: Reporting) -> None:
+        self._attaching = attaching
+        self._reporting = reporting
+
+    async def reconcile(self, key: Key) -> Result | None:
+        if key.kind == "node":
+            await self._reporting.reconcile(key.name)
+            return None
+        again = await self._attaching.reconcile(key.name)
+        return None if again is None else Result(requeue_after=again)
+
+
+def keys_of_attachment(attachment: VolumeAttachment) -> list[Key]:
+    return [*_volumes(volume_of(attachment)), Key("node", attachment.spec.node_name)]
+
+
+def _volumes(names: Iterable[str]) -> list[Key]:
+    return [Key("volume", name) for name in names if name]
+
+
+def node_matters(old: Any, new: Any) -> bool:
+    """Of the many changes of a node those that this loop goes by."""
+    return old is None or new is None or _looked_at(old) != _looked_at(new)
+
+
+def _looked_at(node: Node) -> tuple[Any, ...]:
+    status = node.status
+    return status.volumes_in_use, status.volumes_attached, is_ready(node), is_out_of_service(node), is_managed(node)
+
+
+def _pod_moves(old: Any, new: Any) -> bool:
+    """A pod begins or ceases to need its volumes on a node."""
+    before = old is not None and needs_volumes(old)
+    return before != (new is not None and needs_volumes(new))
+
+
+def _has_driver(old: Any, new: Any) -> bool:
+    return (old if new is None else new).spec.csi is not None

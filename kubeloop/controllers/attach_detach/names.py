@@ -1,0 +1,58 @@
+"""How attachments and attached volumes are called, and what may be attached where. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from kubeloop.api.generated.core_v1 import CSIPersistentVolumeSource, Node, PersistentVolume
+from kubeloop.api.generated.storage_v1 import CSIDriver, VolumeAttachment
+
+PREFIX: Final = "kubernetes.io/csi/"
+MANAGED: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+_SHARED: Final = ("ReadWriteMany", "ReadOnlyMany")
+
+
+def attachment_name(source: CSIPersistentVolumeSource, node: str) -> str:
+    """The same for everybody who looks, drivers and nodes among them."""
+    return "csi-" + hashlib.sha256(f"{source.volume_handle}{source.driver}{node}".encode()).hexdigest()
+
+
+def unique_name(source: CSIPersistentVolumeSource) -> str:
+    """What a node's status calls a volume."""
+    return f"{PREFIX}{source.driver}^{source.volume_handle}"
+
+
+def is_shareable(volume: PersistentVolume) -> bool:
+    """Whether a volume may be attached to several nodes; where it says nothing, its driver decides."""
+    modes = volume.spec.access_modes
+    return not modes or any(mode in _SHARED for mode in modes)
+
+
+def needs_attaching(driver: CSIDriver | None) -> bool:
+    """Unless a driver says that its volumes need no attaching, they do."""
+    return driver is None or driver.spec.attach_required is not False
+
+
+def is_managed(node: Node | None) -> bool:
+    """Whether the node leaves attaching to this loop."""
+    return node is not None and MANAGED in node.metadata.annotations
+
+
+def is_ready(node: Node | None) -> bool:
+    if node is None:
+        return False
+    return any(one.type == "Ready" and one.status == "True" for one in node.status.conditions)
+
+
+def is_out_of_service(node: Node | None) -> bool:
+    return node is not None and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
+
+
+def reported_on(node: Node) -> frozenset[str]:
+    return frozenset(one.name for one in node.status.volumes_attached)
+
+
+def is_attached(attachment: VolumeAttachment) -> bool:
+    return bool(attachment.status.attached)

@@ -1,0 +1,43 @@
+"""One node: its status names the volumes that it may mount, attached to it and not about to leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.client import Client
+from kubeloop.controllers.attach_detach.memory import Memory
+from kubeloop.controllers.attach_detach.names import PREFIX, is_attached, is_managed
+from kubeloop.controllers.attach_detach.world import World, volume_of
+
+
+class Reporting:
+    def __init__(self, client: Client, world: World, memory: Memory) -> None:
+        self._client = client
+        self._world = world
+        self._memory = memory
+
+    async def reconcile(self, name: str) -> None:
+        node = self._world.node(name)
+        if node is None or not is_managed(node):
+            return
+        wanted = self._report(node)
+        if wanted == [{"name": one.name, "devicePath": one.device_path} for one in node.status.volumes_attached]:
+            return
+        patch = {"metadata": {"uid": node.metadata.uid}, "status": {"volumesAttached": wanted}}
+        await self._client.patch(Node, name, patch, subresource="status")
+
+    def _report(self, node: Node) -> list[dict[str, Any]]:
+        """Volumes of other kinds than we attach stay as they were."""
+        name = node.metadata.name
+        names = {
+            unique
+            for one in self._world.attachments_on(name)
+            if is_attached(one) and one.metadata.deletion_timestamp is None
+            for volume in volume_of(one)
+            if not self._memory.is_leaving(volume, name)
+            if (unique := self._world.unique_name(volume)) is not None
+        }
+        paths = {one.name: one.device_path for one in node.status.volumes_attached}
+        kept = {one for one in paths if not one.startswith(PREFIX)}
+        return [{"name": one, "devicePath": paths.get(one, "")} for one in sorted(names | kept)]

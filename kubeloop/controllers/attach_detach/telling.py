@@ -1,0 +1,67 @@
+"""What pods are told about their volumes, and what is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kubeloop.api.generated.core_v1 import PersistentVolume, Pod
+from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.recorder import EventRecorder
+
+FAILED: Final = "FailedAttachVolume"
+_WAITING: Final = "Waiting for detach"
+_EXCLUSIVE: Final = (
+    "Volume is already exclusively attached to one node, "
+    "waiting on detach before it can be attached to another node"
+)  # fmt: skip
+
+
+class Telling:
+    def __init__(self, recorder: EventRecorder, registry: Registry) -> None:
+        self._recorder = recorder
+        self._forced = registry.counter(
+            "attach_detach_controller_attachdetach_controller_forced_detaches",
+            "Volumes that were detached although their node may still have had them mounted.",
+            "reason",
+        )
+
+    def attached(self, volume: PersistentVolume, pods: Sequence[Pod]) -> None:
+        for pod in pods:
+            message = _about("AttachVolume.Attach succeeded", volume, "")
+            self._recorder.event(pod, "Normal", "SuccessfulAttachVolume", message)
+
+    def failed(self, volume: PersistentVolume, pods: Sequence[Pod], why: str) -> None:
+        for pod in pods:
+            self._recorder.event(pod, "Warning", FAILED, _about("AttachVolume.Attach failed", volume, f": {why}"))
+
+    def late(self, volume: PersistentVolume, pods: Sequence[Pod]) -> None:
+        source = volume.spec.csi
+        if source is not None:
+            who = f"external-attacher of {source.driver} CSI driver"
+            self.failed(volume, pods, f"timed out waiting for {who} to attach volume {source.volume_handle}")
+
+    def blocked(self, volume: PersistentVolume, pods: Sequence[Pod], users: Sequence[Pod]) -> None:
+        """Nobody hears the names of pods in other namespaces."""
+        for pod in pods:
+            message = _about(_WAITING, volume, in_the_way(pod.metadata.namespace, users))
+            self._recorder.event(pod, "Warning", FAILED, message)
+
+    def forced(self, reason: str) -> None:
+        self._forced.of(reason).value += 1
+
+
+def in_the_way(namespace: str, users: Sequence[Pod]) -> str:
+    """Who keeps a volume from being attached, as far as a namespace may know."""
+    if not users:
+        return _EXCLUSIVE
+    names = [pod.metadata.name for pod in users if pod.metadata.namespace == namespace]
+    others = len(users) - len(names)
+    if not names:
+        return f"Volume is already used by {others} pod(s) in different namespaces"
+    text = f"Volume is already used by pod(s) {', '.join(names)}"
+    return f"{text} and {others} pod(s) in different namespaces" if others else text
+
+
+def _about(what: str, volume: PersistentVolume, more: str) -> str:
+    return f'{what} for volume "{volume.metadata.name}" {more}'

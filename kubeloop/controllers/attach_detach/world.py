@@ -1,0 +1,121 @@
+"""Which volumes pods need on which nodes, and what is attached where, as the caches say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from kubeloop.api.generated.storage_v1 import VolumeAttachment
+from kubeloop.api.volumes import PODS_BY_CLAIM, claim_uses, is_done_with_volumes, is_made_for, uses_claim
+from kubeloop.controllers.attach_detach.names import is_managed, needs_attaching, unique_name
+from kubeloop.runtime.cache import NODE
+from kubeloop.runtime.informer import Informer
+
+# Indexes of attachments, by the volume and by the node.
+BY_VOLUME: Final = "volume"
+BY_NODE: Final = "node"
+# An index of volumes, by driver.
+BY_DRIVER: Final = "driver"
+
+
+class Caches(NamedTuple):
+    """What the loop reads."""
+
+    pods: Informer
+    claims: Informer
+    volumes: Informer
+    attachments: Informer
+    nodes: Informer
+    drivers: Informer
+
+
+class World:
+    def __init__(self, caches: Caches) -> None:
+        self._caches = caches
+        self._names: dict[str, str] = {}  # what nodes call a volume; also after the volume is gone
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        found: PersistentVolume | None = self._caches.volumes.get("", name)
+        return found
+
+    def node(self, name: str) -> Node | None:
+        found: Node | None = self._caches.nodes.get("", name)
+        return found
+
+    def unique_name(self, volume: str) -> str | None:
+        """What nodes call a volume; None for one that was gone before this process began."""
+        found = self.volume(volume)
+        if found is not None and found.spec.csi is not None:
+            self._names[volume] = unique_name(found.spec.csi)
+        return self._names.get(volume)
+
+    def forget(self, volume: str) -> None:
+        self._names.pop(volume, None)
+
+    def attachment(self, name: str) -> VolumeAttachment | None:
+        found: VolumeAttachment | None = self._caches.attachments.get("", name)
+        return found
+
+    def attachments_of(self, volume: str) -> Iterable[VolumeAttachment]:
+        return self._caches.attachments.by_index(BY_VOLUME, volume)
+
+    def attachments_on(self, node: str) -> Iterable[VolumeAttachment]:
+        return self._caches.attachments.by_index(BY_NODE, node)
+
+    def wanted(self, volume: PersistentVolume | None) -> dict[str, list[Pod]]:
+        """The nodes that need the volume, each with the pods that use it there."""
+        if volume is None or volume.spec.csi is None or volume.spec.claim_ref is None:
+            return {}
+        if not needs_attaching(self._caches.drivers.get("", volume.spec.csi.driver)):
+            return {}
+        reference = volume.spec.claim_ref
+        claim: PersistentVolumeClaim | None = self._caches.claims.get(reference.namespace, reference.name)
+        if claim is None or claim.metadata.uid != reference.uid or bound_volume(claim) != volume.metadata.name:
+            return {}
+        nodes: dict[str, list[Pod]] = {}
+        for pod in self._caches.pods.by_index(PODS_BY_CLAIM, f"{reference.namespace}/{reference.name}"):
+            if needs_volumes(pod) and uses_claim(pod, claim) and is_managed(self.node(pod.spec.node_name)):
+                nodes.setdefault(pod.spec.node_name, []).append(pod)
+        return nodes
+
+    def volumes_of_pod(self, pod: Pod) -> Iterable[str]:
+        for use in claim_uses(pod):
+            claim: PersistentVolumeClaim | None = self._caches.claims.get(pod.metadata.namespace, use.name)
+            if claim is None or (use.volume.ephemeral is not None and not is_made_for(claim, pod)):
+                continue
+            if name := bound_volume(claim):
+                yield name
+
+    def volumes_on(self, node: str) -> Iterable[str]:
+        """What is attached to a node, and what its pods need."""
+        names = {name: None for one in self.attachments_on(node) for name in volume_of(one)}
+        for pod in self._caches.pods.by_index(NODE, node):
+            names |= dict.fromkeys(self.volumes_of_pod(pod))
+        return names
+
+    def volumes_of_driver(self, driver: str) -> Iterable[str]:
+        return [one.metadata.name for one in self._caches.volumes.by_index(BY_DRIVER, driver)]
+
+
+def needs_volumes(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and not is_done_with_volumes(pod)
+
+
+def bound_volume(claim: PersistentVolumeClaim) -> str:
+    """The volume that a claim has; empty if none yet."""
+    return claim.spec.volume_name if claim.status.phase == "Bound" else ""
+
+
+def volume_of(attachment: VolumeAttachment) -> tuple[str, ...]:
+    """Index attachments by the volume; those of volumes that a pod has within it have none."""
+    name = attachment.spec.source.persistent_volume_name
+    return (name,) if name else ()
+
+
+def node_of(attachment: VolumeAttachment) -> tuple[str, ...]:
+    return (attachment.spec.node_name,)
+
+
+def driver_of(volume: PersistentVolume) -> tuple[str, ...]:
+    return (volume.spec.csi.driver,) if volume.spec.csi is not None else ()

@@ -1,0 +1,144 @@
+"""A pod with ephemeral volumes has a claim for each of them, which goes when the pod does.
+
+Watches: pods; claims, for their deletion.
+Owns: the claims of ephemeral volumes, by an owner reference; the garbage collector deletes them after their pod.
+Writes: creates claims.
+Wakes itself: never.
+Differs from upstream: a claim that cannot be made in a namespace that is ending is not tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kubeloop.api.errors import ApiError, Forbidden
+from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod, Volume
+from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
+from kubeloop.api.volumes import PODS_BY_CLAIM, claim_keys_of, ephemeral_claim_name, is_made_for
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.namespaces import is_terminating
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "ephemeral-volume-controller"
+COMPONENT: Final = "ephemeral_volume"  # whom upstream's events name
+QUEUE: Final = "ephemeral_volume"  # upstream's, as dashboards know it
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    pods = context.informers.of(resource_of_class(Pod))
+    claims = context.informers.of(resource_of_class(PersistentVolumeClaim))
+    pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
+    registry = context.telemetry.registry
+    recorder = context.recorder.of_component(COMPONENT)
+    reconciler = Reconciler(context.client, pods, claims, recorder, registry)
+    queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=registry)
+    workers = context.config.concurrent_ephemeralvolume_syncs
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
+    )
+    controller.watches(pods, own_key, _is_new)
+    controller.watches(claims, lambda claim: pods_of(pods, claim), _is_gone)
+    return controller
+
+
+class ClaimNotOurs(Exception):
+    """Somebody else has a claim by the name that the pod's would have."""
+
+
+class Reconciler:
+    def __init__(
+        self, client: Client, pods: Informer, claims: Informer, recorder: EventRecorder, registry: Registry
+    ) -> None:
+        self._client = client
+        self._pods = pods
+        self._claims = claims
+        self._recorder = recorder
+        subsystem = "ephemeral_volume_controller"
+        self._tries = registry.counter(f"{subsystem}_create_total", "Claims that were tried to be made.").of()
+        self._failures = registry.counter(f"{subsystem}_create_failures_total", "Claims that could not be made.").of()
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        pod: Pod | None = self._pods.get(*key)
+        if pod is None or pod.metadata.deletion_timestamp is not None:
+            return
+        for volume in pod.spec.volumes:
+            if volume.ephemeral is not None:
+                await self._ensure(pod, volume)
+
+    async def _ensure(self, pod: Pod, volume: Volume) -> None:
+        try:
+            await self._ensure_claim(pod, volume)
+        except (ClaimNotOurs, ApiError) as error:
+            self._recorder.event(
+                pod, "Warning", "FailedBinding", f"ephemeral volume {volume.name}: {_why(pod, volume, error)}"
+            )
+            if not (isinstance(error, Forbidden) and is_terminating(error)):
+                raise
+
+    async def _ensure_claim(self, pod: Pod, volume: Volume) -> None:
+        found = self._claims.get(pod.metadata.namespace, ephemeral_claim_name(pod, volume))
+        if found is None:
+            self._tries.value += 1
+            try:
+                await self._client.create(claim_for(pod, volume))
+            except ApiError:
+                self._failures.value += 1
+                raise
+        elif not is_made_for(found, pod):
+            theirs, ours = key_of(found), key_of(pod)
+            raise ClaimNotOurs(f"PVC {theirs} was not created for pod {ours} (pod is not owner)")
+
+
+def claim_for(pod: Pod, volume: Volume) -> PersistentVolumeClaim:
+    """The claim of an ephemeral volume, as its template says."""
+    template = volume.ephemeral.volume_claim_template if volume.ephemeral is not None else None
+    if template is None:
+        raise ValueError(f"volume {volume.name} has no claim template")
+    owner = OwnerReference(
+        api_version="v1",
+        kind="Pod",
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+    said = template.metadata
+    meta = ObjectMeta(
+        name=ephemeral_claim_name(pod, volume),
+        namespace=pod.metadata.namespace,
+        owner_references=(owner,),
+        annotations=said.annotations,
+        labels=said.labels,
+    )
+    return PersistentVolumeClaim(metadata=meta, spec=template.spec)
+
+
+def pods_of(pods: Informer, claim: PersistentVolumeClaim) -> Iterable[ObjectKey]:
+    users = pods.by_index(PODS_BY_CLAIM, f"{claim.metadata.namespace}/{claim.metadata.name}")
+    return [key_of(pod) for pod in users if _is_new(None, pod)]
+
+
+def _why(pod: Pod, volume: Volume, error: Exception) -> str:
+    if isinstance(error, ClaimNotOurs):
+        return str(error)
+    return f"create PVC {ephemeral_claim_name(pod, volume)}: {error}"
+
+
+def _is_new(old: Any, new: Any) -> bool:
+    """A pod that appears with ephemeral volumes; what it says of them never changes."""
+    if old is not None or new is None or new.metadata.deletion_timestamp is not None:
+        return False
+    return any(volume.ephemeral is not None for volume in new.spec.volumes)
+
+
+def _is_gone(_: Any, new: Any) -> bool:
+    return new is None

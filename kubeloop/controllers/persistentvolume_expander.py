@@ -1,0 +1,139 @@
+"""A claim that asks for more than it has gets more: from us for our own host paths, else from somebody who is told.
+
+Watches: claims.
+Owns: nothing.
+Writes: the annotation that names the driver that resizes a disk of old; sizes of host paths of our own provisioner;
+    takes the note of the size before a growth from volumes when their claim has grown.
+Wakes itself: never.
+Differs from upstream: grows directories of `kubeloop.io/host-path`, which have no size of their own. Flex volumes are
+    left to somebody outside, as any other volume.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec
+from kubeloop.api.quantity import Quantity, parse_quantity
+from kubeloop.api.volumes import CSI_DRIVERS, PROVISIONED_BY, STORAGE, requested_size, size_of_volume
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.status_writer import StatusWriter
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "persistentvolume-expander-controller"
+COMPONENT: Final = "volume_expand"  # whom upstream's events name
+QUEUE: Final = "volume_expand"  # upstream's, as dashboards know it
+WORKERS: Final = 10  # upstream's
+RESIZER: Final = "volume.kubernetes.io/storage-resizer"
+PRE_RESIZE_CAPACITY: Final = "volume.alpha.kubernetes.io/pre-resize-capacity"
+GROWN_HERE: Final = "kubeloop.io/host-path"  # a directory: to grow it is to say so
+EXPANDING: Final = "ExternalExpanding"
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    claims = context.informers.of(resource_of_class(PersistentVolumeClaim))
+    recorder = context.recorder.of_component(COMPONENT)
+    reconciler = Reconciler(context.client, claims, recorder)
+    queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
+    )
+    controller.watches(claims, own_key, _has_grown)
+    return controller
+
+
+class NotBound(Exception):
+    """The claim names a volume that is not its own; the binder will see to it."""
+
+
+class Reconciler:
+    def __init__(self, client: Client, claims: Informer, recorder: EventRecorder) -> None:
+        self._client = client
+        self._claims = claims
+        self._recorder = recorder
+        self._status = StatusWriter(client, claims.resource)
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        claim: PersistentVolumeClaim | None = self._claims.get(*key)
+        if claim is None or claim.status.phase != "Bound":
+            return
+        try:
+            volume = await self._client.get(PersistentVolume, claim.spec.volume_name)
+        except NotFound:
+            return  # the claim will be told to be lost
+        reference = volume.spec.claim_ref
+        if reference is None or reference.uid != claim.metadata.uid:
+            raise NotBound(f"persistent Volume is not bound to PVC being updated : {key}")
+        is_noted = PRE_RESIZE_CAPACITY in volume.metadata.annotations
+        if requested_size(claim) > capacity_of(claim) or is_noted:
+            await self._expand(claim, volume)
+
+    async def _expand(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
+        disk = disk_of_old(volume.spec)
+        if disk is not None:
+            message = f"CSI migration enabled for {disk}; waiting for external resizer to expand the pvc"
+            self._recorder.event(claim, "Normal", EXPANDING, message)
+            await self._name_resizer(claim, CSI_DRIVERS[disk])
+        elif volume.metadata.annotations.get(PROVISIONED_BY) == GROWN_HERE:
+            await self._grow(claim, volume)
+        else:
+            message = "waiting for an external controller to expand this PVC"
+            self._recorder.event(claim, "Normal", EXPANDING, message)
+
+    async def _name_resizer(self, claim: PersistentVolumeClaim, driver: str) -> None:
+        if claim.metadata.annotations.get(RESIZER) != driver:
+            meta = claim.metadata
+            patch = {"metadata": {"uid": meta.uid, "annotations": {RESIZER: driver}}}
+            # Upstream's role lets this loop change a claim only by way of its status.
+            await self._client.patch(PersistentVolumeClaim, meta.name, patch, meta.namespace, subresource="status")
+
+    async def _grow(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
+        """The volume first: a claim never says that it has more than its volume."""
+        changes: dict[str, Any] = {}
+        wanted = requested_size(claim)
+        if wanted > size_of_volume(volume):
+            changes["spec"] = {"capacity": {STORAGE: str(wanted)}}
+        if PRE_RESIZE_CAPACITY in volume.metadata.annotations:
+            changes["metadata"] = {"annotations": {PRE_RESIZE_CAPACITY: None}}
+        if changes:
+            demands = {"uid": volume.metadata.uid, "resourceVersion": volume.metadata.resource_version}
+            changes["metadata"] = {**changes.get("metadata", {}), **demands}
+            await self._client.patch(PersistentVolume, volume.metadata.name, changes)
+        if wanted > capacity_of(claim):
+            meta = {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version}
+            await self._status.write(claim, {"metadata": meta, "status": {"capacity": {STORAGE: str(wanted)}}})
+
+
+def capacity_of(claim: PersistentVolumeClaim) -> Quantity:
+    return parse_quantity(claim.status.capacity.get(STORAGE, "0"))
+
+
+def disk_of_old(spec: PersistentVolumeSpec) -> str | None:
+    """The name of the disk that was part of Kubernetes once, if the volume is one."""
+    sources = {
+        "kubernetes.io/aws-ebs": spec.aws_elastic_block_store,
+        "kubernetes.io/azure-disk": spec.azure_disk,
+        "kubernetes.io/azure-file": spec.azure_file,
+        "kubernetes.io/cinder": spec.cinder,
+        "kubernetes.io/gce-pd": spec.gce_persistent_disk,
+        "kubernetes.io/portworx-volume": spec.portworx_volume,
+        "kubernetes.io/vsphere-volume": spec.vsphere_volume,
+    }
+    return next((name for name, source in sources.items() if source is not None), None)
+
+
+def _has_grown(old: Any, new: Any) -> bool:
+    """A bound claim appears, asks for more, or has more than before."""
+    if new is None or new.status.phase != "Bound":
+        return False
+    if old is None or old.status.phase != "Bound":
+        return True
+    return requested_size(new) > requested_size(old) or capacity_of(new) > capacity_of(old)

@@ -1,0 +1,76 @@
+"""Pods with ephemeral volumes get a claim for each, and never somebody else's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
+from kubeloop.controllers.ephemeral_volume import wire
+from kubeloop.testing import Cluster
+from tests.controllers.storage import NS, claim, claim_of, told, user_of
+
+
+def pod(name: str, *volumes: str) -> dict[str, Any]:
+    made = user_of(name)
+    template = {
+        "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}},
+    }
+    made["spec"]["volumes"] = [{"name": one, "ephemeral": {"volumeClaimTemplate": template}} for one in volumes]
+    return made
+
+
+def test_each_ephemeral_volume_gets_a_claim_that_the_pod_owns(cluster: Cluster) -> None:
+    cluster.start(wire)
+    owner = cluster.add(pod("p", "data", "cache"))
+    cluster.settle()
+    made = claim_of(cluster, "p-data")
+    assert claim_of(cluster, "p-cache").metadata.name == "p-cache"
+    assert (dict(made.metadata.labels), dict(made.metadata.annotations)) == ({"a": "b"}, {"c": "d"})
+    reference = made.metadata.owner_references[0]
+    assert (reference.kind, reference.name, reference.uid) == ("Pod", "p", owner.metadata.uid)
+    assert (reference.controller, reference.block_owner_deletion) == (True, True)
+    assert made.spec.resources is not None
+    assert dict(made.spec.resources.requests) == {"storage": "2Gi"}
+
+
+def test_a_claim_that_somebody_deletes_is_made_again(cluster: Cluster) -> None:
+    cluster.start(wire)
+    cluster.add(pod("p", "data"))
+    cluster.settle()
+    before = claim_of(cluster, "p-data").metadata.uid
+    cluster.client.patch(PersistentVolumeClaim, "p-data", {"metadata": {"finalizers": None}}, NS)
+    cluster.client.delete(PersistentVolumeClaim, "p-data", NS)
+    cluster.settle()
+    assert claim_of(cluster, "p-data").metadata.uid != before
+
+
+def test_a_claim_of_that_name_that_is_not_the_pods_is_told(cluster: Cluster) -> None:
+    cluster.start(wire)
+    cluster.add(claim("p-data"))
+    cluster.add(pod("p", "data"))
+    cluster.settle()
+    why = "ephemeral volume data: PVC default/p-data was not created for pod default/p (pod is not owner)"
+    assert told(cluster, "p")[0] == f"Warning FailedBinding: {why}"
+
+
+def test_a_pod_that_is_being_deleted_gets_none(cluster: Cluster) -> None:
+    leaving = pod("p", "data")
+    leaving["metadata"]["finalizers"] = ["test/kept"]
+    cluster.add(leaving)
+    cluster.client.delete(Pod, "p", NS)
+    cluster.start(wire)
+    with pytest.raises(NotFound):
+        claim_of(cluster, "p-data")
+
+
+def test_a_claim_that_cannot_be_made_is_told_and_tried_again(cluster: Cluster) -> None:
+    cluster.start(wire)
+    cluster.faults.fail("create", "persistentvolumeclaims")
+    cluster.add(pod("p", "data"))
+    cluster.advance(5)
+    assert told(cluster, "p")[0].startswith("Warning FailedBinding: ephemeral volume data: create PVC p-data: ")
+    assert claim_of(cluster, "p-data").metadata.name == "p-data"

@@ -1,0 +1,192 @@
+"""What is in use is not deleted: claims by pods, volumes by claims, classes of attributes by both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from kubeloop.api.generated.storage_v1 import VolumeAttributesClass
+from kubeloop.controllers import (
+    persistentvolume_protection,
+    persistentvolumeclaim_protection,
+    volumeattributesclass_protection,
+)
+from kubeloop.testing import Cluster
+from tests.controllers.storage import NS, claim, claim_of, user_of, volume, volume_of
+
+CLAIMS, VOLUMES = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
+
+
+def has_claim(cluster: Cluster, name: str = "c") -> bool:
+    try:
+        claim_of(cluster, name)
+    except NotFound:
+        return False
+    return True
+
+
+def delete(cluster: Cluster, kind: Any, name: str, namespace: str = "") -> None:
+    cluster.client.delete(kind, name, namespace)
+    cluster.settle()
+
+
+@pytest.fixture
+def world(cluster: Cluster) -> Cluster:
+    cluster.start(persistentvolumeclaim_protection.wire)
+    return cluster
+
+
+def test_finalizers_are_put_on_what_lacks_them(world: Cluster) -> None:
+    world.start(persistentvolume_protection.wire)
+    world.add(claim("c"), volume("v"))
+    world.client.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, NS)
+    world.client.patch(PersistentVolume, "v", {"metadata": {"finalizers": ["test/kept"]}})
+    world.settle()
+    assert claim_of(world, "c").metadata.finalizers == (CLAIMS,)
+    assert volume_of(world, "v").metadata.finalizers == ("test/kept", VOLUMES)
+
+
+def test_a_claim_that_nobody_uses_is_deleted_at_once(world: Cluster) -> None:
+    world.add(claim("c"), claim("d"), user_of("p", "d", node="n"))
+    delete(world, PersistentVolumeClaim, "c", NS)
+    assert not has_claim(world)
+
+
+def test_a_claim_waits_until_the_last_pod_is_gone(world: Cluster) -> None:
+    world.add(claim("c"), user_of("p", "c", node="n"), user_of("q", "c", node="n"))
+    delete(world, PersistentVolumeClaim, "c", NS)
+    world.client.delete(Pod, "p", NS, grace_seconds=0)
+    world.settle()
+    assert has_claim(world)
+    world.client.delete(Pod, "q", NS, grace_seconds=0)
+    world.settle()
+    assert not has_claim(world)
+
+
+def test_a_pod_without_a_node_does_not_hold_a_claim(world: Cluster) -> None:
+    world.add(claim("c"), user_of("p", "c"))
+    delete(world, PersistentVolumeClaim, "c", NS)
+    assert not has_claim(world)
+
+
+def test_a_pod_that_has_ended_still_holds_a_claim_that_it_names(world: Cluster) -> None:
+    world.add(claim("c"), user_of("p", "c", node="n"))
+    world.client.patch(Pod, "p", {"status": {"phase": "Succeeded"}}, NS, subresource="status")
+    delete(world, PersistentVolumeClaim, "c", NS)
+    assert has_claim(world)
+
+
+def test_a_pod_that_the_cache_does_not_show_yet_holds_its_claim(world: Cluster) -> None:
+    world.add(claim("c"))
+    world.faults.delay(100, "watch", "pods", times=None)
+    world.faults.drop_watches("pods")
+    world.settle()
+    world.add(user_of("p", "c", node="n"))
+    delete(world, PersistentVolumeClaim, "c", NS)
+    assert has_claim(world)
+
+
+def test_many_claims_of_a_namespace_are_let_go_with_few_lists(world: Cluster) -> None:
+    for number in range(20):
+        world.add(claim(f"c{number}"))
+    lists = world.faults.delay(0.1, "list", "pods", times=None)
+    for number in range(20):
+        world.client.delete(PersistentVolumeClaim, f"c{number}", NS)
+    world.advance(5)
+    assert not any(has_claim(world, f"c{number}") for number in range(20))
+    assert lists.hits <= 4
+
+
+def test_a_pod_that_is_shut_down_lets_go_of_the_claim_that_was_made_for_it(world: Cluster) -> None:
+    template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    pod = user_of("p", node="n")
+    pod["metadata"]["finalizers"] = ["test/kept"]
+    pod["spec"]["volumes"] = [{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]
+    owner = world.add(pod)
+    made = claim("p-v")
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner.metadata.uid, "controller": True}
+    made["metadata"]["ownerReferences"] = [reference]
+    world.add(made)
+    delete(world, PersistentVolumeClaim, "p-v", NS)
+    assert has_claim(world, "p-v")
+    world.client.delete(Pod, "p", NS, grace_seconds=0)
+    world.settle()
+    assert not has_claim(world, "p-v")
+
+
+def bind(cluster: Cluster, name: str) -> None:
+    cluster.client.patch(PersistentVolumeClaim, name, {"status": {"phase": "Bound"}}, NS, subresource="status")
+    cluster.settle()
+
+
+def use_of(cluster: Cluster, name: str = "c") -> list[tuple[str, str, str]]:
+    found = claim_of(cluster, name).status.conditions
+    return [(one.status, one.reason, one.message) for one in found if one.type == "Unused"]
+
+
+def test_a_bound_claim_says_whether_pods_use_it(world: Cluster) -> None:
+    world.add(claim("c"))
+    world.settle()
+    assert use_of(world) == []
+    bind(world, "c")
+    assert use_of(world) == [("True", "NoPodsUsingPVC", "No pods are currently referencing this PVC")]
+    since = claim_of(world, "c").status.conditions[0].last_transition_time
+    world.advance(60)
+    world.add(user_of("p", "c"))
+    world.settle()
+    assert use_of(world) == [("False", "PodUsingPVC", "A pod is currently referencing this PVC")]
+    assert claim_of(world, "c").status.conditions[0].last_transition_time != since
+    world.client.patch(Pod, "p", {"status": {"phase": "Failed"}}, NS, subresource="status")
+    world.settle()
+    assert use_of(world)[0][0] == "True"
+
+
+def test_other_conditions_of_a_claim_stay(world: Cluster) -> None:
+    world.add(claim("c"))
+    other = {"type": "Resizing", "status": "True"}
+    status = {"phase": "Bound", "conditions": [other]}
+    world.client.patch(PersistentVolumeClaim, "c", {"status": status}, NS, subresource="status")
+    world.settle()
+    assert {one.type for one in claim_of(world, "c").status.conditions} == {"Resizing", "Unused"}
+
+
+def test_a_volume_is_kept_while_it_is_bound(cluster: Cluster) -> None:
+    cluster.start(persistentvolume_protection.wire)
+    cluster.add({**volume("v"), "status": {"phase": "Bound"}}, {**volume("w"), "status": {"phase": "Released"}})
+    delete(cluster, PersistentVolume, "v")
+    delete(cluster, PersistentVolume, "w")
+    assert [one.metadata.name for one in cluster.client.list(PersistentVolume).items] == ["v"]
+    cluster.client.patch(PersistentVolume, "v", {"status": {"phase": "Released"}}, subresource="status")
+    cluster.settle()
+    assert cluster.client.list(PersistentVolume).items == ()
+
+
+@pytest.mark.parametrize("user", ["claim", "current", "target", "volume"])
+def test_a_class_of_attributes_is_kept_while_anything_names_it(cluster: Cluster, user: str) -> None:
+    cluster.start(volumeattributesclass_protection.wire)
+    gold = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass", "metadata": {"name": "gold"}}
+    cluster.add({**gold, "driverName": "d", "parameters": {"a": "b"}})
+    if user == "volume":
+        csi = {"driver": "d", "volumeHandle": "h"}
+        cluster.add(volume("v", volumeAttributesClassName="gold", hostPath=None, csi=csi))
+    else:
+        cluster.add(claim("c", volumeAttributesClassName="gold" if user == "claim" else None))
+    current = {"currentVolumeAttributesClassName": "gold"}
+    target = {"modifyVolumeStatus": {"targetVolumeAttributesClassName": "gold", "status": "Pending"}}
+    if user in ("current", "target"):
+        status = current if user == "current" else target
+        cluster.client.patch(PersistentVolumeClaim, "c", {"status": status}, NS, subresource="status")
+    cluster.settle()
+    delete(cluster, VolumeAttributesClass, "gold")
+    assert [one.metadata.name for one in cluster.client.list(VolumeAttributesClass).items] == ["gold"]
+    if user == "volume":
+        cluster.client.delete(PersistentVolume, "v")
+        cluster.client.patch(PersistentVolume, "v", {"metadata": {"finalizers": None}})
+    else:
+        cluster.client.delete(PersistentVolumeClaim, "c", NS)
+        cluster.client.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, NS)
+    cluster.settle()
+    assert cluster.client.list(VolumeAttributesClass).items == ()
