@@ -160,18 +160,20 @@ def _for_own_zone(endpoint: Endpoint, hints: dict[str, int]) -> Endpoint:
 def gives_and_takes(shares: Mapping[str, Share], hints: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
     """How many endpoints each zone gives to others, and how many it takes, in whole numbers."""
     surplus = {zone: hints.get(zone, 0) - share.desired for zone, share in shares.items()}
+    spare = {zone: amount for zone, amount in surplus.items() if amount > 0}
+    need = {zone: -amount for zone, amount in surplus.items() if amount < 0}
     giving: dict[str, int] = {}
     taking: dict[str, int] = {}
-    while True:
-        giver = max(surplus, key=lambda zone: surplus[zone])
-        taker = min(surplus, key=lambda zone: surplus[zone])
-        give, take = surplus[giver], -surplus[taker]
-        if give < 0.5 or take < 0.5 or (give < 1.0 and take < 1.0):
-            return giving, taking
+    while spare and need:
+        giver, taker = max(spare, key=spare.__getitem__), max(need, key=need.__getitem__)
+        give, take = spare[giver], need[taker]
+        if min(give, take) < 0.5 or max(give, take) < 1.0:  # moving one more would overshoot
+            break
         giving[giver] = giving.get(giver, 0) + 1
         taking[taker] = taking.get(taker, 0) + 1
-        surplus[giver] -= 1
-        surplus[taker] += 1
+        spare[giver] -= 1
+        need[taker] -= 1
+    return giving, taking
 
 
 def _redistribute(

@@ -1,0 +1,34 @@
+"""Ports and subsets are listed in upstream's order."""
+
+from __future__ import annotations
+
+from kubeloop.api.generated import core_v1, discovery_v1
+from kubeloop.controllers.serving.go_order import fnv128a, order_of_port, order_of_slice_port, order_of_subset
+
+
+def test_hash_is_the_published_one() -> None:
+    assert f"{fnv128a(b''):032x}" == "6c62272e07bb014262b821756295c58d"
+    assert f"{fnv128a(b'a'):032x}" == "d228cb696f1a8caf78912b704e4a8964"
+
+
+def core(name: str, port: int, protocol: str = "TCP", app: str | None = None) -> core_v1.EndpointPort:
+    return core_v1.EndpointPort(name=name, port=port, protocol=protocol, app_protocol=app)
+
+
+def discovery(name: str, port: int, protocol: str = "TCP", app: str | None = None) -> discovery_v1.EndpointPort:
+    return discovery_v1.EndpointPort(name=name, port=port, protocol=protocol, app_protocol=app)
+
+
+def test_ports_are_as_a_real_controller_listed_them() -> None:
+    udp = ("udp", 5353, "UDP", "example.com/x")
+    assert order_of_port(core(*udp)) < order_of_port(core("http", 8080))
+    assert order_of_slice_port(discovery("http", 8080)) < order_of_slice_port(discovery(*udp))
+    assert order_of_slice_port(discovery(*udp)) < order_of_slice_port(discovery("http", 9090))
+
+
+def test_subsets_that_differ_have_different_places() -> None:
+    address = core_v1.EndpointAddress(ip="10.0.0.1", target_ref=core_v1.ObjectReference(kind="Pod", name="p"))
+    one = core_v1.EndpointSubset(addresses=(address,), ports=(core("a", 1),))
+    other = core_v1.EndpointSubset(not_ready_addresses=(address,), ports=(core("a", 1),))
+    assert order_of_subset(one) != order_of_subset(other)
+    assert order_of_subset(one) == order_of_subset(one)
