@@ -46,7 +46,7 @@ class Profile:
 
     @cached_property
     def sorter(self) -> Plugin:
-        return self._at("queueSort")[0]
+        return (self._at("queueSort", early=True) or self._at("queueSort"))[0]
 
     @cached_property
     def gates(self) -> Sequence[Plugin]:
