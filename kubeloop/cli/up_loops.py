@@ -73,6 +73,7 @@ def config_of(pki: Pki, port: int) -> ManagerConfig:
         tls_cert_file=str(pki.serving_certificate),
         tls_private_key_file=str(pki.serving_key),
         client_ca_file=str(pki.ca),
+        service_account_private_key_file=str(pki.account_key),
     )
 
 

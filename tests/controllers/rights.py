@@ -14,10 +14,11 @@ from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster
 
 _GROUPS = ("system:serviceaccounts", "system:serviceaccounts:kube-system", AUTHENTICATED)
+_MANAGER = User("system:kube-controller-manager", (AUTHENTICATED,))
 
 
 def start_as(cluster: Cluster, account: str, wire: Wire, **config: Any) -> Loop:
-    """Start a loop in an account's name; further arguments are what flags say."""
-    user = User(f"system:serviceaccount:kube-system:{account}", _GROUPS)
+    """Start a loop in an account's name, or without one in the manager's; further arguments are what flags say."""
+    user = User(f"system:serviceaccount:kube-system:{account}", _GROUPS) if account else _MANAGER
     client = Client(LocalEntry(cluster.server, user))
     return cluster.start(wire(replace(cluster.context, client=client, config=ManagerConfig(**config))))

@@ -6,9 +6,9 @@ from typing import Any
 
 from kubeloop.api import errors
 from kubeloop.api.fields import quote
+from kubeloop.api.pod_references import MIRROR_ANNOTATION
 from kubeloop.apiserver.admission import Attempt, Lookup
 from kubeloop.apiserver.admission.pod_secrets import names_a_secret
-from kubeloop.apiserver.authorization.pod_references import MIRROR_ANNOTATION
 
 # Volume sources that name an object of the API, and what they name.
 _REFERRING = (

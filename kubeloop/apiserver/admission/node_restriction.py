@@ -9,6 +9,7 @@ import msgspec
 from kubeloop.api import errors
 from kubeloop.api.fields import quote
 from kubeloop.api.kinds import Resource
+from kubeloop.api.pod_references import MIRROR_ANNOTATION
 from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
 from kubeloop.apiserver.admission.node_labels import forbidden_labels
 from kubeloop.apiserver.admission.node_pods import check_mirror_pod
@@ -16,7 +17,6 @@ from kubeloop.apiserver.admission.node_tokens import audience_is_mounted, signer
 from kubeloop.apiserver.authorization import Authorizer
 from kubeloop.apiserver.authorization.attributes import Attributes
 from kubeloop.apiserver.authorization.node import node_of
-from kubeloop.apiserver.authorization.pod_references import MIRROR_ANNOTATION
 
 _LEASES = "kube-node-lease"
 _KUBELET_SIGNERS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kubeloop.api.pod_references import Reference, references_of, secrets_of_volume
 from kubeloop.apiserver.admission import Lookup
-from kubeloop.apiserver.authorization.pod_references import Reference, references_of, secrets_of_volume
 from kubeloop.apiserver.storage import Registry
 from kubeloop.store import Event, Record
 

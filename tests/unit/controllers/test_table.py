@@ -9,6 +9,8 @@ import pytest
 from kubeloop import controllers
 from kubeloop.controllers import CONTROLLERS, UnusableChoice, select
 
+# What makes the tokens of accounts cannot wait for one of its own.
+OF_THE_MANAGER = ("serviceaccount-token-controller",)
 AVAILABLE = tuple(one.name for one in CONTROLLERS if one.is_available)
 
 
@@ -24,7 +26,7 @@ def test_names_and_aliases_are_all_different() -> None:
 @pytest.mark.parametrize("one", [one for one in CONTROLLERS if one.is_available], ids=lambda one: one.name)
 def test_available_loop_can_be_wired_and_has_an_account(one: object) -> None:
     assert callable(one.wire())  # type: ignore[attr-defined]
-    assert one.account  # type: ignore[attr-defined]
+    assert one.account or one.name in OF_THE_MANAGER  # type: ignore[attr-defined]
 
 
 def test_every_module_of_a_loop_is_in_the_table() -> None:

@@ -34,11 +34,12 @@ def references_of(pod: Any) -> frozenset[Reference]:
     if MIRROR_ANNOTATION in pod.metadata.annotations:
         return frozenset()
     namespace = pod.metadata.namespace
-    found = {Reference(plural, namespace, name) for plural, name in _names_in(pod) if name}
+    found = {Reference(plural, namespace, name) for plural, name in names_in(pod) if name}
     return frozenset(found)
 
 
-def _names_in(pod: Any) -> Iterator[tuple[str, str]]:
+def names_in(pod: Any) -> Iterator[tuple[str, str]]:
+    """The plural and name of everything in its namespace that a pod refers to; names may be empty."""
     spec = pod.spec
     yield "serviceaccounts", spec.service_account_name
     for secret in spec.image_pull_secrets:

@@ -1,0 +1,153 @@
+"""Tokens that were once made for accounts by themselves, and that nobody has used for a year, are marked, then deleted.
+
+Watches: secrets of type `kubernetes.io/service-account-token`, service accounts, pods.
+Owns: nothing.
+Writes: marks secrets as invalid by a label; deletes those that have had it for as long.
+Wakes itself: every 24 hours.
+Differs from upstream: caches only secrets of that type.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, NamedTuple
+
+from kubeloop.api.errors import ApiError, Conflict, NotFound
+from kubeloop.api.generated.core_v1 import ConfigMap, Pod, Secret, ServiceAccount
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.pod_references import names_in
+from kubeloop.api.times import parse_time
+from kubeloop.client import Client
+from kubeloop.client.errors import ClientError
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.serviceaccount_token import key_of_token, token_secrets
+from kubeloop.runtime.controller import Controller, Result
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "legacy-serviceaccount-token-cleaner-controller"
+PERIOD = 24 * 3600.0
+LAST_USED: Final = "kubernetes.io/legacy-token-last-used"
+INVALID_SINCE: Final = "kubernetes.io/legacy-token-invalid-since"
+# Where API servers write since when they have taken note of uses.
+TRACKING: Final = ("kube-apiserver-legacy-service-account-token-tracking", "kube-system")
+DAY = "%Y-%m-%d"
+
+
+def wire(context: Context) -> Controller[str]:
+    secrets = token_secrets(context)
+    accounts = context.informers.of(resource_of_class(ServiceAccount))
+    pods = context.informers.of(resource_of_class(Pod))
+    period = timedelta(seconds=context.config.legacy_service_account_token_clean_up_period)
+    cleaner = Cleaner(context.client, Seen(secrets, accounts, pods), context.clock, period)
+    queue: WorkQueue[str] = WorkQueue(context.clock, name=NAME, registry=context.telemetry.registry)
+    controller = Controller(
+        NAME, cleaner.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry
+    )  # fmt: skip
+    for one in (secrets, accounts, pods):
+        controller.watches(one, lambda _: ())  # only their caches are waited for: it is time that wakes this loop
+    queue.add("tokens")
+    return controller
+
+
+class Seen(NamedTuple):
+    """What is there, by informers."""
+
+    secrets: Informer
+    accounts: Informer
+    pods: Informer
+
+    def is_listed(self, secret: Secret) -> bool:
+        """Whether an account that is there lists the secret: only of these it is known that nobody made them."""
+        key = key_of_token(secret)
+        account: ServiceAccount | None = self.accounts.get(key.namespace, key.account)
+        if account is None or key.account_uid not in ("", account.metadata.uid):
+            return False
+        return any(one.name == key.name for one in account.secrets)
+
+    def is_mounted(self, secret: Secret) -> bool:
+        wanted = ("secrets", secret.metadata.name)
+        return any(wanted in names_in(pod) for pod in self.pods.list(secret.metadata.namespace))
+
+
+class Cleaner:
+    def __init__(self, client: Client, seen: Seen, clock: Clock, period: timedelta) -> None:
+        self._client = client
+        self._seen = seen
+        self._clock = clock
+        self._period = period
+
+    async def reconcile(self, _: str) -> Result:
+        now = self._clock.now()
+        if await self._tracked_long_enough(now):
+            await self._clean(now)
+        return Result(requeue_after=PERIOD)
+
+    async def _tracked_long_enough(self, now: datetime) -> bool:
+        """Uses are known from the day after tracking began; before that, nothing can be called unused."""
+        try:
+            found = await self._client.get(ConfigMap, *TRACKING)
+        except NotFound:
+            return False  # nobody tracks
+        since = day_of(found.data.get("since", ""))
+        return since is not None and now >= since + timedelta(days=1) + self._period
+
+    async def _clean(self, now: datetime) -> None:
+        """Deal with each secret, whatever becomes of the others."""
+        horizon, errors = now - self._period, []
+        for secret in self._seen.secrets.list():
+            step = step_of(secret, horizon)
+            if step is None or not self._seen.is_listed(secret) or self._seen.is_mounted(secret):
+                continue
+            try:
+                await (self._mark(secret, now) if step == "mark" else self._delete(secret))
+            except (ApiError, ClientError) as error:
+                errors.append(error)
+        if errors:
+            raise ExceptionGroup("unused tokens could not be retired", errors)
+
+    async def _mark(self, secret: Secret, now: datetime) -> None:
+        meta = secret.metadata
+        patch = {"metadata": {"uid": meta.uid, "labels": {INVALID_SINCE: now.strftime(DAY)}}}
+        with suppress(Conflict, NotFound):
+            await self._client.patch(Secret, meta.name, patch, meta.namespace)
+
+    async def _delete(self, secret: Secret) -> None:
+        """Delete it as it was seen; if it has been used or changed since, it stays."""
+        meta = secret.metadata
+        this_one = Preconditions(resource_version=meta.resource_version)
+        with suppress(Conflict, NotFound):
+            await self._client.delete(Secret, meta.name, meta.namespace, preconditions=this_one)
+
+
+def step_of(secret: Secret, horizon: datetime) -> Literal["mark", "delete"] | None:
+    """What is to be done with a secret if nobody needs it, given the moment since which it must not have been used."""
+    meta = secret.metadata
+    if meta.deletion_timestamp is not None or meta.creation_timestamp is None:
+        return None
+    if parse_time(meta.creation_timestamp) >= horizon:
+        return None
+    last_day = midnight(horizon)
+    if LAST_USED in meta.labels:
+        used = day_of(meta.labels[LAST_USED])
+        if used is None or used >= last_day:  # a day that can't be read may be any
+            return None
+    invalid_since = day_of(meta.labels.get(INVALID_SINCE, ""))
+    if invalid_since is None:
+        return "mark"
+    return "delete" if invalid_since < last_day else None
+
+
+def day_of(text: str) -> datetime | None:
+    """The beginning of a day, or nothing if the text tells none."""
+    try:
+        return datetime.strptime(text, DAY).replace(tzinfo=UTC) if len(text) == len("2000-12-31") else None
+    except ValueError:
+        return None
+
+
+def midnight(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
