@@ -22,6 +22,7 @@ from kubeloop.api.cel.syntax import (
     ObjectNode,
     Problem,
     Select,
+    descendants,
 )
 from kubeloop.api.cel.types import (
     ANY,
@@ -60,6 +61,8 @@ def check(text: str, tree: Node, environment: Environment) -> Type:
         raise CompileError(text, [Problem(0, "expression is nested too deeply")]) from None
     if checker.problems:
         raise CompileError(text, sorted(checker.problems, key=lambda problem: problem.offset))
+    for node in descendants(tree):
+        node.type = checker.known.resolve(node.type, unknown_is_dyn=True)
     return checker.known.resolve(found, unknown_is_dyn=True)
 
 
@@ -198,7 +201,7 @@ class _Checker:
             if overload.is_method != (node.target is not None):
                 continue
             fresh = self._instantiated(overload)
-            if not self._learn_all(given, [fresh.resolve(param) for param in overload.params]):
+            if not self.known.try_all(given, [fresh.resolve(param) for param in overload.params]):
                 continue
             chosen.append(overload)
             told = self.known.resolve(fresh.resolve(overload.result))
@@ -233,16 +236,15 @@ class _Checker:
     def _list(self, node: ListNode) -> Type:
         element: Type | None = None
         for index, one in enumerate(node.elements):
-            found = self._held(one, index in node.optional)
-            element = self._joined(one, element, found)
+            element = self._joined(element, self._held(one, index in node.optional))
         return list_of(self._unknown() if element is None else element)
 
     def _map(self, node: MapNode) -> Type:
         key: Type | None = None
         value: Type | None = None
         for entry in node.entries:
-            key = self._joined(entry.key, key, self.check(entry.key))
-            value = self._joined(entry.value, value, self._held(entry.value, entry.is_optional))
+            key = self._joined(key, self.check(entry.key))
+            value = self._joined(value, self._held(entry.value, entry.is_optional))
         if key is None or value is None:
             return map_of(self._unknown(), self._unknown())
         return map_of(key, value)
@@ -258,13 +260,11 @@ class _Checker:
             self._mismatch(node.offset, optional_of(found), found)
         return found
 
-    def _joined(self, node: Node, before: Type | None, found: Type) -> Type:
+    def _joined(self, before: Type | None, found: Type) -> Type:
+        """The type of elements of both types; that they should be of one is checked of literals, not of calls."""
         if before is None:
             return found
-        if self._learn(before, found):
-            return types.most_general(before, found)
-        self._mismatch(node.offset, before, found)
-        return ERROR
+        return types.most_general(before, found) if self._learn(before, found) else ANY
 
     def _object(self, node: ObjectNode) -> Type:
         declared = self._environment.objects.get(node.type_name.removeprefix("."))
@@ -325,14 +325,7 @@ class _Checker:
         return types.variable(f"_var{self._fresh}")
 
     def _learn(self, given: Type, wanted: Type) -> bool:
-        return self._learn_all([given], [wanted])
-
-    def _learn_all(self, given: list[Type], wanted: list[Type]) -> bool:
-        tried = self.known.copy()
-        if not tried.all_assignable(given, wanted):
-            return False
-        self.known = tried
-        return True
+        return self.known.try_all([given], [wanted])
 
     # Problems.
 

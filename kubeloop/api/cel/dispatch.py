@@ -10,7 +10,7 @@ from kubeloop.api.cel.types import Type, is_optional
 from kubeloop.api.cel.values import CelError, Duration, Optional, Timestamp, UInt, is_list
 
 if TYPE_CHECKING:
-    from kubeloop.api.cel.program import Frame
+    from kubeloop.api.cel.evaluation import Frame
 
 Accepts = Callable[[Any], bool]
 Dispatch = Callable[["Frame", tuple[Any, ...]], Any]
@@ -75,7 +75,6 @@ def _fits(acceptors: list[Accepts | None], args: tuple[Any, ...]) -> bool:
 
 
 def _called(overload: Overload, frame: Frame, args: tuple[Any, ...]) -> Any:
-    """Costs that can be told from the arguments alone are charged before the work is done."""
-    result = overload.call(*args)
-    frame.spend(1 if overload.cost is None else overload.cost(args, result))
-    return result
+    """Charged before the work is done, so that nothing is done that can't be paid."""
+    frame.spend(1 if overload.cost is None else overload.cost(args))
+    return overload.call(*args)

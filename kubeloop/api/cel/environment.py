@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubeloop.api.cel.syntax import Node, Problem
 from kubeloop.api.cel.types import Type, variables_in
 
 
@@ -18,7 +19,7 @@ class Overload:
     result: Type
     call: Callable[..., Any]
     is_method: bool = False
-    # Given the arguments and the result: what the call cost. One, if it isn't said.
+    # Given the arguments: what the call costs. One, if it isn't said.
     cost: Callable[..., int] | None = None
     variables: frozenset[Type] = field(init=False, default=frozenset())
 
@@ -53,6 +54,7 @@ class Environment:
     variables: Mapping[str, Type] = field(default_factory=dict)
     objects: Mapping[str, ObjectType] = field(default_factory=dict)
     type_names: Mapping[str, Type] = field(default_factory=dict)  # that may be compared with `type(...)`
+    checks: tuple[Callable[[Node], list[Problem]], ...] = ()  # of trees, beyond that their types go together
 
     def extended(self, variables: Mapping[str, Type], objects: Iterable[ObjectType] = ()) -> Environment:
         """With further variables and types of objects."""
@@ -61,6 +63,7 @@ class Environment:
             {**self.variables, **variables},
             {**self.objects, **{one.name: one for one in objects}},
             self.type_names,
+            self.checks,
         )
 
 

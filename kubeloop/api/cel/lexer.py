@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import isinf
 from typing import Any, Final, NamedTuple
 
 from kubeloop.api.cel.syntax import CompileError, Problem
@@ -62,18 +63,25 @@ def words_of(text: str) -> list[Word]:
 def _word(kind: str, word: str, offset: int, text: str) -> Word:
     match kind:
         case "int":
-            return Word("literal", word, offset, int(word, 0 if "x" in word else 10))
+            return Word("literal", word, offset, _number(word))
         case "uint":
-            number = int(word[:-1], 0 if "x" in word else 10)
+            number = _number(word[:-1])
             if number > UINT_MAX:
                 raise CompileError(text, [Problem(offset, "invalid uint literal")])
             return Word("literal", word, offset, UInt(number))
         case "float":
+            if isinf(float(word)):
+                raise CompileError(text, [Problem(offset, "invalid double literal")])
             return Word("literal", word, offset, float(word))
         case "quoted":
             return Word("quoted", word[1:-1], offset)
         case _:
             return Word(kind, word, offset)
+
+
+def _number(word: str) -> int:
+    """Of a number that is far too large, one that is too large: Python refuses to read the longest."""
+    return int(word[:100], 16 if "x" in word else 10)
 
 
 def fits(number: int) -> bool:

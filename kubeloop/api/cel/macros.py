@@ -9,6 +9,7 @@ from kubeloop.api.cel.syntax import Bind, Call, Fold, Ident, ListNode, Literal, 
 
 RESULT: Final = "@result"
 TARGET: Final = "@target"
+SORTED: Final = "@__sortBy_input__"
 
 
 class MacroError(Exception):
@@ -139,6 +140,16 @@ def _over_optional(offset: int, target: Node | None, args: list[Node], wrap: Cal
     return Bind(offset, TARGET, target, chosen)
 
 
+def _sort_by(offset: int, target: Node | None, args: list[Node]) -> Node:
+    """The keys of all elements are made first, then the elements are sorted by them."""
+    assert target is not None
+    if isinstance(target, (Literal, MapNode)):
+        applicable = "a list, identifier, comprehension, call or select expression"
+        raise MacroError(target.offset, f"sortBy can only be applied to {applicable}")
+    keys = _map(offset, Ident(offset, SORTED), args)
+    return Bind(offset, SORTED, target, Call(offset, "@sortByAssociatedKeys", Ident(offset, SORTED), [keys]))
+
+
 # By name, number of arguments, and whether it is a method.
 MACROS: Final[dict[tuple[str, int, bool], Macro]] = {
     ("has", 1, False): _has,
@@ -158,6 +169,7 @@ MACROS: Final[dict[tuple[str, int, bool], Macro]] = {
     ("transformMap", 4, True): _transform_map,
     ("transformMapEntry", 3, True): _transform_map_entry,
     ("transformMapEntry", 4, True): _transform_map_entry,
+    ("sortBy", 2, True): _sort_by,
     ("optMap", 2, True): _opt_map,
     ("optFlatMap", 2, True): _opt_flat_map,
 }

@@ -160,6 +160,9 @@ class _Parser:
         return node
 
     def _selected(self, node: Node, mark: Word) -> Node:
+        if self._peek.kind not in ("name", "quoted") and not self._is("?"):
+            given = self._peek.text.removesuffix(END)
+            raise self._error(self._peek.offset, f"Syntax error: no viable alternative at input '.{given}'")
         if self._accept("?"):
             field = self._field()
             return Call(mark.offset, "_?._", None, [node, Literal(field.offset, field.text)])

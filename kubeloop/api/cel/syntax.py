@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -120,3 +120,32 @@ class Bind(Node):
     name: str
     value: Node
     body: Node
+
+
+def children(node: Node) -> list[Node]:
+    """The parts of a part, in the order in which they are written."""
+    match node:
+        case Select():
+            return [node.operand]
+        case Call():
+            return node.operands
+        case ListNode():
+            return node.elements
+        case MapNode():
+            return [part for entry in node.entries for part in (entry.key, entry.value)]
+        case ObjectNode():
+            return [entry.value for entry in node.entries]
+        case Fold():
+            return [node.range, node.start, node.condition, node.step, node.result]
+        case Bind():
+            return [node.value, node.body]
+    return []
+
+
+def descendants(tree: Node) -> Iterator[Node]:
+    """A tree's parts, itself included; no deeper tree needs more stack."""
+    left = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        left.extend(reversed(children(node)))

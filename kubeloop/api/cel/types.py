@@ -82,13 +82,29 @@ def is_optional(one: Type) -> bool:
 class Substitutions:
     """What type variables stand for, as far as is known."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_learned")
 
     def __init__(self, known: Mapping[Type, Type] | None = None) -> None:
         self._known: dict[Type, Type] = dict(known or {})
+        # What was known before, in the order in which something else was learned.
+        self._learned: list[tuple[Type, Type | None]] = []
 
-    def copy(self) -> Substitutions:
-        return Substitutions(self._known)
+    def try_all(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
+        """Whether all may be given where the others are wanted; if not, nothing is learned."""
+        mark = len(self._learned)
+        if self.all_assignable(given, wanted):
+            return True
+        while len(self._learned) > mark:
+            unknown, before = self._learned.pop()
+            if before is None:
+                del self._known[unknown]
+            else:
+                self._known[unknown] = before
+        return False
+
+    def _learn(self, unknown: Type, one: Type) -> None:
+        self._learned.append((unknown, self._known.get(unknown)))
+        self._known[unknown] = one
 
     def resolve(self, one: Type, unknown_is_dyn: bool = False) -> Type:
         """The type with all variables replaced that are known, or all."""
@@ -131,7 +147,7 @@ class Substitutions:
         if known is None:
             if self._occurs(unknown, one):
                 return False, False
-            self._known[unknown] = one
+            self._learn(unknown, one)
             return True, False
         if known == one:
             return True, True
@@ -139,7 +155,7 @@ class Substitutions:
             return False, True
         general = most_general(one, known)
         if not self._occurs(unknown, general):
-            self._known[unknown] = general
+            self._learn(unknown, general)
         return True, True
 
     def _occurs(self, unknown: Type, within: Type) -> bool:

@@ -6,12 +6,15 @@ tell apart, or lacks, is here. Errors are values too: `false && (1 / 0 > 1)` is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 INT_MAX: Final = 2**63 - 1
 UINT_MAX: Final = 2**64 - 1
+# Of a text or list that an expression makes: several times what a request may hold.
+LARGEST: Final = 10_000_000
+TOO_LARGE: Final = "operation cancelled: actual cost limit exceeded"
 
 
 class CelError(Exception):
@@ -80,8 +83,8 @@ class MapList(tuple[Any, ...]):
 
     keys: tuple[str, ...] = ()
 
-    def keyed(self) -> dict[tuple[Any, ...], Any]:
-        return {tuple(item.get(key) for key in self.keys): item for item in self}
+    def keyed(self) -> dict[Hashable, Any]:
+        return keyed_by(self.keys, self)
 
 
 NUMBERS: Final = (int, float)
@@ -118,15 +121,28 @@ def _equal_lists(one: Sequence[Any], other: Sequence[Any]) -> bool:
     if len(one) != len(other):
         return False
     if isinstance(one, SetList):
-        return all(contains(other, item) for item in one) and all(contains(one, item) for item in other)
+        return {identity(item) for item in one} == {identity(item) for item in other}
     if isinstance(one, MapList):
-        mine = one.keyed()
-        keys = one.keys
-        theirs = {tuple(item.get(key) for key in keys): item for item in other if isinstance(item, Mapping)}
+        mine, theirs = one.keyed(), keyed_by(one.keys, other)
         return len(theirs) == len(mine) and all(
             key in theirs and equal(item, theirs[key]) for key, item in mine.items()
         )
     return all(equal(left, right) for left, right in zip(one, other, strict=True))
+
+
+def identity(value: Any) -> Hashable:
+    """The same for values that are equal, and only for them; never for one that merely has the same hash."""
+    if isinstance(value, bool) or value is None:
+        return (type(value), value)
+    if isinstance(value, Mapping):
+        return frozenset((key, identity(held)) for key, held in value.items())
+    if is_list(value):
+        return tuple(map(identity, value))
+    return (bytes, value) if isinstance(value, bytes) else value
+
+
+def keyed_by(keys: tuple[str, ...], items: Iterable[Any]) -> dict[Hashable, Any]:
+    return {identity([item.get(key) for key in keys]): item for item in items if isinstance(item, Mapping)}
 
 
 def contains(values: Sequence[Any], wanted: Any) -> bool:

@@ -52,9 +52,21 @@ def schema_problems(schema: Schema, path: Path, has_status: bool) -> FieldErrors
         errors += _root_problems(schema, path)
     if schema.get("nullable"):
         errors.append(forbidden(Path(f"{path}.nullable"), "nullable cannot be true at the root"))
+    is_structural = False
     if not any(_has_unsupported(node) for node in _nodes(schema)):
-        errors += _structural_problems(schema, path)
-    return errors + keyword_problems(schema, path)
+        found = _structural_problems(schema, path)
+        errors += found
+        is_structural = not found
+    found = keyword_problems(schema, path)
+    return errors + found + (_expression_problems(schema, path, found) if is_structural else [])
+
+
+def _expression_problems(schema: Schema, path: Path, known: FieldErrors) -> FieldErrors:
+    if not any(node.get("x-kubernetes-validations") for node in _nodes(schema)):
+        return []
+    from kubeloop.api.structural.expression_checks import expression_problems  # takes a while to load
+
+    return expression_problems(schema, path, known)
 
 
 def _structural_problems(schema: Schema, path: Path) -> FieldErrors:

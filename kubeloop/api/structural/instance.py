@@ -27,11 +27,13 @@ class InstanceRules(Protocol):
 class Instance(dict[str, Any]):
     """A decoded custom resource. Its keys begin with kind, apiVersion and metadata, as stored bytes do."""
 
-    __slots__ = ("rules",)
+    __slots__ = ("excused", "rules")
 
     def __init__(self, kind: str, api_version: str, metadata: ObjectMeta, rules: InstanceRules) -> None:
         super().__init__(kind=kind, apiVersion=api_version, metadata=metadata)
         self.rules = rules
+        # What its rules would refuse if it had not been so before: written down as it is checked.
+        self.excused: FieldErrors = []
 
     @property
     def kind(self) -> str:

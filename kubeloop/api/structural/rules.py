@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kubeloop.api import codec
-from kubeloop.api.fields import FieldErrors, Path, invalid
+from kubeloop.api.fields import ErrorType, FieldErrors, Path, invalid
 from kubeloop.api.schema import Node
 from kubeloop.api.structural.defaulting import apply_schema_defaults
 from kubeloop.api.structural.embedded import embedded_problems, prune_embedded_metadata
@@ -23,6 +23,14 @@ from kubeloop.api.validation.objectmeta import validate_meta, validate_meta_upda
 
 _STATUS = Path("status")
 _MAX_REPLICAS = 2**31 - 1
+# Rules take for granted that a value has the form that its schema says.
+_BLOCKING = frozenset(
+    (ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE_INVALID)
+)
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
+    "validation"
+)
 
 
 class ScalePaths(NamedTuple):
@@ -96,7 +104,8 @@ class VersionRules:
         errors += self._checker.problems(self._document(obj))
         errors += self._scale_problems(obj, ("spec", "status"))
         errors += embedded_problems(obj, self.structural)
-        return errors + repeated_items(obj, self.structural)
+        errors += repeated_items(obj, self.structural)
+        return errors + self._broken_rules(obj, None, errors)
 
     def problems_of_change(self, new: Instance, old: Instance, subresource: str) -> FieldErrors:
         """What keeps an object from taking an old one's place."""
@@ -112,7 +121,26 @@ class VersionRules:
         repeated = repeated_items(new, self.structural)
         if repeated and not repeated_items(old, self.structural):
             errors += repeated
-        return errors
+        return errors + self._broken_rules(new, old, errors)
+
+    @cached_property
+    def _has_rules(self) -> bool:
+        return b'"x-kubernetes-validations"' in self.source
+
+    def _broken_rules(self, new: Instance, old: Instance | None, known: FieldErrors) -> FieldErrors:
+        if not self._has_rules:
+            return []
+        from kubeloop.api.structural.compiled_rules import rules_of  # only for those who have rules
+        from kubeloop.api.structural.rule_evaluation import judged
+
+        rules = rules_of(self.source)
+        if rules is None:
+            return []
+        if any(error.type in _BLOCKING for error in known):
+            return [invalid(None, None, _UNCHECKED)]
+        verdict = judged(rules, _seen_by_rules(new), _seen_by_rules(old) if old is not None else None)
+        new.excused = verdict.excused
+        return verdict.errors
 
     def _scale_problems(self, obj: Instance, parts: tuple[str, ...]) -> FieldErrors:
         if self.scale is None:
@@ -125,6 +153,13 @@ class VersionRules:
         if selector is not None and not isinstance(selector, str):
             errors.append(invalid(_dotted(self.scale.selector), "", _accessor_error(self.scale.selector, selector)))
         return errors
+
+
+def _seen_by_rules(obj: Instance) -> dict[str, Any]:
+    """Of an object's metadata rules see only its names."""
+    meta = obj.metadata
+    names = {"name": meta.name, "generateName": meta.generate_name}
+    return {**obj, "metadata": {name: value for name, value in names.items() if value}}
 
 
 def found_at(document: Any, names: tuple[str, ...]) -> Any:

@@ -21,7 +21,6 @@ WARNINGS: dict[str, str] = {
     "admissionregistration_v1.ValidatingAdmissionPolicy": "admission:RESERVED_NAMES",
     "admissionregistration_v1.ValidatingAdmissionPolicyBinding": "admission:RESERVED_NAMES",
     "admissionregistration_v1.ValidatingWebhookConfiguration": "admission:WEBHOOKS",
-    "apiextensions_v1.CustomResourceDefinition": "custom:DEFINITION",
     "apps_v1.DaemonSet": "workloads:DAEMON_SET",
     "apps_v1.Deployment": "workloads:NAMED_TEMPLATE",
     "apps_v1.ReplicaSet": "workloads:NAMED_TEMPLATE",

@@ -13,7 +13,7 @@ from kubeloop.api.cel.values import size_of
 STRING_FACTOR = 0.1  # of a step, for each character that is looked at
 REGEX_FACTOR = 0.25  # of a step, for each character of a pattern
 
-Cost = Callable[[tuple[Any, ...], Any], int]
+Cost = Callable[[tuple[Any, ...]], int]
 
 
 def function(
@@ -31,12 +31,12 @@ def method(
 
 def traversing(index: int) -> Cost:
     """The cost of looking at all of one argument once."""
-    return lambda args, _: ceil(size_of(args[index]) * STRING_FACTOR)
+    return lambda args: ceil(size_of(args[index]) * STRING_FACTOR)
 
 
-def traversing_shorter(args: tuple[Any, ...], _: Any) -> int:
+def traversing_shorter(args: tuple[Any, ...]) -> int:
     return ceil(min(size_of(args[0]), size_of(args[1])) * STRING_FACTOR)
 
 
-def traversing_both(args: tuple[Any, ...], _: Any) -> int:
+def traversing_both(args: tuple[Any, ...]) -> int:
     return ceil((size_of(args[0]) + size_of(args[1])) * STRING_FACTOR)

@@ -11,8 +11,9 @@ from kubeloop.api.cel.library.times import duration_text, timestamp_text
 from kubeloop.api.cel.types import Type
 from kubeloop.api.cel.values import CelError, Duration, Timestamp, is_list, is_number
 
-_CLAUSE: Final = re.compile(r"%(?:%|(?:\.(\d+))?([a-zA-Z]))")
+_CLAUSE: Final = re.compile(r"%(?:%|(?:\.(\d{1,18}))?([a-zA-Z]))")
 _PRECISION: Final = 6
+_MOST_PRECISE: Final = 1000  # more digits than a number can have
 _SPECIAL: Final = ("NaN", "Infinity", "-Infinity")
 
 
@@ -36,7 +37,7 @@ def formatted(template: str, values: Sequence[Any]) -> str:
             continue
         if used >= len(values):
             raise CelError(f"index {used} out of range")
-        parts.append(_written(clause[2], int(clause[1] or _PRECISION), values[used]))
+        parts.append(_written(clause[2], min(int(clause[1] or _PRECISION), _MOST_PRECISE), values[used]))
         used += 1
     return "".join(parts)
 
@@ -132,7 +133,6 @@ def _hexadecimal(value: Any, verb: str) -> str:
     if isinstance(value, bytes):
         return value.hex().upper() if verb == "X" else value.hex()
     if not is_number(value) or isinstance(value, float):
-        raise CelError(
-            f"hexadecimal clause can only be used on integers, byte buffers, and strings, was given {type_of_value(value)}"
-        )
+        allowed = "integers, byte buffers, and strings"
+        raise CelError(f"hexadecimal clause can only be used on {allowed}, was given {type_of_value(value)}")
     return format(int(value), verb)

@@ -37,7 +37,7 @@ _COMPARABLE: Final = {
 _ZEROS: Final[dict[str, Any]] = {"int": 0, "uint": UInt(0), "double": 0.0, "duration": Duration()}
 
 
-def _cost(args: tuple[Any, ...], _: Any) -> int:
+def _cost(args: tuple[Any, ...]) -> int:
     return traversal_cost(args[0])
 
 
@@ -124,8 +124,9 @@ def _sorted(values: Sequence[Any]) -> list[Any]:
 
 
 def _sorted_by(values: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
-    paired = sorted(zip(keys, values, strict=True), key=cmp_to_key(lambda one, other: _compared(one[0], other[0])))
-    return [value for _, value in paired]
+    by_key = cmp_to_key(_compared)
+    order = sorted(range(len(keys)), key=lambda index: by_key(keys[index]))
+    return [values[index] for index in order]
 
 
 def _range(count: int) -> list[int]:
@@ -145,16 +146,37 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _quadratic(args: tuple[Any, ...], _: Any) -> int:
-    return max(1, len(args[0]) * len(args[-1]))
+# Costs: a call, the list that it makes, and how often elements are looked at.
+_MAKING: Final = 11
 
 
-def _linear(args: tuple[Any, ...], _: Any) -> int:
-    return max(1, len(args[0]))
+def _slicing(args: tuple[Any, ...]) -> int:
+    start, end = max(args[1], 0), min(args[2], len(args[0]))
+    return _MAKING + max(0, int(end - start))
 
 
-def _made(_: tuple[Any, ...], result: Any) -> int:
-    return 10 + len(result)
+def _flattening(args: tuple[Any, ...]) -> int:
+    depth = args[1] if len(args) == 2 else 1
+    return _MAKING + len(args[0]) * int(depth if depth >= 0 else 1)
+
+
+def _ranging(args: tuple[Any, ...]) -> int:
+    return _MAKING + max(0, int(args[0]))
+
+
+def _reversing(args: tuple[Any, ...]) -> int:
+    return _MAKING + len(args[0])
+
+
+def _comparing_all(args: tuple[Any, ...]) -> int:
+    """Each with each; of two lists, the second holds what is compared."""
+    values = args[-1]
+    factor = 2 + STRING_FACTOR if values and isinstance(values[0], (str, bytes)) else 2
+    return _MAKING + int(len(values) ** 2 * factor)
+
+
+def _comparing_sets(times: int) -> Callable[[tuple[Any, ...]], int]:
+    return lambda args: 1 + len(args[0]) * len(args[1]) * times
 
 
 def _end(index: int) -> Callable[[Sequence[Any]], Optional]:
@@ -207,27 +229,27 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "indexOf": (method("list_a_index_of_int", (LIST, A), INT, _index_of, _cost),),
     "lastIndexOf": (method("list_a_last_index_of_int", (LIST, A), INT, _last_index_of, _cost),),
     "includes": (method("list_includes_dyn_dyn", (ANY, ANY), BOOL, _includes, _cost),),
-    "slice": (method("list_slice", (LIST, INT, INT), LIST, _slice, _linear),),
+    "slice": (method("list_slice", (LIST, INT, INT), LIST, _slice, _slicing),),
     "flatten": (
-        method("list_flatten", (list_of(LIST),), LIST, _flattened, _made),
-        method("list_flatten_int", (list_of(ANY), INT), list_of(ANY), _flattened, _made),
+        method("list_flatten", (list_of(LIST),), LIST, _flattened, _flattening),
+        method("list_flatten_int", (list_of(ANY), INT), list_of(ANY), _flattened, _flattening),
     ),
     "sort": tuple(
-        method(f"list_{name}_sort", (list_of(one),), list_of(one), _sorted, _quadratic)
+        method(f"list_{name}_sort", (list_of(one),), list_of(one), _sorted, _comparing_all)
         for name, one in _COMPARABLE.items()
     ),
     "@sortByAssociatedKeys": tuple(
-        method(f"list_{name}_sortByAssociatedKeys", (LIST, list_of(one)), LIST, _sorted_by, _quadratic)
+        method(f"list_{name}_sortByAssociatedKeys", (LIST, list_of(one)), LIST, _sorted_by, _comparing_all)
         for name, one in _COMPARABLE.items()
     ),
-    "lists.range": (function("lists_range", (INT,), list_of(INT), _range, _made),),
-    "reverse": (method("list_reverse", (LIST,), LIST, lambda values: list(reversed(values)), _linear),),
-    "distinct": (method("list_distinct", (LIST,), LIST, _distinct, _quadratic),),
+    "lists.range": (function("lists_range", (INT,), list_of(INT), _range, _ranging),),
+    "reverse": (method("list_reverse", (LIST,), LIST, lambda values: list(reversed(values)), _reversing),),
+    "distinct": (method("list_distinct", (LIST,), LIST, _distinct, _comparing_all),),
     "first": (method("list_first", (LIST,), optional_of(A), _end(0)),),
     "last": (method("list_last", (LIST,), optional_of(A), _end(-1)),),
-    "sets.contains": (function("list_sets_contains_list", (LIST, LIST), BOOL, _contains_all, _quadratic),),
-    "sets.equivalent": (function("list_sets_equivalent_list", (LIST, LIST), BOOL, _equivalent, _quadratic),),
-    "sets.intersects": (function("list_sets_intersects_list", (LIST, LIST), BOOL, _intersects, _quadratic),),
+    "sets.contains": (function("list_sets_contains_list", (LIST, LIST), BOOL, _contains_all, _comparing_sets(1)),),
+    "sets.equivalent": (function("list_sets_equivalent_list", (LIST, LIST), BOOL, _equivalent, _comparing_sets(2)),),
+    "sets.intersects": (function("list_sets_intersects_list", (LIST, LIST), BOOL, _intersects, _comparing_sets(1)),),
     "cel.@mapInsert": (
         function("@mapInsert_map_key_value", (map_of(A, B), A, B), map_of(A, B), _inserted),
         function("@mapInsert_map_map", (map_of(A, B), map_of(A, B)), map_of(A, B), _merged),

@@ -37,7 +37,9 @@ from kubeloop.api.cel.types import (
 from kubeloop.api.cel.values import (
     INT_MAX,
     NONE,
+    TOO_LARGE,
     UINT_MAX,
+    Cancelled,
     CelError,
     MapList,
     Optional,
@@ -45,6 +47,8 @@ from kubeloop.api.cel.values import (
     UInt,
     contains,
     equal,
+    identity,
+    keyed_by,
     size_of,
 )
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
@@ -53,6 +57,7 @@ A: Final = variable("A")
 B: Final = variable("B")
 LIST: Final = list_of(A)
 MAP: Final = map_of(A, B)
+LARGEST_LIST: Final = 1_000_000  # joining costs one, however long the lists
 NUMERIC: Final = {"int64": INT, "uint64": UINT, "double": DOUBLE}
 
 
@@ -107,20 +112,16 @@ def _numeric(
 
 def joined(one: Sequence[Any], other: Sequence[Any]) -> Any:
     """Lists one behind the other; those that are sets or maps stay so."""
+    if len(one) + len(other) > LARGEST_LIST:
+        raise Cancelled(TOO_LARGE)
     if isinstance(one, SetList):
-        return SetList((*one, *(item for item in other if not contains(one, item))))
+        known = {identity(item) for item in one}
+        return SetList((*one, *(item for item in other if identity(item) not in known)))
     if isinstance(one, MapList):
-        return _overlaid(one, other)
+        made = MapList({**one.keyed(), **keyed_by(one.keys, other)}.values())
+        made.keys = one.keys
+        return made
     return [*one, *other]
-
-
-def _overlaid(one: MapList, other: Sequence[Any]) -> MapList:
-    items = one.keyed()
-    for item in other:
-        items[tuple(item.get(key) for key in one.keys)] = item
-    made = MapList(items.values())
-    made.keys = one.keys
-    return made
 
 
 # Comparison.
@@ -197,11 +198,11 @@ def matches(text: str, pattern: str) -> bool:
         raise CelError(str(error)) from None
 
 
-def _matching_cost(args: tuple[Any, ...], _: Any) -> int:
+def _matching_cost(args: tuple[Any, ...]) -> int:
     return ceil((1 + size_of(args[0])) * STRING_FACTOR) * ceil(size_of(args[1]) * REGEX_FACTOR)
 
 
-def _containing_cost(args: tuple[Any, ...], _: Any) -> int:
+def _containing_cost(args: tuple[Any, ...]) -> int:
     return ceil(size_of(args[0]) * STRING_FACTOR) * ceil(size_of(args[1]) * STRING_FACTOR)
 
 
@@ -257,9 +258,7 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         function("optional_map_optindex_optional_value", (optional_of(MAP), A), optional_of(B), _maybe(looked_up)),
     ),
     "@in": (
-        function(
-            "in_list", (A, LIST), BOOL, lambda one, values: contains(values, one), lambda args, _: size_of(args[1])
-        ),
+        function("in_list", (A, LIST), BOOL, lambda one, values: contains(values, one), lambda args: size_of(args[1])),
         function("in_map", (A, MAP), BOOL, _is_key),
     ),
     "size": (*_sized(STRING), *_sized(BYTES), *_sized(LIST), *_sized(MAP)),

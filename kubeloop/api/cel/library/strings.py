@@ -10,7 +10,7 @@ from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.declaring import REGEX_FACTOR, STRING_FACTOR, Cost, function, method, traversing
 from kubeloop.api.cel.library.formatting import formatted
 from kubeloop.api.cel.types import ANY, INT, STRING, list_of
-from kubeloop.api.cel.values import CelError, size_of
+from kubeloop.api.cel.values import LARGEST, TOO_LARGE, Cancelled, CelError, size_of
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 
 STRINGS: Final = list_of(STRING)
@@ -51,6 +51,9 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int:
 
 
 def _replaced(text: str, old: str, new: str, count: int = -1) -> str:
+    most = text.count(old) if count < 0 else min(count, text.count(old))
+    if len(text) + most * (len(new) - len(old)) > LARGEST:
+        raise Cancelled(TOO_LARGE)
     return text.replace(old, new, count if count >= 0 else -1)
 
 
@@ -120,18 +123,22 @@ def _pattern(pattern: str) -> Any:
 
 def _twice(index: int) -> Cost:
     """Looked at, and made anew."""
-    return lambda args, _: ceil(size_of(args[index]) * 2 * STRING_FACTOR)
+    return lambda args: ceil(size_of(args[index]) * 2 * STRING_FACTOR)
 
 
-def _result_twice(_: tuple[Any, ...], result: Any) -> int:
-    return ceil(size_of(result) * 2 * STRING_FACTOR)
+def _joining(args: tuple[Any, ...]) -> int:
+    """All that is put together is looked at, and made anew."""
+    texts = args[0]
+    separators = (len(texts) - 1) * len(args[1]) if texts and len(args) > 1 else 0
+    size = sum(map(size_of, texts)) + separators
+    return ceil(size * 2 * STRING_FACTOR)
 
 
-def _matching(args: tuple[Any, ...], _: Any) -> int:
+def _matching(args: tuple[Any, ...]) -> int:
     return ceil((1 + size_of(args[0])) * STRING_FACTOR) * ceil(size_of(args[1]) * REGEX_FACTOR)
 
 
-def searching(args: tuple[Any, ...], _: Any) -> int:
+def searching(args: tuple[Any, ...]) -> int:
     return int(size_of(args[0]) * STRING_FACTOR)
 
 
@@ -167,8 +174,8 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "format": (method("string_format", (STRING, list_of(ANY)), STRING, formatted, traversing(0)),),
     "strings.quote": (function("strings_quote", (STRING,), STRING, _quoted, traversing(0)),),
     "join": (
-        method("list_join", (STRINGS,), STRING, _joined, _result_twice),
-        method("list_join_string", (STRINGS, STRING), STRING, _joined, _result_twice),
+        method("list_join", (STRINGS,), STRING, _joined, _joining),
+        method("list_join_string", (STRINGS, STRING), STRING, _joined, _joining),
     ),
     "find": (method("string_find_string", (STRING, STRING), STRING, _find, _matching),),
     "findAll": (

@@ -117,13 +117,6 @@ def test_a_schema_that_is_not_structural_is_refused(api) -> None:
     assert answer.body["details"]["causes"][0]["field"] == ("spec.validation.openAPIV3Schema.properties[spec].type")
 
 
-def test_rules_that_are_not_enforced_are_warned_about(api) -> None:
-    spec = {"type": "object", "x-kubernetes-validations": [{"rule": "true"}]}
-    answer = api.post(DEFINITIONS, definition(version(schema={"properties": {"spec": spec}})))
-    assert answer.status == 201
-    assert "not enforced yet" in answer.headers["Warning"]
-
-
 class TestDeleting:
     def test_takes_the_objects_and_then_the_definition(self, api, install, settle) -> None:
         install()

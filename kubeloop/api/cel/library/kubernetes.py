@@ -1,0 +1,36 @@
+"""The base of all environments: the language, Kubernetes' libraries as of 1.37, and how it checks literals."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from kubeloop.api.cel.environment import Environment, merged
+from kubeloop.api.cel.library import (
+    authorizer,
+    lists,
+    named_formats,
+    networks,
+    optionals,
+    quantities,
+    standard,
+    strings,
+    times,
+    urls,
+    versions,
+)
+from kubeloop.api.cel.library.conversions import TYPE_NAMES
+from kubeloop.api.cel.literal_checks import literal_problems
+from kubeloop.api.cel.types import Type
+
+_LIBRARIES: Final = (
+    standard, times, optionals, strings, lists, quantities, networks, urls, named_formats, versions, authorizer,
+)  # fmt: skip
+_NAMED_TYPES: Final[dict[str, Type]] = {one.name: one for one in (networks.IP, networks.CIDR)}
+
+
+@cache
+def kubernetes_environment() -> Environment:
+    """Without variables: whoever uses it adds those that its expressions may speak of."""
+    functions = merged(*(library.FUNCTIONS for library in _LIBRARIES))
+    return Environment(functions, {}, {}, {**TYPE_NAMES, **_NAMED_TYPES}, (literal_problems,))

@@ -1,0 +1,148 @@
+"""Versions by the rules of semver.org: read and compared."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import ClassVar, Final
+
+from kubeloop.api.cel.environment import Overload
+from kubeloop.api.cel.library.declaring import function, method, traversing
+from kubeloop.api.cel.types import BOOL, INT, STRING, Type, opaque
+from kubeloop.api.cel.values import UINT_MAX, CelError
+from kubeloop.api.fields import quote
+
+SEMVER: Final = opaque("kubernetes.Semver")
+_PARTS: Final = ("Major", "Minor", "Patch")
+_IDENTIFIER: Final = re.compile(r"[0-9A-Za-z-]+")
+
+# Numbers sort before texts, each among themselves.
+_Identifier = tuple[int, int, str]
+
+
+class CelVersion:
+    """A version; what its build metadata says makes no difference."""
+
+    __slots__ = ("numbers", "released")
+    cel_type: ClassVar[Type] = SEMVER
+
+    def __init__(self, numbers: tuple[int, ...], prerelease: tuple[_Identifier, ...]) -> None:
+        self.numbers = numbers
+        # A release comes after all that led to it.
+        self.released: tuple[bool, tuple[_Identifier, ...]] = (not prerelease, prerelease)
+
+    def compared(self, other: CelVersion) -> int:
+        mine, theirs = (self.numbers, self.released), (other.numbers, other.released)
+        return (mine > theirs) - (mine < theirs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CelVersion) and self.compared(other) == 0
+
+    def __hash__(self) -> int:
+        return hash((self.numbers, self.released))
+
+
+class _VersionError(ValueError):
+    """Why a text is no version."""
+
+
+def _read(text: str) -> CelVersion:
+    if not text:
+        raise _VersionError("Version string empty")
+    parts = text.split(".", 2)
+    if len(parts) != 3:
+        raise _VersionError("No Major.Minor.Patch elements found")
+    patch, _, build = parts[2].partition("+")
+    has_build = "+" in parts[2]
+    patch, dash, prerelease = patch.partition("-")
+    numbers = tuple(_number(name, part) for name, part in zip(_PARTS, (*parts[:2], patch), strict=True))
+    identifiers = tuple(map(_identifier, prerelease.split("."))) if dash else ()
+    if has_build:
+        _check_build(build)
+    return CelVersion(numbers, identifiers)
+
+
+def _number(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        if not text:
+            raise _VersionError('strconv.ParseUint: parsing "": invalid syntax')
+        raise _VersionError(f"Invalid character(s) found in {name.lower()} number {quote(text)}")
+    if len(text) > 1 and text[0] == "0":
+        raise _VersionError(f"{name} number must not contain leading zeroes {quote(text)}")
+    if len(text) > 20 or int(text) > UINT_MAX:
+        raise _VersionError(f"strconv.ParseUint: parsing {quote(text)}: value out of range")
+    return int(text)
+
+
+def _identifier(text: str) -> _Identifier:
+    if not text:
+        raise _VersionError("Prerelease is empty")
+    if text.isascii() and text.isdigit():
+        if len(text) > 1 and text[0] == "0":
+            raise _VersionError(f"Numeric PreRelease version must not contain leading zeroes {quote(text)}")
+        return (0, int(text[:100]), "")
+    if not _IDENTIFIER.fullmatch(text):
+        raise _VersionError(f"Invalid character(s) found in prerelease {quote(text)}")
+    return (1, 0, text)
+
+
+def _check_build(text: str) -> None:
+    for part in text.split("."):
+        if not part:
+            raise _VersionError("Build meta data is empty")
+        if not _IDENTIFIER.fullmatch(part):
+            raise _VersionError(f"Invalid character(s) found in build meta data {quote(part)}")
+
+
+def _normalized(text: str) -> str:
+    """Without a leading `v` and zeros, and with the numbers that are missing."""
+    parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
+    if len(parts) < 3 and any(sign in parts[-1] for sign in "+-"):
+        raise _VersionError("short version cannot contain PreRelease/Build meta data")
+    return ".".join([*parts, "0", "0"][: max(3, len(parts))])
+
+
+def _without_zeros(part: str) -> str:
+    if len(part) <= 1:
+        return part
+    stripped = part.lstrip("0")
+    return stripped if stripped[:1] in tuple("0123456789") and stripped else f"0{stripped}"
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str, normalize: bool) -> CelVersion | str:
+    try:
+        return _read(_normalized(text) if normalize else text)
+    except _VersionError as error:
+        return str(error)
+
+
+def _of_text(text: str, normalize: bool = False) -> CelVersion:
+    found = _parsed(text, normalize)
+    if isinstance(found, str):
+        raise CelError(found)
+    return found
+
+
+def _is_version(text: str, normalize: bool = False) -> bool:
+    return isinstance(_parsed(text, normalize), CelVersion)
+
+
+FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
+    "semver": (
+        function("string_to_semver", (STRING,), SEMVER, _of_text, traversing(0)),
+        function("string_bool_to_semver", (STRING, BOOL), SEMVER, _of_text, traversing(0)),
+    ),
+    "isSemver": (
+        function("is_semver_string", (STRING,), BOOL, _is_version, traversing(0)),
+        function("is_semver_string_bool", (STRING, BOOL), BOOL, _is_version, traversing(0)),
+    ),
+    "isGreaterThan": (
+        method("semver_is_greater_than", (SEMVER, SEMVER), BOOL, lambda one, other: one.compared(other) > 0),
+    ),
+    "isLessThan": (method("semver_is_less_than", (SEMVER, SEMVER), BOOL, lambda one, other: one.compared(other) < 0),),
+    "compareTo": (method("semver_compare_to", (SEMVER, SEMVER), INT, CelVersion.compared),),
+    "major": (method("semver_major", (SEMVER,), INT, lambda one: one.numbers[0]),),
+    "minor": (method("semver_minor", (SEMVER,), INT, lambda one: one.numbers[1]),),
+    "patch": (method("semver_patch", (SEMVER,), INT, lambda one: one.numbers[2]),),
+}

@@ -1,0 +1,189 @@
+"""The rules of a schema, compiled once: a tree along the schema's places, of those that have rules or lead to some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from kubeloop.api.cel.costs import estimated_cost
+from kubeloop.api.cel.environment import Environment
+from kubeloop.api.cel.library.kubernetes import kubernetes_environment
+from kubeloop.api.cel.program import Program, compiled
+from kubeloop.api.cel.syntax import CompileError, Ident, descendants
+from kubeloop.api.cel.types import BOOL, STRING, Type, optional_of
+from kubeloop.api.cel.values import CelError
+from kubeloop.api.structural.declared import MAX_REQUEST, Declarations, Declared
+from kubeloop.api.structural.field_paths import FieldPathError, relative_path
+from kubeloop.api.structural.model import Schema
+
+RULES: Final = "x-kubernetes-validations"
+
+
+@dataclass(slots=True)
+class Rule:
+    """One rule: its programs, or why there are none."""
+
+    text: str
+    message: str
+    message_text: str
+    reason: str | None
+    field_path: str = ""
+    optional_old: bool = False
+    program: Program | None = None
+    problem: str = ""
+    cost: int = 0
+    message_program: Program | None = None
+    message_problem: str = ""
+    message_cost: int = 0
+    uses_old: bool = False
+
+    @property
+    def shown(self) -> str:
+        """What the rule is called in messages."""
+        return self.message.strip() if self.message else self.text.strip()
+
+
+@dataclass(slots=True)
+class RuleNode:
+    """A place of a schema with rules, or with some below."""
+
+    declared: Declared
+    rules: list[Rule] = field(default_factory=list)
+    is_resource: bool = False
+    items: RuleNode | None = None
+    values: RuleNode | None = None
+    properties: dict[str, RuleNode] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> Schema:
+        return self.declared.schema
+
+    @property
+    def most_often(self) -> int:
+        """How often there may be such a value in a request, if nothing else bounds it."""
+        return MAX_REQUEST // (self.declared.shortest + 1)
+
+    @property
+    def is_needed(self) -> bool:
+        return bool(self.rules or self.items or self.values or self.properties)
+
+
+def has_rules(schema: Any) -> bool:
+    """Whether there are rules somewhere along the places of a schema."""
+    left = [schema]
+    while left:
+        node = left.pop()
+        if not isinstance(node, Mapping):
+            continue
+        if node.get(RULES):
+            return True
+        left += (node.get("properties") or {}).values()
+        left += (node.get("items"), node.get("additionalProperties"))
+    return False
+
+
+@lru_cache(maxsize=64)
+def rules_of(source: bytes) -> RuleNode | None:
+    """The rules of a schema in JSON; what was compiled to check a definition serves its objects too."""
+    return compiled_rules(msgspec.json.decode(source))
+
+
+def compiled_rules(schema: Schema) -> RuleNode | None:
+    """None if there are none."""
+    if not has_rules(schema):
+        return None
+    declarations = Declarations(schema)
+    return _Compiler(declarations).node(declarations.root, is_resource=True)
+
+
+class _Compiler:
+    def __init__(self, declarations: Declarations) -> None:
+        self._environment = kubernetes_environment().extended({}, declarations.objects.values())
+
+    def node(self, declared: Declared | None, is_resource: bool = False) -> RuleNode | None:
+        if declared is None or not has_rules(declared.schema):
+            return None
+        found = RuleNode(declared, is_resource=is_resource)
+        found.rules = [self._rule(rule, declared) for rule in declared.schema.get(RULES) or ()]
+        if declared.type.kind == "list":
+            found.items = self._inner(declared.element)
+        elif declared.type.kind == "map":
+            found.values = self._inner(declared.element)
+        for name, inner in declared.properties.items():
+            if (below := self._inner(inner)) is not None:
+                found.properties[name] = below
+        return found if found.is_needed else None
+
+    def _inner(self, declared: Declared | None) -> RuleNode | None:
+        if declared is None:
+            return None
+        return self.node(declared, bool(declared.schema.get("x-kubernetes-embedded-resource")))
+
+    def _rule(self, given: Mapping[str, Any], declared: Declared) -> Rule:
+        rule = Rule(
+            given.get("rule") or "",
+            given.get("message") or "",
+            given.get("messageExpression") or "",
+            given.get("reason"),
+            optional_old=bool(given.get("optionalOldSelf")),
+        )
+        if not rule.text.strip():
+            return rule
+        environment = self._environment_of(declared.type, rule.optional_old)
+        self._compile(rule, environment, declared)
+        if rule.program is not None and rule.message_text:
+            self._compile_message(rule, environment, declared)
+        if path := given.get("fieldPath"):
+            try:
+                rule.field_path = relative_path(path, declared.schema)
+            except FieldPathError:
+                rule.field_path = ""  # refused with the definition
+        return rule
+
+    def _environment_of(self, self_type: Type, optional_old: bool) -> Environment:
+        old = optional_of(self_type) if optional_old else self_type
+        return self._environment.extended({"self": self_type, "oldSelf": old})
+
+    def _compile(self, rule: Rule, environment: Environment, declared: Declared) -> None:
+        try:
+            program = compiled(rule.text, environment)
+        except CompileError as error:
+            rule.problem = f"compilation failed: {error}"
+            return
+        except CelError as error:
+            rule.problem = f"program instantiation failed: {error}"
+            return
+        if program.type != BOOL:
+            rule.problem = "cel expression must evaluate to a bool"
+            return
+        rule.program = program
+        rule.uses_old = any(isinstance(node, Ident) and node.name == "oldSelf" for node in descendants(program.tree))
+        rule.cost = estimated_cost(program.tree, declared.size_at).most
+
+    def _compile_message(self, rule: Rule, environment: Environment, declared: Declared) -> None:
+        try:
+            program = compiled(rule.message_text, environment)
+        except CompileError as error:
+            rule.message_problem = f"messageExpression compilation failed: {error}"
+            return
+        except CelError as error:
+            rule.message_problem = f"messageExpression instantiation failed: {error}"
+            return
+        if program.type != STRING:
+            rule.message_problem = "messageExpression must evaluate to a string"
+            return
+        rule.message_program = program
+        rule.message_cost = estimated_cost(program.tree, declared.size_at).most
+
+
+def nodes_of(root: RuleNode) -> Iterator[RuleNode]:
+    """All places with rules at them or below."""
+    left = [root]
+    while left:
+        node = left.pop()
+        yield node
+        left += [below for below in (node.items, node.values, *node.properties.values()) if below is not None]
