@@ -1,0 +1,177 @@
+"""A node that gives no sign of life is not ready; what is wrong with a node keeps pods away, or makes them leave.
+
+flags, leases, nodes ──▶ monitor: health, zones ──▶ conditions of silent nodes, pods no longer ready
+                              └▶ evictors: whose turn is it? ──▶ taints that make pods leave
+nodes ──▶ taints of conditions, labels of old names
+
+Watches: nodes, their leases, and pods.
+Owns: the taints that stand for conditions of nodes, and the labels `beta.kubernetes.io/os` and `…/arch`.
+Writes: conditions of silent nodes; taints and labels of nodes; the Ready condition of pods on silent nodes.
+Wakes itself: every `--node-monitor-period`; and in each zone when the next node may be emptied.
+Differs from upstream: nodes that don't count for disruption are still emptied at their zone's rate; a taint that is
+    there keeps its time when it is due again; while the cache of leases is behind, zones aren't judged either; a node
+    that is made anew under the same name begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Literal, NamedTuple
+
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.times import format_time
+from kubeloop.api.wire import Time
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.node_lifecycle.evictors import Evictors
+from kubeloop.controllers.node_lifecycle.health import Patience
+from kubeloop.controllers.node_lifecycle.instruments import Instruments
+from kubeloop.controllers.node_lifecycle.monitor import LEASE_NAMESPACE, Hands, Monitor, Views
+from kubeloop.controllers.node_lifecycle.node_writer import NodeWriter
+from kubeloop.controllers.node_lifecycle.taints import labels_to_set, with_condition_taints, with_eviction_taint
+from kubeloop.controllers.node_lifecycle.unready_pods import UnreadyPods
+from kubeloop.controllers.node_lifecycle.zones import Rates
+from kubeloop.runtime.cache import NODE, node_name_of
+from kubeloop.runtime.controller import Controller, Result
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "node-lifecycle-controller"
+QUEUE = "node_lifecycle_controller"
+COMPONENT = "node-controller"
+WORKERS = 12  # upstream has eight for nodes and four for pods
+
+
+class Task(NamedTuple):
+    """What a key asks for: a look at all nodes, the next taints of a zone, or a look at one node or pod."""
+
+    kind: Literal["monitor", "zone", "node", "pod"]
+    name: str = ""
+    namespace: str = ""
+
+
+MONITOR = Task("monitor")
+
+
+def wire(context: Context) -> Controller[Task]:
+    config = context.config
+    views = Views(
+        context.informers.of(resource_of_class(Node)),
+        context.informers.of(resource_of_class(Lease), namespace=LEASE_NAMESPACE),
+        context.informers.of(resource_of_class(Pod)),
+    )
+    views.pods.add_indexer(NODE, node_name_of)
+    recorder = context.recorder.of_component(COMPONENT)
+    instruments = Instruments(context.telemetry.registry)
+    rates = Rates(config.node_eviction_rate, config.secondary_node_eviction_rate, config.large_cluster_size_threshold)
+    evictors = Evictors(rates, config.unhealthy_zone_threshold, context.clock, instruments)
+    patience = Patience(
+        timedelta(seconds=config.node_monitor_grace_period), timedelta(seconds=config.node_startup_grace_period)
+    )
+    writer, pods = NodeWriter(context.client), UnreadyPods(context.client, recorder, context.clock)
+    hands = Hands(context.client, writer, pods, recorder, context.clock, instruments)
+    monitor = Monitor(views, hands, evictors, patience)
+    queue: WorkQueue[Task] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    reconciler = Reconciler(views, hands, monitor, evictors)
+    reconciler.period = config.node_monitor_period
+    reconciler.enqueue = queue.add
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
+    )
+    controller.watches(views.leases, lambda _: (), None)  # only its cache is waited for: a look finds what has changed
+    controller.watches(views.nodes, lambda node: (Task("node", node.metadata.name),), concerns_taints_or_labels)
+    controller.watches(views.pods, _pod_task, was_bound)
+    queue.add(MONITOR)
+    return controller
+
+
+def _pod_task(pod: Pod) -> tuple[Task]:
+    return (Task("pod", pod.metadata.name, pod.metadata.namespace),)
+
+
+class Reconciler:
+    def __init__(self, views: Views, hands: Hands, monitor: Monitor, evictors: Evictors) -> None:
+        self._views = views
+        self._hands = hands
+        self._monitor = monitor
+        self._evictors = evictors
+        self._clock = hands.clock
+        self.period = 0.0  # between two looks at all nodes
+        self.enqueue: Callable[[Task], None] = lambda _: None
+
+    async def reconcile(self, task: Task) -> Result | None:
+        match task.kind:
+            case "monitor":
+                return await self._look_at_all()
+            case "zone":
+                return await self._empty_next(task.name)
+            case "node":
+                await self._keep_pods_away(task.name)
+            case "pod":
+                await self._mark_late_pod(task.namespace, task.name)
+        return None
+
+    async def _look_at_all(self) -> Result:
+        began = self._clock.monotonic()
+        await self._monitor.look()
+        for zone in self._evictors.busy():
+            self.enqueue(Task("zone", zone))
+        return Result(requeue_after=max(0.0, self.period - (self._clock.monotonic() - began)))
+
+    async def _empty_next(self, zone: str) -> Result | None:
+        """Taint the nodes of a zone that wait, as fast as its pace allows."""
+        evictor = self._evictors.of(zone)
+        while (name := evictor.first) is not None:
+            wait = evictor.take(self._clock.monotonic())
+            if wait is None:
+                return None
+            if wait > 0:
+                return Result(requeue_after=wait)
+            evictor.postpone(name)  # unless it succeeds, others come first
+            try:
+                tainted = await self._make_pods_leave(name)
+            except BaseException:
+                evictor.give_back()
+                raise
+            if tainted:
+                self._hands.instruments.tainted(zone)
+            evictor.finish(name)
+        return None
+
+    async def _make_pods_leave(self, name: str) -> bool:
+        node = self._monitor.newest(name)
+        return node is not None and await self._hands.writer.write(node, with_eviction_taint(node, self._moment()))
+
+    async def _keep_pods_away(self, name: str) -> None:
+        node = self._views.nodes.get("", name)
+        if node is not None:
+            taints = with_condition_taints(node, self._moment())
+            await self._hands.writer.write(node, taints, labels_to_set(node))
+
+    async def _mark_late_pod(self, namespace: str, name: str) -> None:
+        """A pod that came to its node when that had fallen silent already."""
+        pod = self._views.pods.get(namespace, name)
+        if pod is not None and self._monitor.status_of(pod.spec.node_name) not in (None, "True"):
+            await self._hands.pods.mark(pod)
+
+    def _moment(self) -> Time:
+        return Time(format_time(self._clock.now()))
+
+
+def concerns_taints_or_labels(old: Node | None, new: Node | None) -> bool:
+    """Whether a change of a node may ask for other taints or labels; most are mere signs of life."""
+    if new is None or old is None:
+        return new is not None
+    return (
+        old.spec != new.spec
+        or old.metadata.labels != new.metadata.labels
+        or [(one.type, one.status) for one in old.status.conditions]
+        != [(one.type, one.status) for one in new.status.conditions]
+    )
+
+
+def was_bound(old: Any, new: Any) -> bool:
+    if new is None or not new.spec.node_name:
+        return False
+    return old is None or old.spec.node_name != new.spec.node_name

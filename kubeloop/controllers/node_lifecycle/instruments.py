@@ -1,0 +1,43 @@
+"""What metrics tell of nodes and zones, by upstream's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kubeloop.controllers.node_lifecycle.zones import Tally
+from kubeloop.runtime.metrics import Registry, exponential_bounds
+
+
+class Instruments:
+    def __init__(self, registry: Registry) -> None:
+        self._health = registry.gauge("node_collector_zone_health", "Ready nodes of a zone, in percent.", "zone")
+        self._size = registry.gauge("node_collector_zone_size", "Nodes of a zone.", "zone")
+        self._unready = registry.gauge(
+            "node_collector_unhealthy_nodes_in_zone", "Nodes of a zone that are not ready.", "zone"
+        )
+        self._evictions = registry.counter(
+            "node_collector_evictions_total", "Nodes that pods were made to leave, since this instance started.", "zone"
+        )
+        self.node_seconds = registry.histogram(
+            "node_collector_update_node_health_duration_seconds",
+            "How long a node took whose state had to be written.",
+            bounds=exponential_bounds(0.001, 4, 8),
+        ).of()
+        self.pass_seconds = registry.histogram(
+            "node_collector_update_all_nodes_health_duration_seconds",
+            "How long a look at all nodes took.",
+            bounds=exponential_bounds(0.01, 4, 8),
+        ).of()
+
+    def new_zone(self, zone: str) -> None:
+        self._evictions.of(zone)
+
+    def tainted(self, zone: str) -> None:
+        self._evictions.of(zone).value += 1
+
+    def count(self, tallies: Mapping[str, Tally], gone: Iterable[str]) -> None:
+        """How zones are; of those that have no nodes any longer too."""
+        for zone, tally in (*tallies.items(), *((zone, Tally()) for zone in gone)):
+            self._health.of(zone).value = tally.health
+            self._size.of(zone).value = tally.size
+            self._unready.of(zone).value = tally.unready

@@ -1,0 +1,283 @@
+"""One look at all nodes: who has fallen silent, who is back, how zones are; and what follows for nodes and pods."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from kubeloop.api.calls import STRATEGIC_PATCH
+from kubeloop.api.conditions import find_condition
+from kubeloop.api.errors import ApiError, NotFound
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.generated.core_v1 import Node, ObjectReference
+from kubeloop.api.times import format_time
+from kubeloop.api.wire import Time
+from kubeloop.client import Client
+from kubeloop.client.errors import ClientError
+from kubeloop.clock import Clock
+from kubeloop.controllers.node_lifecycle.evictors import Evictors
+from kubeloop.controllers.node_lifecycle.health import (
+    READY,
+    Health,
+    Patience,
+    observed,
+    silent_conditions,
+    status_patch,
+)
+from kubeloop.controllers.node_lifecycle.instruments import Instruments
+from kubeloop.controllers.node_lifecycle.node_writer import NodeWriter
+from kubeloop.controllers.node_lifecycle.taints import (
+    NOT_READY,
+    UNREACHABLE,
+    eviction_key,
+    has_eviction_taint,
+    has_opposite_taint,
+    with_eviction_taint,
+    without_eviction_taints,
+)
+from kubeloop.controllers.node_lifecycle.unready_pods import UnreadyPods
+from kubeloop.controllers.node_lifecycle.zones import Tally, Turn, counts, zone_of
+from kubeloop.runtime.cache import NODE
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.recorder import EventRecorder
+
+LEASE_NAMESPACE = "kube-node-lease"
+AT_ONCE = 8  # nodes that are written at a time
+
+log = logging.getLogger(__name__)
+
+
+class LeasesBehind(Exception):
+    """The cache of leases is older than what the server says: silence may only be ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """The caches that a look needs; pods have the index by node."""
+
+    nodes: Informer
+    leases: Informer
+    pods: Informer
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What a loop of nodes can do."""
+
+    client: Client
+    writer: NodeWriter
+    pods: UnreadyPods
+    recorder: EventRecorder
+    clock: Clock
+    instruments: Instruments
+
+
+@dataclass(slots=True)
+class Findings:
+    """What one look has found so far."""
+
+    now: datetime
+    tallies: dict[str, Tally] = field(default_factory=dict)
+
+    def count(self, health: Health) -> None:
+        if counts(health.node):
+            self.tallies.setdefault(zone_of(health.node), Tally()).count(health.status == "True")
+
+
+class Monitor:
+    def __init__(self, views: Views, hands: Hands, evictors: Evictors, patience: Patience) -> None:
+        self._views = views
+        self._hands = hands
+        self._evictors = evictors
+        self._patience = patience
+        self._clock = hands.clock
+        self._instruments = hands.instruments
+        self._health: dict[str, Health] = {}
+        self._known: dict[str, str] = {}  # uids of nodes that were told of, by name
+        self._unmarked: set[str] = set()  # silent nodes of which some pods still count as ready
+        self._awaited_version = 0  # which the cache of leases has to show before anybody is judged
+
+    def status_of(self, node: str) -> str | None:
+        """The readiness of a node when it was last looked at; None for one that wasn't, or has never said."""
+        health = self._health.get(node)
+        return None if health is None or health.ready is None else health.ready.status
+
+    def newest(self, node: str) -> Node | None:
+        """A node as it is in the cache, unless that doesn't show yet what was written of it here."""
+        cached: Node | None = self._views.nodes.get("", node)
+        health = self._health.get(node)
+        if cached is None or health is None:
+            return cached
+        ready = find_condition(cached.status.conditions, READY)
+        return cached if ready is not None and ready.status == health.status else health.node
+
+    async def look(self) -> None:
+        began = self._clock.monotonic()
+        nodes = self._views.nodes.list()
+        await self._take_note_of_coming_and_going(nodes)
+        if self._leases_are_behind():
+            return
+        findings = Findings(self._clock.now())
+        busy = [node for node in nodes if not self._is_settled(node, findings)]
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def attend(node: Node) -> None:
+            async with limit:
+                await self._attend(node, findings)
+
+        await asyncio.gather(*map(attend, busy))
+        if not self._leases_are_behind():
+            await self._judge_zones(findings, nodes)
+        self._instruments.pass_seconds.observe(self._clock.monotonic() - began)
+
+    def _leases_are_behind(self) -> bool:
+        version = self._views.leases.version
+        return version.isdigit() and int(version) < self._awaited_version
+
+    # Who is there
+
+    async def _take_note_of_coming_and_going(self, nodes: Sequence[Node]) -> None:
+        present = {node.metadata.name for node in nodes}
+        for name in [name for name in self._known if name not in present]:
+            self._tell(name, self._known.pop(name), "RemovingNode", f"Removing Node {name} from Controller")
+            self._health.pop(name, None)
+            self._unmarked.discard(name)
+            self._evictors.let_go(name)
+        new = [node for node in nodes if node.metadata.name not in self._known]
+        for node in new:
+            name = node.metadata.name
+            self._tell(name, node.metadata.uid, "RegisteredNode", f"Registered Node {name} in Controller")
+            self._known[name] = node.metadata.uid
+            self._evictors.of(zone_of(node))
+        await self._make_reachable(new)
+
+    def _tell(self, name: str, uid: str, reason: str, what: str) -> None:
+        self._hands.recorder.event(_reference(name, uid), "Normal", reason, f"Node {name} event: {what}")
+
+    async def _make_reachable(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            self._evictors.let_go(node.metadata.name)
+            if has_eviction_taint(node, NOT_READY, UNREACHABLE):
+                try:
+                    await self._hands.writer.write(node, without_eviction_taints(node))
+                except (ApiError, ClientError) as error:
+                    log.info("pods still leave node %s: %s", node.metadata.name, error)
+
+    # How they are
+
+    def _is_settled(self, node: Node, findings: Findings) -> bool:
+        """Look at one node; whether that is all: nothing is to be written. Most nodes at most times are so."""
+        name = node.metadata.name
+        health = self._observe(node, findings.now)
+        if name in self._unmarked or health.is_overdue(self._patience, findings.now):
+            return False
+        if health.status == "True":
+            settled = not has_eviction_taint(node, NOT_READY, UNREACHABLE) and not self._evictors.holds(node)
+        else:
+            settled = health.ready is None
+        if settled:
+            findings.count(health)
+        return settled
+
+    def _observe(self, node: Node, now: datetime) -> Health:
+        lease: Lease | None = self._views.leases.get(LEASE_NAMESPACE, node.metadata.name)
+        renewed = (lease.spec.renew_time or "") if lease is not None and lease.spec is not None else ""
+        health = observed(self._health.get(node.metadata.name), node, renewed, now)
+        self._health[node.metadata.name] = health
+        return health
+
+    async def _attend(self, node: Node, findings: Findings) -> None:
+        began, name = self._clock.monotonic(), node.metadata.name
+        try:
+            before, health = await self._update_health(node, findings.now)
+        except (ApiError, ClientError, LeasesBehind) as error:
+            log.info("the health of node %s is not known, no pods leave it: %s", name, error)
+            return
+        findings.count(health)
+        if health.ready is not None:
+            try:
+                await self._settle_taints(health)
+            except (ApiError, ClientError) as error:
+                log.info("node %s keeps its taints for now: %s", name, error)
+            await self._settle_pods(before, health)
+        self._instruments.node_seconds.observe(self._clock.monotonic() - began)
+
+    async def _update_health(self, node: Node, now: datetime) -> tuple[str, Health]:
+        """How ready a node was by its own word, and its health after what had to be said of it was written."""
+        health = self._observe(node, now)
+        before = health.status if health.ready is not None else ""
+        if not health.is_overdue(self._patience, now):
+            return before, health
+        conditions = silent_conditions(node, now)
+        if READY not in conditions:
+            return before, health
+        await self._check_lease(node.metadata.name)
+        return before, await self._declare_silent(health, status_patch(node, conditions))
+
+    async def _declare_silent(self, health: Health, patch: dict[str, object]) -> Health:
+        name = health.node.metadata.name
+        written: Node = await self._hands.client.patch(
+            Node, name, patch, type=STRATEGIC_PATCH, subresource="status"
+        )  # fmt: skip
+        ready = find_condition(written.status.conditions, READY)
+        self._health[name] = replace(health, node=written, ready=ready)
+        return self._health[name]
+
+    async def _check_lease(self, name: str) -> None:
+        """Before a node is given up the server itself is asked: a cache that is behind makes all nodes look silent."""
+        try:
+            live = await self._hands.client.get(Lease, name, LEASE_NAMESPACE)
+        except NotFound:
+            return
+        cached = self._views.leases.get(LEASE_NAMESPACE, name)
+        version = live.metadata.resource_version
+        if cached is None or cached.metadata.resource_version != version:
+            if version.isdigit():
+                self._awaited_version = max(self._awaited_version, int(version))
+            raise LeasesBehind(f"its lease is of version {version} already")
+
+    # What follows
+
+    async def _settle_taints(self, health: Health) -> None:
+        node, status = health.node, health.status
+        if not (key := eviction_key(status)):
+            await self._make_reachable((node,))
+        elif has_opposite_taint(node, key):  # its pods leave already: only the reason is another
+            moment = Time(format_time(self._clock.now()))
+            await self._hands.writer.write(node, with_eviction_taint(node, moment))
+        else:
+            self._evictors.put(node, status)
+
+    async def _settle_pods(self, before: str, health: Health) -> None:
+        name, was_ready = health.node.metadata.name, before == "True"
+        if health.status == "True":
+            self._unmarked.discard(name)
+            return
+        if was_ready:
+            told = f"Node {name} status is now: NodeNotReady"
+            about = _reference(name, health.node.metadata.uid)
+            self._hands.recorder.event(about, "Normal", "NodeNotReady", told)
+        if was_ready or name in self._unmarked:
+            if await self._hands.pods.mark_all(self._views.pods.by_index(NODE, name)):
+                self._unmarked.discard(name)
+            else:
+                self._unmarked.add(name)
+
+    async def _judge_zones(self, findings: Findings, nodes: Sequence[Node]) -> None:
+        turn = self._evictors.settle(findings.tallies)
+        if turn is Turn.ALL_LOST:
+            log.warning("no node is ready: pods stay where they are")
+        if self._evictors.all_lost:
+            await self._make_reachable(nodes)
+        elif turn is Turn.SOME_BACK:
+            log.warning("some node is ready again: all have their whole grace period from now on")
+            now = self._clock.now()
+            for name, health in self._health.items():
+                self._health[name] = replace(health, alive_at=now)
+
+
+def _reference(name: str, uid: str) -> ObjectReference:
+    return ObjectReference(api_version="v1", kind="Node", name=name, uid=uid)

@@ -1,0 +1,103 @@
+"""Which taints a node has to have by its conditions, and its labels that two names are in use for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kubeloop.api.conditions import find_condition
+from kubeloop.api.generated.core_v1 import Node, Taint
+from kubeloop.api.wire import Time
+
+NO_SCHEDULE: Final = "NoSchedule"
+NO_EXECUTE: Final = "NoExecute"
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+
+# What keeps new pods away: a condition's type and status, and the key of the taint that stands for it.
+_KEYS: Final = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+}
+_OURS: Final = frozenset((*_KEYS.values(), UNSCHEDULABLE))
+# A pod has to leave a node that is not ready for one reason or the other, never for both.
+_OPPOSITE: Final = {NOT_READY: UNREACHABLE, UNREACHABLE: NOT_READY}
+# Labels that have an old name: the new one is right, the old one follows.
+_OLD_LABELS: Final = {
+    "kubernetes.io/os": "beta.kubernetes.io/os",
+    "kubernetes.io/arch": "beta.kubernetes.io/arch",
+}
+
+Taints = tuple[Taint, ...]
+
+
+def with_condition_taints(node: Node, now: Time) -> Taints:
+    """A node's taints where those that keep new pods away are as its conditions say; those that stay keep their time.
+
+    The very same tuple if that is so already.
+    """
+    wanted = dict.fromkeys(_condition_keys(node))
+    before = node.spec.taints
+    kept = tuple(one for one in before if not _is_for_condition(one) or one.key in wanted)
+    there = {one.key for one in kept if one.effect == NO_SCHEDULE}
+    added = tuple(Taint(key=key, effect=NO_SCHEDULE, time_added=now) for key in wanted if key not in there)
+    return (*kept, *added) if added or len(kept) != len(before) else before
+
+
+def _condition_keys(node: Node) -> Iterable[str]:
+    for condition in node.status.conditions:
+        if (key := _KEYS.get((condition.type, condition.status))) is not None:
+            yield key
+    if node.spec.unschedulable:
+        yield UNSCHEDULABLE
+
+
+def _is_for_condition(taint: Taint) -> bool:
+    return taint.effect == NO_SCHEDULE and taint.key in _OURS
+
+
+def eviction_key(ready: str) -> str:
+    """The key of the taint that makes pods leave a node whose readiness is this; empty for a ready one."""
+    return _KEYS.get(("Ready", ready), "")
+
+
+def with_eviction_taint(node: Node, now: Time) -> Taints:
+    """A node's taints with the one that makes pods leave, as its Ready condition says."""
+    ready = find_condition(node.status.conditions, "Ready")
+    key = eviction_key(ready.status) if ready is not None else ""
+    if not key:
+        return node.spec.taints
+    kept = without(node.spec.taints, _OPPOSITE[key])
+    if has_eviction_taint(node, key):
+        return kept
+    return (*kept, Taint(key=key, effect=NO_EXECUTE, time_added=now))
+
+
+def without_eviction_taints(node: Node) -> Taints:
+    return without(node.spec.taints, NOT_READY, UNREACHABLE)
+
+
+def has_eviction_taint(node: Node, *keys: str) -> bool:
+    return any(one.effect == NO_EXECUTE and one.key in keys for one in node.spec.taints)
+
+
+def has_opposite_taint(node: Node, key: str) -> bool:
+    """Whether pods leave the node for the other reason."""
+    return has_eviction_taint(node, _OPPOSITE[key])
+
+
+def without(taints: Taints, *keys: str) -> Taints:
+    """Without the taints of these keys that make pods leave; the very same tuple if there are none."""
+    kept = tuple(one for one in taints if one.effect != NO_EXECUTE or one.key not in keys)
+    return kept if len(kept) != len(taints) else taints
+
+
+def labels_to_set(node: Node) -> dict[str, str]:
+    """The labels of old names that don't say what those of the new names do."""
+    labels = node.metadata.labels or {}
+    return {old: labels[new] for new, old in _OLD_LABELS.items() if new in labels and labels.get(old) != labels[new]}

@@ -1,0 +1,65 @@
+"""Whether and when a pod has to leave a node with taints. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from kubeloop.api.generated.core_v1 import Node, Taint, Toleration
+from kubeloop.api.placement import tolerates
+
+NO_EXECUTE: Final = "NoExecute"
+
+
+class Eviction(NamedTuple):
+    """A pod is to be deleted: since when that is known, and when it is due."""
+
+    uid: str
+    known_since: datetime
+    due: datetime
+
+    @property
+    def is_immediate(self) -> bool:
+        return self.due <= self.known_since
+
+
+def eviction_taints(node: Node | None) -> tuple[Taint, ...]:
+    """The taints of a node that make pods leave."""
+    return () if node is None else tuple(one for one in node.spec.taints if one.effect == NO_EXECUTE)
+
+
+def seconds_tolerated(taints: Iterable[Taint], tolerations: Collection[Toleration]) -> float | None:
+    """For how long all taints together are tolerated, each by the first toleration that is about it; None for ever."""
+    shortest: float | None = None
+    for taint in taints:
+        used = next((one for one in tolerations if tolerates(one, taint)), None)
+        if used is None:
+            return 0.0
+        if used.toleration_seconds is not None:
+            seconds = float(max(used.toleration_seconds, 0))
+            shortest = seconds if shortest is None else min(shortest, seconds)
+    return shortest
+
+
+def eviction_of(uid: str, seconds: float | None, before: Eviction | None, now: datetime) -> Eviction | None:
+    """What becomes of a pod's eviction when its taints are tolerated for this long from now.
+
+    A moment that was set stays: the pod doesn't gain time because its taints change, nor lose any, unless they are
+    not tolerated at all.
+    """
+    if seconds is None:
+        return None
+    if before is not None and before.uid != uid:
+        before = None
+    if before is not None and (seconds > 0 or before.is_immediate):
+        return before
+    return Eviction(uid, now, moment_after(now, seconds))
+
+
+def moment_after(now: datetime, seconds: float) -> datetime:
+    """As far into the future as dates go: a toleration may be of any length."""
+    try:
+        return now + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=now.tzinfo)

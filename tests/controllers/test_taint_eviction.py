@@ -1,0 +1,235 @@
+"""Pods leave nodes whose taints they don't tolerate, or no longer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kubeloop.api.generated.core_v1 import Node, Pod, Toleration
+from kubeloop.controllers import taint_eviction
+from kubeloop.testing import Cluster
+from tests.controllers.node_world import NodeWorld
+
+AWAY = {"key": "away", "effect": "NoExecute"}
+ALSO = {"key": "also", "effect": "NoExecute"}
+
+
+def tolerated(seconds: int | None, key: str = "away") -> Toleration:
+    return Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=seconds)
+
+
+@pytest.fixture
+def world(cluster: Cluster) -> NodeWorld:
+    world = NodeWorld(cluster)
+    world.add("a", "b")
+    cluster.start(taint_eviction.wire)
+    return world
+
+
+def taint(world: NodeWorld, *taints: Any, node: str = "a") -> None:
+    world.cluster.client.patch(Node, node, {"spec": {"taints": list(taints) or None}})
+    world.cluster.settle()
+
+
+def is_leaving(world: NodeWorld, name: str) -> bool:
+    found = world.pod(name)
+    return found is None or found.metadata.deletion_timestamp is not None
+
+
+def test_pod_that_does_not_tolerate_leaves_at_once_and_says_why(world: NodeWorld) -> None:
+    world.run_pod("p", "a")
+    world.run_pod("elsewhere", "b")
+    taint(world, AWAY)
+    found = world.pod("p")
+    assert found.metadata.deletion_timestamp is not None
+    told = next(one for one in found.status.conditions if one.type == "DisruptionTarget")
+    assert (told.status, told.reason) == ("True", "DeletionByTaintManager")
+    assert told.message == "Taint manager: deleting due to NoExecute taint"
+    assert told.observed_generation == 1
+    assert not is_leaving(world, "elsewhere")
+    (event,) = world.cluster.events(reason="TaintManagerEviction")
+    assert event.message == "Marking for deletion Pod default/p"
+    assert event.source.component == "taint-eviction-controller"
+
+
+def test_taints_of_other_effects_make_nobody_leave(world: NodeWorld) -> None:
+    world.run_pod("p", "a")
+    taint(world, {"key": "away", "effect": "NoSchedule"}, {"key": "x", "effect": "PreferNoSchedule"})
+    assert not is_leaving(world, "p")
+
+
+def test_pod_leaves_when_its_seconds_are_over_and_not_before(world: NodeWorld) -> None:
+    world.run_pod("p", "a", tolerations=(tolerated(100),))
+    taint(world, AWAY)
+    world.cluster.advance(99)
+    assert not is_leaving(world, "p")
+    world.cluster.advance(2)
+    assert is_leaving(world, "p")
+
+
+@pytest.mark.parametrize("seconds", [0, -5])
+def test_no_seconds_are_none(world: NodeWorld, seconds: int) -> None:
+    world.run_pod("p", "a", tolerations=(tolerated(seconds),))
+    taint(world, AWAY)
+    assert is_leaving(world, "p")
+
+
+def test_pod_that_tolerates_for_ever_stays(world: NodeWorld) -> None:
+    world.run_pod("p", "a", tolerations=(tolerated(None),))
+    taint(world, AWAY)
+    world.cluster.advance(hours=3)
+    assert not is_leaving(world, "p")
+
+
+def test_toleration_longer_than_dates_go_is_as_good_as_for_ever(world: NodeWorld) -> None:
+    world.run_pod("p", "a", tolerations=(tolerated(2**62),))
+    taint(world, AWAY)
+    world.cluster.advance(hours=3)
+    assert not is_leaving(world, "p")
+
+
+def test_shortest_of_the_tolerations_in_use_counts(world: NodeWorld) -> None:
+    world.run_pod("p", "a", tolerations=(tolerated(1000), tolerated(10, "also"), tolerated(1, "other")))
+    taint(world, AWAY, ALSO)
+    world.cluster.advance(9)
+    assert not is_leaving(world, "p")
+    world.cluster.advance(2)
+    assert is_leaving(world, "p")
+
+
+def test_one_taint_that_is_not_tolerated_is_enough(world: NodeWorld) -> None:
+    world.run_pod("p", "a", tolerations=(tolerated(1000),))
+    taint(world, AWAY)
+    assert not is_leaving(world, "p")
+    taint(world, AWAY, ALSO)
+    assert is_leaving(world, "p")
+    assert world.told("TaintManagerEviction") == [
+        "Cancelling deletion of Pod default/p",
+        "Marking for deletion Pod default/p",
+    ]
+
+
+def test_pods_stay_when_the_node_recovers_in_time(world: NodeWorld) -> None:
+    world.run_pod("p", "a", tolerations=(tolerated(100),))
+    taint(world, AWAY)
+    world.cluster.advance(90)
+    taint(world)
+    world.cluster.advance(100)
+    assert not is_leaving(world, "p")
+    assert world.told("TaintManagerEviction") == ["Cancelling deletion of Pod default/p"]
+
+
+def test_time_begins_anew_with_the_next_taint(world: NodeWorld) -> None:
+    world.run_pod("p", "a", tolerations=(tolerated(100),))
+    taint(world, AWAY)
+    world.cluster.advance(90)
+    taint(world)
+    taint(world, AWAY)
+    world.cluster.advance(90)
+    assert not is_leaving(world, "p")
+    world.cluster.advance(11)
+    assert is_leaving(world, "p")
+
+
+def test_moment_that_is_set_stays_when_taints_change_that_are_all_tolerated(world: NodeWorld) -> None:
+    world.run_pod("p", "a", tolerations=(tolerated(100), tolerated(500, "also")))
+    taint(world, AWAY)
+    world.cluster.advance(50)
+    taint(world, AWAY, ALSO)
+    taint(world, ALSO)
+    world.cluster.advance(51)
+    assert is_leaving(world, "p")
+
+
+def test_pod_that_is_told_in_time_to_tolerate_for_ever_stays(world: NodeWorld) -> None:
+    world.run_pod("p", "a", tolerations=(tolerated(100),))
+    taint(world, AWAY)
+    world.cluster.advance(50)
+    patch = [{"op": "remove", "path": "/spec/tolerations/0/tolerationSeconds"}]
+    world.cluster.client.patch(Pod, "p", patch, "default", type="application/json-patch+json")
+    world.cluster.advance(60)
+    assert not is_leaving(world, "p")
+    assert world.told("TaintManagerEviction") == ["Cancelling deletion of Pod default/p"]
+
+
+def test_pod_that_comes_later_has_its_own_time(world: NodeWorld) -> None:
+    taint(world, AWAY)
+    world.cluster.advance(50)
+    world.run_pod("late", "a", tolerations=(tolerated(100),))
+    world.run_pod("at-once", "a")
+    world.cluster.advance(90)
+    assert is_leaving(world, "at-once")
+    assert not is_leaving(world, "late")
+    world.cluster.advance(11)
+    assert is_leaving(world, "late")
+
+
+def test_pod_of_the_same_name_is_another(world: NodeWorld) -> None:
+    world.run_pod("p", "a", tolerations=(tolerated(100),))
+    taint(world, AWAY)
+    world.cluster.advance(90)
+    world.cluster.client.delete(Pod, "p", "default", grace_seconds=0)
+    world.run_pod("p", "a", tolerations=(tolerated(100),))
+    world.cluster.advance(90)
+    assert not is_leaving(world, "p")
+    world.cluster.advance(11)
+    assert is_leaving(world, "p")
+
+
+def test_what_is_decided_stays_so_when_the_node_is_deleted(world: NodeWorld) -> None:
+    world.run_pod("p", "a", tolerations=(tolerated(100),))
+    taint(world, AWAY)
+    world.cluster.client.delete(Node, "a")
+    world.cluster.advance(101)
+    assert is_leaving(world, "p")
+
+
+def test_taints_that_were_there_before_count_from_the_start(cluster: Cluster) -> None:
+    world = NodeWorld(cluster)
+    world.add("a")
+    world.run_pod("now", "a")
+    world.run_pod("later", "a", tolerations=(tolerated(60),))
+    taint(world, AWAY)
+    cluster.advance(1000)
+    cluster.start(taint_eviction.wire)
+    assert is_leaving(world, "now")
+    cluster.advance(59)
+    assert not is_leaving(world, "later")
+    cluster.advance(2)
+    assert is_leaving(world, "later")
+
+
+def test_deletion_is_tried_until_it_succeeds_and_told_once(world: NodeWorld) -> None:
+    world.run_pod("p", "a")
+    world.cluster.faults.fail("delete", "pods", times=8)
+    taint(world, AWAY)
+    world.cluster.advance(30)
+    assert is_leaving(world, "p")
+    assert world.told("TaintManagerEviction") == ["Marking for deletion Pod default/p"]
+
+
+def test_pod_that_can_not_be_told_why_is_not_deleted_either(world: NodeWorld) -> None:
+    world.run_pod("p", "a")
+    world.cluster.faults.fail("patch", "pods", times=3)
+    taint(world, AWAY)
+    world.cluster.advance(10)
+    assert is_leaving(world, "p")
+    assert any(one.type == "DisruptionTarget" for one in world.pod("p").status.conditions)
+
+
+def test_many_pods_cost_no_task_each(world: NodeWorld) -> None:
+    for number in range(100):
+        world.run_pod(f"p{number}", "a", tolerations=(tolerated(100 + number),))
+
+    async def tasks() -> int:
+        return len(asyncio.all_tasks())
+
+    before = world.cluster.run(tasks())
+    taint(world, AWAY)
+    assert world.cluster.run(tasks()) == before
+    world.cluster.advance(150.5)
+    assert sum(is_leaving(world, f"p{number}") for number in range(100)) == 51
+    shown = world.cluster.context.telemetry.registry.render()
+    assert "taint_eviction_controller_pod_deletions_total 51" in shown
