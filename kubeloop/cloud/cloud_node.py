@@ -1,0 +1,196 @@
+"""A node that waits for its cloud gets what the cloud knows of it, and may then be used; its addresses stay true.
+
+Watches: nodes.
+Owns: the taint node.cloudprovider.kubernetes.io/uninitialized, provider ids, labels of zone, region, instance type.
+Writes: patches of nodes' metadata, spec and addresses; events.
+Wakes itself: every --node-status-update-frequency, to ask for the addresses of all nodes.
+Differs from upstream: a change of an address is noticed also where a node has several of its type; a failed write of
+addresses right after the taint is gone is made up for by the next round instead of at once, as upstream's is.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from kubeloop.api import codec
+from kubeloop.api.generated.core_v1 import Node, NodeAddress
+from kubeloop.api.times import parse_time
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.cloud.context import Context, NotOffered
+from kubeloop.cloud.node_facts import addresses_of, differ, labels_of, preferred, stale_labels
+from kubeloop.cloud.provider import CloudError, InstanceMetadata, Instances
+from kubeloop.cloud.sweeping import each_contained, sweeping
+from kubeloop.cloud.taints import UNINITIALIZED, has_taint, identity_of, plain, without_taint
+from kubeloop.cloud.together import Together
+from kubeloop.runtime.controller import Controller, Telemetry
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.metrics import Histogram, exponential_bounds
+from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "cloud-node-controller"
+QUEUE = "Nodes"  # upstream's, as dashboards know it
+COMPONENT = "cloud-node-controller"
+
+log = logging.getLogger(__name__)
+
+
+def wire(context: Context) -> Together:
+    instances = context.provider.instances
+    if instances is None:
+        raise NotOffered("cloud provider does not support instances")
+    config, clock, telemetry = context.config, context.clock, context.telemetry
+    nodes = context.informers.of(resource_of_class(Node))
+    writer = AddressWriter(context.client, instances)
+    recorder = context.recorder.of_component(COMPONENT)
+    reconciler = Reconciler(context.client, nodes, writer, recorder, Delays(clock, telemetry))
+    queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, registry=telemetry.registry)
+    controller = Controller(
+        NAME, reconciler.reconcile, clock, workers=config.concurrent_node_syncs, queue=queue, telemetry=telemetry
+    )
+    controller.watches(nodes, own_key, _is_there, resync=config.min_resync_period)
+    at_once = config.concurrent_node_status_updates or config.concurrent_node_syncs
+
+    async def sweep() -> None:
+        await each_contained([one for one in nodes.list() if not _waits(one)], at_once, writer.refresh)
+
+    rounds = sweeping("cloud-node-addresses", context, nodes, config.node_status_update_frequency, sweep)
+    return Together(NAME, controller, rounds)
+
+
+class Delays:
+    """How long nodes wait for their cloud, measured as upstream measures it."""
+
+    def __init__(self, clock: Clock, telemetry: Telemetry) -> None:
+        self._clock = clock
+        bounds = exponential_bounds(1, 4, 6)
+        registry = telemetry.registry
+        self._untainted = registry.histogram(
+            "node_controller_cloud_provider_taint_removal_delay_seconds",
+            "How long after its creation a node's cloud provider taint was removed.",
+            bounds=bounds,
+        ).of()
+        self._synced = registry.histogram(
+            "node_controller_initial_node_sync_delay_seconds",
+            "How long after its creation a node was initialized.",
+            bounds=bounds,
+        ).of()
+
+    def untainted(self, node: Node) -> None:
+        self._observe(self._untainted, node)
+
+    def synced(self, node: Node) -> None:
+        self._observe(self._synced, node)
+
+    def _observe(self, histogram: Histogram, node: Node) -> None:
+        if node.metadata.creation_timestamp is not None:
+            histogram.observe((self._clock.now() - parse_time(node.metadata.creation_timestamp)).total_seconds())
+
+
+class AddressWriter:
+    """Asks a cloud about nodes, and writes the addresses that it tells."""
+
+    def __init__(self, client: Client, instances: Instances) -> None:
+        self._client = client
+        self._instances = instances
+
+    async def instance_of(self, node: Node) -> InstanceMetadata | None:
+        return await self._instances.metadata(node)
+
+    async def refresh(self, node: Node) -> None:
+        """For a node that is in use."""
+        instance = await self._instances.metadata(node)
+        if instance is not None:
+            await self.write(node, instance)
+
+    async def write(self, node: Node, instance: InstanceMetadata) -> None:
+        if not instance.addresses:
+            return
+        wanted = addresses_of(node, instance)
+        if differ(node.status.addresses, wanted):
+            patch = {"metadata": {"uid": node.metadata.uid}, "status": {"addresses": _plain(wanted)}}
+            await self._client.patch(Node, node.metadata.name, patch, subresource="status")
+
+
+class Reconciler:
+    def __init__(
+        self, client: Client, nodes: Informer, writer: AddressWriter, recorder: EventRecorder, delays: Delays
+    ) -> None:
+        self._client = client
+        self._nodes = nodes
+        self._writer = writer
+        self._recorder = recorder
+        self._delays = delays
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        node: Node | None = self._nodes.get(*key)
+        if node is None:
+            return
+        if _waits(node):
+            await self._initialize(node)
+        elif labels := stale_labels(node.metadata.labels):
+            await self._client.patch(Node, key.name, {"metadata": {"uid": node.metadata.uid, "labels": labels}})
+
+    async def _initialize(self, node: Node) -> None:
+        name = node.metadata.name
+        instance = await self._instance(node)
+        if instance is None:
+            log.info("node %s is left as it is: the cloud tells nothing of it", name)
+            return
+        changed = await self._client.patch(Node, name, initial_patch(node, instance))
+        self._delays.untainted(node)
+        try:
+            await self._writer.write(changed, instance)
+        except Exception as error:  # it can be used already, and the next round sees to its addresses
+            log.warning("node %s: its addresses could not be written: %s", name, error)
+        self._recorder.event(node, "Normal", "Synced", "Node synced successfully")
+        self._delays.synced(node)
+
+    async def _instance(self, node: Node) -> InstanceMetadata | None:
+        name = node.metadata.name
+        try:
+            instance = await self._writer.instance_of(node)
+        except CloudError as error:
+            raise CloudError(f"failed to get instance metadata for node {name}: {error}") from error
+        # Other loops find instances by it, and nobody sets it later.
+        if instance is not None and not (instance.provider_id or node.spec.provider_id):
+            raise CloudError(
+                f"failed to get instance metadata for node {name}: "
+                f"cloud provider does not set node provider ID for node {name}"
+            )
+        return instance
+
+
+def initial_patch(node: Node, instance: InstanceMetadata) -> dict[str, Any]:
+    """All that makes a node usable, at once. Raises `CloudError` if it prefers an address that it does not have."""
+    try:
+        preferred(node, instance.addresses)
+    except CloudError as error:
+        raise CloudError(
+            "failed to get node modifiers from cloud provider: "
+            f'provided node ip for node "{node.metadata.name}" is not valid: {error}'
+        ) from error
+    spec: dict[str, Any] = {"taints": plain(without_taint(node.spec.taints, UNINITIALIZED)) or None}
+    if not node.spec.provider_id:
+        spec["providerID"] = instance.provider_id
+    metadata: dict[str, Any] = identity_of(node)
+    if labels := labels_of(instance, node.metadata.labels):
+        metadata["labels"] = labels
+    return {"metadata": metadata, "spec": spec}
+
+
+def _plain(addresses: tuple[NodeAddress, ...]) -> list[Any]:
+    return [codec.to_plain(one) for one in addresses]
+
+
+def _waits(node: Node) -> bool:
+    return has_taint(node, UNINITIALIZED)
+
+
+def _is_there(_: Any, new: Any) -> bool:
+    return new is not None

@@ -1,0 +1,121 @@
+"""A node that is not ready and whose instance is gone is deleted; one whose instance is stopped is tainted.
+
+Watches: nodes.
+Owns: the taint node.cloudprovider.kubernetes.io/shutdown.
+Writes: deletes nodes, patches their taints; events.
+Wakes itself: every --node-monitor-period, to ask about all nodes that are not ready.
+Differs from upstream: a node is deleted only if it still is the one that was asked about.
+"""
+
+from __future__ import annotations
+
+from kubeloop.api.conditions import is_true
+from kubeloop.api.errors import ApiError, NotFound
+from kubeloop.api.generated.core_v1 import Node, ObjectReference
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.client import Client
+from kubeloop.client.errors import ClientError
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.cloud.context import Context, NotOffered
+from kubeloop.cloud.provider import InstanceNotFound, Instances
+from kubeloop.cloud.sweeping import each_contained, sweeping
+from kubeloop.cloud.taints import ensure_shutdown_taint, remove_shutdown_taint
+from kubeloop.runtime.controller import Controller, Telemetry
+from kubeloop.runtime.metrics import exponential_bounds
+from kubeloop.runtime.recorder import EventRecorder
+
+NAME = "cloud-node-lifecycle-controller"
+COMPONENT = "cloud-node-lifecycle-controller"
+
+
+def wire(context: Context) -> Controller[str]:
+    instances = context.provider.instances
+    if instances is None:
+        raise NotOffered("cloud provider does not support instances")
+    config = context.config
+    nodes = context.informers.of(resource_of_class(Node))
+    calls = Calls(context.telemetry)
+    monitor = Monitor(context.client, instances, context.recorder.of_component(COMPONENT), calls)
+
+    async def sweep() -> None:
+        began = context.clock.monotonic()
+        await each_contained(nodes.list(), config.concurrent_node_lifecycle_syncs, monitor.look)
+        calls.took(context.clock.monotonic() - began)
+
+    return sweeping(NAME, context, nodes, config.node_monitor_period, sweep)
+
+
+class Calls:
+    """What is asked of the cloud, counted as upstream counts it."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._total = telemetry.registry.counter(
+            "cloud_node_lifecycle_controller_cloud_provider_calls_total",
+            "Calls of the cloud by operation and result.",
+            "operation",
+            "result",
+        )
+        self._seconds = telemetry.registry.histogram(
+            "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds",
+            "How long one look at all nodes takes.",
+            bounds=exponential_bounds(0.001, 2, 15),
+        ).of()
+
+    def count(self, operation: str, result: str) -> None:
+        self._total.of(operation, result).value += 1
+
+    def took(self, seconds: float) -> None:
+        self._seconds.observe(seconds)
+
+
+class Monitor:
+    """Looks at one node after the other."""
+
+    def __init__(self, client: Client, instances: Instances, recorder: EventRecorder, calls: Calls) -> None:
+        self._client = client
+        self._instances = instances
+        self._recorder = recorder
+        self._calls = calls
+
+    async def look(self, node: Node) -> None:
+        if is_true(node.status.conditions, "Ready"):
+            await remove_shutdown_taint(self._client, node)
+        elif not await self._exists(node):
+            await self._delete(node)
+        elif await self._is_shut_down(node):
+            await ensure_shutdown_taint(self._client, node)
+
+    async def _exists(self, node: Node) -> bool:
+        try:
+            exists = await self._instances.exists(node)
+        except InstanceNotFound:
+            exists = False
+        except Exception:
+            self._calls.count("instance_exists", "error")
+            raise
+        self._calls.count("instance_exists", "success" if exists else "instance_not_found")
+        return exists
+
+    async def _is_shut_down(self, node: Node) -> bool:
+        try:
+            found = await self._instances.is_shut_down(node)
+        except InstanceNotFound:
+            self._calls.count("instance_shutdown", "instance_not_found")
+            return False
+        except Exception:
+            self._calls.count("instance_shutdown", "error")
+            raise
+        self._calls.count("instance_shutdown", "success")
+        return found
+
+    async def _delete(self, node: Node) -> None:
+        name, uid = node.metadata.name, node.metadata.uid
+        about = ObjectReference(api_version="v1", kind="Node", name=name, uid=uid)
+        told = f"Deleting node {name} because it does not exist in the cloud provider"
+        self._recorder.event(about, "Normal", "DeletingNode", told)
+        try:
+            await self._client.delete(Node, name, preconditions=Preconditions(uid=uid))
+        except NotFound:
+            return
+        except (ApiError, ClientError) as error:
+            self._recorder.event(about, "Warning", "DeletingNodeFailed", f"Failed deleting node {name}: {error}")

@@ -1,0 +1,157 @@
+"""The cloud's network knows the way to the pods of every node, and a node says whether it does.
+
+Watches: nodes.
+Owns: the cloud's routes into --cluster-cidr; the condition NetworkUnavailable of nodes.
+Writes: patches of that condition; events.
+Wakes itself: every --route-reconciliation-period.
+Differs from upstream: only the periodic way is there, not the watching one of an alpha gate that is off by default. A
+blackhole of a node's own range is replaced within one round instead of two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from kubeloop.api.calls import STRATEGIC_PATCH
+from kubeloop.api.conditions import find_condition
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import Node, ObjectReference
+from kubeloop.api.times import format_time
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.cloud.context import Context, NotOffered
+from kubeloop.cloud.provider import Route, Routes
+from kubeloop.cloud.route_plan import Missing, Network, networks_of, plan_of
+from kubeloop.cloud.sweeping import each_contained, sweeping
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.metrics import Family, Value
+from kubeloop.runtime.recorder import EventRecorder
+
+NAME = "node-route-controller"
+COMPONENT = "route_controller"
+CONDITION = "NetworkUnavailable"
+AT_ONCE = 200  # calls of the cloud, upstream's bound
+# For the condition's status, why.
+REASONS = {
+    "False": ("RouteCreated", "RouteController created a route"),
+    "True": ("NoRouteCreated", "RouteController failed to create a route"),
+}
+
+log = logging.getLogger(__name__)
+
+
+def wire(context: Context) -> Controller[str]:
+    config, routes = context.config, context.provider.routes
+    if not config.configure_cloud_routes:
+        raise NotOffered("Will not configure cloud provider routes, --configure-cloud-routes: false")
+    if routes is None:
+        raise NotOffered("--configure-cloud-routes is set, but cloud provider does not support routes")
+    nodes = context.informers.of(resource_of_class(Node))
+    counted = context.telemetry.registry.counter(
+        "route_controller_route_sync_total", "Looks at routes by outcome and trigger.", "outcome", "trigger"
+    )
+    network = CloudNetwork(routes, config.cluster_name, context.recorder.of_component(COMPONENT), context.clock)
+    keeper = Keeper(context.client, network, networks_of(config.cluster_cidr), context.clock)
+
+    async def sweep() -> None:
+        await counted_sweep(keeper, nodes.list(), counted)
+
+    return sweeping(NAME, context, nodes, config.route_reconciliation_period, sweep)
+
+
+async def counted_sweep(keeper: Keeper, nodes: Sequence[Node], counted: Family[Value]) -> None:
+    try:
+        changed = await keeper.reconcile(nodes)
+    except Exception:
+        counted.of("error", "periodic").value += 1
+        raise
+    counted.of("changed" if changed else "noop", "periodic").value += 1
+
+
+class CloudNetwork:
+    """The cloud's routes of one cluster, changed a bounded number at a time; failures are contained and told."""
+
+    def __init__(self, routes: Routes, cluster: str, recorder: EventRecorder, clock: Clock) -> None:
+        self._routes = routes
+        self._cluster = cluster
+        self._recorder = recorder
+        self._clock = clock
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def list(self) -> Sequence[Route]:
+        return await self._routes.list(self._cluster)
+
+    async def delete(self, route: Route) -> bool:
+        """Whether it is gone."""
+        async with self._turns:
+            try:
+                await self._routes.delete(self._cluster, route)
+            except Exception as error:
+                log.warning("could not delete route %s %s: %s", route.name, route.destination, error)
+                return False
+        return True
+
+    async def create(self, missing: Missing) -> bool:
+        """Whether it is there."""
+        meta, route = missing.node.metadata, missing.route
+        began = self._clock.monotonic()
+        async with self._turns:
+            try:
+                await self._routes.create(self._cluster, meta.uid, route)
+            except Exception as error:
+                took = f"{self._clock.monotonic() - began:g}s"
+                told = (
+                    f"Could not create route {meta.uid} {route.destination} for node {meta.name} after {took}: {error}"
+                )
+                about = ObjectReference(api_version="v1", kind="Node", name=meta.name, uid=meta.uid)
+                self._recorder.event(about, "Warning", "FailedToCreateRoute", told)
+                return False
+        return True
+
+
+class Keeper:
+    """Compares routes with nodes, and sees to the difference."""
+
+    def __init__(self, client: Client, network: CloudNetwork, networks: Sequence[Network], clock: Clock) -> None:
+        self._client = client
+        self._network = network
+        self._networks = networks
+        self._clock = clock
+
+    async def reconcile(self, nodes: Sequence[Node]) -> bool:
+        """Whether any route was changed."""
+        plan = plan_of(nodes, await self._network.list(), self._networks)
+        gone = await asyncio.gather(*map(self._network.delete, plan.delete))
+        made = await asyncio.gather(*map(self._network.create, plan.create))
+        failed = {one.node.metadata.name for one, is_made in zip(plan.create, made, strict=True) if not is_made}
+
+        async def tell(node: Node) -> None:
+            has_routes = bool(node.spec.pod_cidrs) and node.metadata.name not in failed
+            await self._tell(node, "False" if has_routes else "True")
+
+        await each_contained(plan.concerned, AT_ONCE, tell)
+        return any(gone) or any(made)
+
+    async def _tell(self, node: Node, status: str) -> None:
+        reason, message = REASONS[status]
+        present = find_condition(node.status.conditions, CONDITION)
+        if present is not None and (present.status, present.reason) == (status, reason):
+            return
+        now = format_time(self._clock.now())
+        condition: dict[str, Any] = {
+            "type": CONDITION,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        patch = {"metadata": {"uid": node.metadata.uid}, "status": {"conditions": [condition]}}
+        try:
+            await self._client.patch(Node, node.metadata.name, patch, type=STRATEGIC_PATCH, subresource="status")
+        except NotFound:
+            return

@@ -1,0 +1,88 @@
+"""Which routes have to go and which have to be made, given the nodes and the routes that there are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+
+from kubeloop.api.addresses import parse_cidr
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.cloud.provider import Route
+
+Network = IPv4Network | IPv6Network
+
+
+class UnusableNetworks(ValueError):
+    """What is said of the pods' networks makes no sense; the message is one sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A route to be made, and the node that it is for."""
+
+    node: Node
+    route: Route
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What has to be done, in this order."""
+
+    delete: tuple[Route, ...]
+    create: tuple[Missing, ...]
+    concerned: tuple[Node, ...]  # the nodes whose condition is ours to tell
+
+
+def networks_of(text: str) -> tuple[Network, ...]:
+    """The networks that pods are in: one, or one of each family. Raises `UnusableNetworks`."""
+    try:
+        found = tuple(ip_network(part.strip(), strict=False) for part in text.strip().split(","))
+    except ValueError as error:
+        raise UnusableNetworks(f"--cluster-cidr: {error}") from None
+    if len({one.version for one in found}) < len(found):
+        raise UnusableNetworks(
+            f"len of ClusterCIDRs=={len(found)} and they are not configured as dual stack "
+            "(at least one from each IPFamily"
+        )
+    return found
+
+
+def plan_of(nodes: Sequence[Node], routes: Sequence[Route], networks: Sequence[Network]) -> Plan:
+    """A route stays if it leads to a node that has its destination, by the addresses that the node has now."""
+    by_target: dict[str, list[Route]] = {}
+    for route in routes:
+        if route.target_node:
+            by_target.setdefault(route.target_node, []).append(route)
+    kept: set[tuple[str, str]] = set()
+    create: list[Missing] = []
+    for node in nodes:
+        name, addresses = node.metadata.name, node.status.addresses
+        for destination in node.spec.pod_cidrs:
+            if any(_is_right(one, node, destination) for one in by_target.get(name, ())):
+                kept.add((name, destination))
+            else:
+                create.append(Missing(node, Route(name, destination, target_addresses=addresses)))
+    delete = tuple(
+        one
+        for one in routes
+        if is_responsible(one, networks) and (one.blackhole or (one.target_node, one.destination) not in kept)
+    )
+    concerned = tuple(one for one in nodes if one.spec.pod_cidrs or one.metadata.name in by_target)
+    return Plan(delete, tuple(create), concerned)
+
+
+def _is_right(route: Route, node: Node, destination: str) -> bool:
+    if route.blackhole or route.destination != destination:
+        return False
+    by_addresses = route.target_addresses
+    return by_addresses is None or set(by_addresses) == set(node.status.addresses)
+
+
+def is_responsible(route: Route, networks: Iterable[Network]) -> bool:
+    """Whether a route leads into the pods' networks; all others are somebody else's."""
+    parsed = parse_cidr(route.destination)
+    if parsed is None:
+        return False
+    ends = (parsed[1][0], parsed[1][-1])
+    return any(end in one for one in networks for end in ends)

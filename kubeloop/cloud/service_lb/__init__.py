@@ -1,0 +1,55 @@
+"""A service of type LoadBalancer has a balancer in the cloud that leads to the cluster's nodes, and says where it is.
+
+Watches: services, nodes.
+Owns: the cloud's load balancers; the finalizer service.kubernetes.io/load-balancer-cleanup; status.loadBalancer.
+Writes: patches of services' status and, by it, of their finalizers; events.
+Wakes itself: after failures, from 5 seconds to 5 minutes; when the cloud says so; every 30 s for what has to go.
+Differs from upstream: changes of a service and of nodes never reach the cloud for one balancer at the same time; a
+balancer whose service was deleted without its finalizer is removed too; a service that is being deleted and has lost
+our finalizer gets no balancer; a service whose balancer is not there yet does not try earlier because nodes change.
+"""
+
+from __future__ import annotations
+
+from kubeloop.api.generated.core_v1 import Node, Service
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.cloud.context import Context, NotOffered
+from kubeloop.cloud.service_lb.balancing import Balancing
+from kubeloop.cloud.service_lb.hosts import HostSet
+from kubeloop.cloud.service_lb.instruments import Instruments
+from kubeloop.cloud.service_lb.reconciler import Reconciler, ServiceHandler
+from kubeloop.cloud.service_lb.writing import ServiceWriter
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.rate_limits import ItemExponential
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "service-lb-controller"
+QUEUE = "service"  # upstream's, as dashboards know it
+COMPONENT = "service-controller"
+FIRST_DELAY, LONGEST_DELAY = 5.0, 300.0  # seconds between tries; clouds take their time
+RESYNC = 30.0
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    balancers = context.provider.load_balancers
+    if balancers is None:
+        raise NotOffered("the cloud provider does not support external load balancers")
+    config, clock, telemetry = context.config, context.clock, context.telemetry
+    services = context.informers.of(resource_of_class(Service))
+    nodes = context.informers.of(resource_of_class(Node))
+    instruments = Instruments(clock, telemetry.registry)
+    recorder = context.recorder.of_component(COMPONENT)
+    balancing = Balancing(balancers, config.cluster_name, ServiceWriter(context.client), recorder, instruments)
+    hosts = HostSet(nodes)
+    reconciler = Reconciler(services, hosts, balancing)
+    limiter: ItemExponential[ObjectKey] = ItemExponential(FIRST_DELAY, LONGEST_DELAY)
+    queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, limiter=limiter, registry=telemetry.registry)
+    controller = Controller(
+        NAME, reconciler.reconcile, clock, workers=config.concurrent_service_syncs, queue=queue, telemetry=telemetry
+    )
+    handler = ServiceHandler(queue, reconciler)
+    hosts.tell = handler.hosts_changed
+    controller.listens_to(nodes, hosts)
+    controller.listens_to(services, handler, resync=RESYNC)
+    return controller

@@ -1,0 +1,135 @@
+"""One service's load balancer: made, changed, directed to other nodes, and removed, with the events that tell of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Literal
+
+from kubeloop.api.errors import ApiError
+from kubeloop.api.generated.core_v1 import LoadBalancerStatus, Node, Service
+from kubeloop.client.errors import ClientError
+from kubeloop.cloud.provider import CloudError, ImplementedElsewhere, LoadBalancers, RetryAfter
+from kubeloop.cloud.service_lb.instruments import Instruments
+from kubeloop.cloud.service_lb.policy import told_names
+from kubeloop.cloud.service_lb.writing import ServiceWriter
+from kubeloop.runtime.recorder import EventRecorder
+
+Outcome = Literal["done", "failed"]
+NO_NODES = "There are no available nodes for LoadBalancer"
+_WRITING = (ApiError, ClientError)  # how a write to the API server fails
+
+log = logging.getLogger(__name__)
+
+
+class Balancing:
+    """Acts for one cluster; raises when something has to be tried again."""
+
+    def __init__(
+        self,
+        balancers: LoadBalancers,
+        cluster: str,
+        writer: ServiceWriter,
+        recorder: EventRecorder,
+        instruments: Instruments,
+    ) -> None:
+        self._balancers = balancers
+        self._cluster = cluster
+        self._writer = writer
+        self._recorder = recorder
+        self._instruments = instruments
+
+    async def ensure(self, service: Service, nodes: Sequence[Node]) -> None:
+        """Make the balancer what the service says."""
+        self._tell(service, "EnsuringLoadBalancer", "Ensuring load balancer")
+        try:
+            await self._writer.add_finalizer(service)
+        except _WRITING as error:
+            raise CloudError(f"failed to add load balancer cleanup finalizer: {error}") from error
+        if not nodes:
+            self._warn(service, "UnAvailableLoadBalancer", NO_NODES)
+        try:
+            status = await self._balancers.ensure(self._cluster, service, nodes)
+        except ImplementedElsewhere:
+            return
+        except RetryAfter as error:
+            raise RetryAfter(f"failed to ensure load balancer: {error}", error.seconds) from error
+        except Exception as error:
+            raise CloudError(f"failed to ensure load balancer: {error}") from error
+        self._tell(service, "EnsuredLoadBalancer", "Ensured load balancer")
+        await self._write_status(service, status)
+
+    async def clean_up(self, service: Service) -> None:
+        """A service that no longer wants its balancer is let go when nothing is left of it."""
+        try:
+            exists = await self._balancers.status(self._cluster, service) is not None
+        except Exception as error:
+            raise CloudError(f"failed to check if load balancer exists before cleanup: {error}") from error
+        if exists:
+            self._tell(service, "DeletingLoadBalancer", "Deleting load balancer")
+            try:
+                await self._balancers.delete(self._cluster, service)
+            except ImplementedElsewhere:
+                pass
+            except Exception as error:
+                raise CloudError(f"failed to delete load balancer: {error}") from error
+        try:
+            await self._writer.remove_finalizer(service)
+        except _WRITING as error:
+            raise CloudError(f"failed to remove load balancer cleanup finalizer: {error}") from error
+        self._tell(service, "DeletedLoadBalancer", "Deleted load balancer")
+        await self._write_status(service, LoadBalancerStatus())
+
+    async def delete(self, service: Service) -> None:
+        """The balancer of a service that is gone already."""
+        self._tell(service, "DeletingLoadBalancer", "Deleting load balancer")
+        try:
+            await self._balancers.delete(self._cluster, service)
+        except Exception as error:
+            self._warn(service, "DeleteLoadBalancerFailed", f"Error deleting load balancer: {error}")
+            raise
+        self._tell(service, "DeletedLoadBalancer", "Deleted load balancer")
+
+    async def update_hosts(self, service: Service, nodes: Sequence[Node]) -> Outcome:
+        """Direct the balancer to other nodes; where that fails it has to be made anew."""
+        try:
+            with self._instruments.updating():
+                await self._balancers.update_hosts(self._cluster, service, nodes)
+        except ImplementedElsewhere:
+            return "done"
+        except Exception as error:
+            return await self._not_updated(service, nodes, error)
+        if nodes:
+            self._tell(service, "UpdatedLoadBalancer", "Updated load balancer with new hosts")
+        else:
+            self._warn(service, "UnAvailableLoadBalancer", NO_NODES)
+        return "done"
+
+    async def _not_updated(self, service: Service, nodes: Sequence[Node], error: Exception) -> Outcome:
+        try:
+            if await self._balancers.status(self._cluster, service) is None:
+                return "done"  # there is nothing to direct
+        except Exception as unknown:
+            log.warning("failed to check if load balancer exists for %s: %s", service.metadata.name, unknown)
+        told = (
+            f"Error updating load balancer with new hosts {told_names(nodes)} "
+            f"[node names limited, total number of nodes: {len(nodes)}], error: {error}"
+        )
+        self._warn(service, "UpdateLoadBalancerFailed", told)
+        self._instruments.failed()
+        return "failed"
+
+    async def _write_status(self, service: Service, status: LoadBalancerStatus) -> None:
+        try:
+            await self._writer.write_status(service, status)
+        except _WRITING as error:
+            raise CloudError(f"failed to update load balancer status: {error}") from error
+
+    def not_synced(self, service: Service, error: Exception) -> None:
+        self._warn(service, "SyncLoadBalancerFailed", f"Error syncing load balancer: {error}")
+
+    def _tell(self, service: Service, reason: str, message: str) -> None:
+        self._recorder.event(service, "Normal", reason, message)
+
+    def _warn(self, service: Service, reason: str, message: str) -> None:
+        self._recorder.event(service, "Warning", reason, message)

@@ -1,0 +1,126 @@
+"""Which services need something of the cloud, and for each: what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kubeloop.api.generated.core_v1 import Service
+from kubeloop.cloud.provider import RetryAfter
+from kubeloop.cloud.service_lb.balancing import Balancing
+from kubeloop.cloud.service_lb.hosts import HostSet
+from kubeloop.cloud.service_lb.policy import FINALIZER, Hosts, needs_cleanup, needs_update, wants
+from kubeloop.runtime.causes import Event, Origin
+from kubeloop.runtime.controller import Result
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.workqueue import NORMAL, WorkQueue
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was last asked of the cloud for a service."""
+
+    service: Service
+    hosts: Hosts | None = None  # None while it has not been done
+
+
+class Reconciler:
+    def __init__(self, services: Informer, hosts: HostSet, balancing: Balancing) -> None:
+        self._services = services
+        self._hosts = hosts
+        self._balancing = balancing
+        self._known: dict[ObjectKey, _Known] = {}  # services that have, or may have, a balancer
+
+    def knows(self, key: ObjectKey) -> bool:
+        return key in self._known
+
+    def keys_of_other_hosts(self) -> Iterator[ObjectKey]:
+        """The services whose balancers lead to other nodes than they should."""
+        if not self._known:
+            return iter(())  # as while the nodes of a large cluster come in
+        wanted = self._hosts.hosts()
+        return (key for key, known in self._known.items() if known.hosts is not None and known.hosts != wanted)
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        service: Service | None = self._services.get(*key)
+        known = self._known.get(key)
+        if known is not None and (service is None or service.metadata.uid != known.service.metadata.uid):
+            await self._forget(key, known.service)
+        if service is None:
+            return None
+        try:
+            await self._sync(key, service)
+        except RetryAfter as error:
+            self._balancing.not_synced(service, error)
+            return Result(requeue_after=error.seconds)
+        except Exception as error:
+            self._balancing.not_synced(service, error)
+            raise
+        return Result(requeue_after=0.0) if self._is_behind(key) else None
+
+    def _is_behind(self, key: ObjectKey) -> bool:
+        """Whether nodes have changed while the cloud was at work."""
+        known = self._known.get(key)
+        return known is not None and known.hosts != self._hosts.hosts()
+
+    async def _forget(self, key: ObjectKey, gone: Service) -> None:
+        if wants(gone):
+            await self._balancing.delete(gone)
+        del self._known[key]
+
+    async def _sync(self, key: ObjectKey, service: Service) -> None:
+        known = self._known.get(key)
+        if needs_cleanup(service) or not wants(service):
+            await self._balancing.clean_up(service)
+            self._known.pop(key, None)
+        elif service.metadata.deletion_timestamp is not None and FINALIZER not in service.metadata.finalizers:
+            return  # it was cleaned up, and waits for others
+        elif known is None or known.hosts is None or needs_update(known.service, service):
+            await self._ensure(key, service)
+        elif known.hosts != self._hosts.hosts():
+            await self._update_hosts(key, service)
+
+    async def _ensure(self, key: ObjectKey, service: Service) -> None:
+        self._known[key] = _Known(service)
+        nodes, hosts = self._hosts.nodes(), self._hosts.hosts()
+        await self._balancing.ensure(service, nodes)
+        self._known[key] = _Known(service, hosts)
+
+    async def _update_hosts(self, key: ObjectKey, service: Service) -> None:
+        nodes, hosts = self._hosts.nodes(), self._hosts.hosts()
+        if await self._balancing.update_hosts(service, nodes) == "done":
+            self._known[key] = _Known(service, hosts)
+        else:
+            await self._ensure(key, service)
+
+
+class ServiceHandler:
+    """From changes of services and hosts to keys."""
+
+    def __init__(self, queue: WorkQueue[ObjectKey], reconciler: Reconciler) -> None:
+        self._queue = queue
+        self._reconciler = reconciler
+
+    def on_add(self, service: Any) -> None:
+        if wants(service) or needs_cleanup(service):
+            self._put(service, "ADDED")
+
+    def on_update(self, old: Any, new: Any) -> None:
+        """A resync is one too: it wakes only what has to be removed, as failures have their own delays."""
+        if needs_update(old, new) or needs_cleanup(new):
+            self._put(new, "resync" if old is new else "MODIFIED")
+
+    def on_delete(self, service: Any) -> None:
+        if self._reconciler.knows(key_of(service)):
+            self._put(service, "DELETED")
+
+    def hosts_changed(self) -> None:
+        for key in tuple(self._reconciler.keys_of_other_hosts()):
+            self._queue.add(key)
+
+    def _put(self, service: Any, event: Event) -> None:
+        meta = service.metadata
+        origin = Origin("Service", meta.namespace, meta.name, meta.resource_version, event)
+        self._queue.add(key_of(service), (origin,), NORMAL)
