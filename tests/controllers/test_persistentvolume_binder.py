@@ -425,3 +425,18 @@ def test_a_settled_cluster_is_left_alone(cluster: Cluster) -> None:
     cluster.advance(hours=30)
     found = cluster.client.get(PersistentVolumeClaim, "c", NS)
     assert (found.metadata.resource_version, volume_of(cluster, "v").metadata.resource_version) == before
+
+
+def test_a_binding_that_was_written_late_does_not_take_a_volume_from_another_claim(cluster: Cluster) -> None:
+    """A process that was held up believes that the volume is still free."""
+    cluster.start(wire)
+    cluster.add(volume("v"))
+    cluster.settle()
+    cluster.faults.delay(10, "patch", "persistentvolumes")
+    cluster.add(claim("a"))
+    cluster.settle()
+    made = cluster.add(claim("b"))
+    reference = {"namespace": NS, "name": "b", "uid": made.metadata.uid}
+    cluster.client.patch(PersistentVolume, "v", {"spec": {"claimRef": reference}})
+    cluster.advance(60)
+    assert (taken_by(cluster, "a"), taken_by(cluster, "b")) == ("", "v")

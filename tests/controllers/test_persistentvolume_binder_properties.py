@@ -1,0 +1,212 @@
+"""Whatever goes wrong: no volume has two claims, bindings agree in the end, policies are kept, what is used stays."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from kubeloop.api.volumes import has_access_modes, requested_size, size_of_volume
+from kubeloop.controllers import persistentvolume_protection, persistentvolumeclaim_protection
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.persistentvolume_binder import wire
+from kubeloop.runtime.controller import Controller
+from kubeloop.testing import Cluster
+from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
+from tests.controllers.storage import CLASS, NS, claim, storage_class, user_of, volume
+
+MADE, STATIC = "made", CLASS
+SIZES = ("1Gi", "2Gi", "5Gi")
+MODES = (("ReadWriteOnce",), ("ReadWriteOnce", "ReadOnlyMany"), ("ReadWriteMany",))
+POLICIES = ("Retain", "Delete")
+ACTIONS = (
+    "claim",
+    "claim a name",
+    "claim what is made",
+    "offer",
+    "reserve",
+    "delete claim",
+    "delete volume",
+    "use",
+    "end",
+    "late writes",
+    "wait",
+    "settle",
+)
+
+
+def wire_second(context: Context) -> Controller[Any]:
+    """Another binder, which believes that it leads as well."""
+    loop = wire(context)
+    loop.name = "another binder"
+    return loop
+
+
+class World:
+    """Claims and volumes that come and go, and the loops that see to them, each in a process of its own."""
+
+    def __init__(self, cluster: Cluster, rivals: bool) -> None:
+        self.cluster = cluster
+        self._made = 0
+        self._deleted: set[str] = set()  # names of volumes that somebody deleted
+        self._kept: dict[str, str] = {}  # volumes whose policy is to keep them, by uid
+        cluster.add(storage_class(MADE, "kubeloop.io/host-path", reclaimPolicy="Delete"))
+        self._processes = [
+            Process(cluster, one)
+            for one in (wire, persistentvolumeclaim_protection.wire, persistentvolume_protection.wire)
+        ]
+        if rivals:
+            self._processes.append(Process(cluster, wire_second))
+
+    def take(self, step: Step) -> None:
+        name, number = step
+        if name in (*NETWORK, *LOSSES):
+            self._processes[number % len(self._processes)].disturb(name, number)
+            return
+        actions: dict[str, Any] = {
+            "claim": lambda: self._claim(number, STATIC),
+            "claim a name": lambda: self._claim(number, STATIC, volumeName=f"v{number}"),
+            "claim what is made": lambda: self._claim(number, MADE),
+            "offer": lambda: self._offer(number),
+            "reserve": lambda: self._offer(number, claimRef={"namespace": NS, "name": f"c{number % 4}"}),
+            "delete claim": lambda: self._delete(PersistentVolumeClaim, number),
+            "delete volume": lambda: self._delete(PersistentVolume, number),
+            "use": lambda: self._use(number),
+            "end": lambda: self._delete(Pod, number),
+            "late writes": lambda: self.cluster.faults.delay(number * 2, "patch", times=2),
+            "wait": lambda: self.cluster.advance(number * 3),
+            "settle": self.cluster.settle,
+        }
+        actions[name]()
+        self._let_run(number)
+
+    def _let_run(self, turns: int) -> None:
+        """Some turns of the event loop only, so that the next step finds work half done."""
+
+        async def run_on() -> None:
+            for _ in range(turns * 3):
+                await asyncio.sleep(0)
+
+        self.cluster.run(run_on())
+
+    def _claim(self, number: int, of_class: str, **spec: Any) -> None:
+        self._made += 1
+        size, modes = SIZES[number % 3], MODES[number % 2]
+        name = f"c{number % 4}" if not self._exists(PersistentVolumeClaim, f"c{number % 4}") else f"d{self._made}"
+        self.cluster.add(claim(name, size, modes, storageClassName=of_class, **spec))
+
+    def _offer(self, number: int, **spec: Any) -> None:
+        name, policy = f"v{number}", POLICIES[number % 2]
+        if self._exists(PersistentVolume, name):
+            return
+        modes = MODES[number % 3] if number % 3 != 2 else (*MODES[0], *MODES[2])
+        fields = {"persistentVolumeReclaimPolicy": policy, "hostPath": {"path": f"/tmp/{name}"}, **spec}
+        made = self.cluster.add(volume(name, SIZES[number // 3 % 3], modes, **fields))
+        if policy == "Retain":
+            self._kept[made.metadata.uid] = name
+
+    def _delete(self, kind: Any, number: int) -> None:
+        namespace = "" if kind is PersistentVolume else NS
+        found = self.cluster.client.list(kind, namespace).items
+        if not found:
+            return
+        one = found[number % len(found)]
+        self._kept.pop(one.metadata.uid, None)
+        if kind is PersistentVolume:
+            self._deleted.add(one.metadata.name)
+        if kind is Pod:
+            self.cluster.client.delete(kind, one.metadata.name, namespace, grace_seconds=0)
+        else:
+            self.cluster.client.delete(kind, one.metadata.name, namespace)
+
+    def _use(self, number: int) -> None:
+        """A pod that a node runs; nodes start none whose claim is being deleted or not bound."""
+        usable = [
+            one.metadata.name
+            for one in self._claims()
+            if one.metadata.deletion_timestamp is None and one.status.phase == "Bound"
+        ]
+        if usable:
+            self._made += 1
+            self.cluster.add(user_of(f"p{self._made}", usable[number % len(usable)], node="n"))
+
+    def _exists(self, kind: Any, name: str) -> bool:
+        try:
+            self.cluster.client.get(kind, name, "" if kind is PersistentVolume else NS)
+        except NotFound:
+            return False
+        return True
+
+    def _claims(self) -> list[PersistentVolumeClaim]:
+        return list(self.cluster.client.list(PersistentVolumeClaim, NS).items)
+
+    def _volumes(self) -> dict[str, PersistentVolume]:
+        return {one.metadata.name: one for one in self.cluster.client.list(PersistentVolume).items}
+
+    def check(self) -> None:
+        """At any time."""
+        claims, volumes = self._claims(), self._volumes()
+        bound = [one for one in claims if one.status.phase == "Bound"]
+        assert len({one.spec.volume_name for one in bound}) == len(bound)
+        for one in bound:
+            has = volumes.get(one.spec.volume_name)
+            if has is not None and has.spec.claim_ref is not None and has.spec.claim_ref.uid == one.metadata.uid:
+                assert size_of_volume(has) >= requested_size(one)
+                assert has_access_modes(has, one)
+        names = {one.metadata.name for one in claims}
+        for pod in self.cluster.client.list(Pod, NS).items:
+            source = pod.spec.volumes[0].persistent_volume_claim if pod.spec.volumes else None
+            assert source is None or source.claim_name in names
+        uids = {one.metadata.uid for one in volumes.values()}
+        assert set(self._kept) <= uids
+
+    def check_end(self) -> None:
+        self.cluster.faults.clear()
+        self.cluster.advance(minutes=5)
+        self.check()
+        claims, volumes = self._claims(), self._volumes()
+        by_uid = {one.metadata.uid: one for one in claims}
+        for one in claims:
+            self._check_claim(one, volumes)
+        for has in volumes.values():
+            self._check_volume(has, by_uid)
+
+    def _check_claim(self, one: PersistentVolumeClaim, volumes: dict[str, PersistentVolume]) -> None:
+        has = volumes.get(one.spec.volume_name)
+        if one.status.phase == "Bound":
+            assert has is not None
+            assert has.status.phase == "Bound"
+            assert has.spec.claim_ref is not None
+            assert has.spec.claim_ref.uid == one.metadata.uid
+        elif one.status.phase == "Pending":
+            assert one.spec.storage_class_name != MADE
+        else:
+            assert one.status.phase == "Lost"
+            assert one.spec.volume_name in self._deleted
+            assert has is None or has.spec.claim_ref is None or has.spec.claim_ref.uid != one.metadata.uid
+
+    def _check_volume(self, has: PersistentVolume, claims: dict[str, PersistentVolumeClaim]) -> None:
+        reference = has.spec.claim_ref
+        if reference is None or not reference.uid:
+            assert has.status.phase == "Available"
+        elif reference.uid in claims:
+            assert has.status.phase == "Bound"
+            assert claims[reference.uid].spec.volume_name == has.metadata.name
+        else:
+            assert has.status.phase == "Released"
+            assert has.spec.persistent_volume_reclaim_policy == "Retain"
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+@given(steps(*ACTIONS, *NETWORK, *LOSSES, most=30), st.booleans(), st.integers(0, 2**16))
+def test_bindings_hold_whatever_happens(taken: list[Step], rivals: bool, seed: int) -> None:
+    with Cluster(seed=seed, shuffle=True) as cluster:
+        world = World(cluster, rivals)
+        for step in taken:
+            world.take(step)
+            world.check()
+        world.check_end()
