@@ -40,10 +40,14 @@ def address_types_of(service: Service) -> tuple[str, ...]:
 def desired_of(service: Service, pods: Iterable[Pod], family: str, node_of: NodeOf) -> Desired:
     """What the pods of a service offer. A pod on an unknown node is left out, unless the service wants all."""
     desired = Desired()
+    ports_are_equal = not any(isinstance(one.target_port, str) for one in service.spec.ports)
+    ports: Ports | None = None
     for pod in pods:
         if not takes_part(pod):
             continue
-        group = desired.groups.setdefault(ports_of(service, pod), {})
+        if ports is None or not ports_are_equal:
+            ports = ports_of(service, pod)
+        group = desired.groups.setdefault(ports, {})
         node = node_of(pod.spec.node_name)
         if node is None and not service.spec.publish_not_ready_addresses:
             desired.skipped.append(pod)
