@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node, Pod, Service
 from kubeloop.api.generated.discovery_v1 import EndpointPort, EndpointSlice
+from kubeloop.controllers.config import ManagerConfig
 from kubeloop.controllers.endpointslice import wire
 from kubeloop.controllers.serving.trigger_times import ANNOTATION
 from kubeloop.runtime.manager import Loop
@@ -463,3 +465,33 @@ def test_namespace_that_is_being_deleted_gets_no_slices_and_no_complaints(cluste
     cluster.advance(5)
     assert list(cluster.client.list(EndpointSlice, "x").items or ()) == []
     assert cluster.events(reason="FailedToUpdateEndpointSlices") == []
+
+
+# Telling.
+
+
+def metrics(cluster: Cluster) -> dict[str, str]:
+    lines = cluster.context.telemetry.registry.render().splitlines()
+    return dict(line.rsplit(" ", 1) for line in lines if line.startswith("endpoint_slice_controller_"))
+
+
+def test_metrics_tell_how_many_endpoints_and_slices_there_are_and_what_was_written(cluster: Cluster) -> None:
+    add_node(cluster, zone="a")
+    context = replace(cluster.context, config=ManagerConfig(max_endpoints_per_slice=2))
+    cluster.start(wire(context))
+    cluster.add(service(trafficDistribution="PreferClose"))
+    for number in range(3):
+        add_pod(cluster, f"p{number}", f"10.1.0.{number + 1}")
+    found = metrics(cluster)
+    assert found["endpoint_slice_controller_endpoints_desired"] == "3"
+    assert found["endpoint_slice_controller_num_endpoint_slices"] == "2"
+    assert found["endpoint_slice_controller_desired_endpoint_slices"] == "2"
+    assert found['endpoint_slice_controller_changes{operation="create"}'] == "2"
+    assert found['endpoint_slice_controller_changes{operation="update"}'] == "2"
+    distribution = 'traffic_distribution="PreferClose"'
+    assert found[f"endpoint_slice_controller_services_count_by_traffic_distribution{{{distribution}}}"] == "1"
+    cluster.client.delete(Service, "s", NS)
+    cluster.settle()
+    found = metrics(cluster)
+    assert found["endpoint_slice_controller_endpoints_desired"] == "0"
+    assert found[f"endpoint_slice_controller_services_count_by_traffic_distribution{{{distribution}}}"] == "0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import EndpointAddress, Endpoints, EndpointSubset
@@ -142,15 +142,28 @@ def _plan_group(
         return
     first, *others = existing
     plan.delete += others
-    present = {key_of_endpoint(one): one for one in first.endpoints or ()}
-    added = len(group.keys() - present.keys())
-    removed = len(first.endpoints or ()) - (len(group) - added)
-    updated = sum(key in group and not says_the_same(group[key], one) for key, one in present.items())
-    plan.added += added
-    plan.removed += removed
-    plan.updated += updated
-    if added or removed or updated or not _has_metadata(first, endpoints):
+    changes = _changes(first.endpoints or (), group)
+    plan.added += changes.added
+    plan.removed += changes.removed
+    plan.updated += changes.updated
+    if any(changes) or not _has_metadata(first, endpoints):
         plan.update.append(Draft(first, place, wanted))
+
+
+class _Changes(NamedTuple):
+    added: int
+    removed: int
+    updated: int
+
+
+def _changes(present: Sequence[Endpoint], group: Group) -> _Changes:
+    """How much of a slice has to change to hold a group."""
+    kept = [(one, group[key]) for one in present if (key := key_of_endpoint(one)) in group]
+    return _Changes(
+        added=len(group) - len(kept),
+        removed=len(present) - len(kept),
+        updated=sum(not says_the_same(wanted, one) for one, wanted in kept),
+    )
 
 
 def _has_metadata(one: EndpointSlice, endpoints: Endpoints) -> bool:
