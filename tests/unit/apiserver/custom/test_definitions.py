@@ -162,8 +162,8 @@ class TestDeleting:
 def test_documents_of_other_versions_are_not_made_anew_by_a_new_definition(api, install) -> None:
     install()
     api.get("/openapi/v3")
-    before = api.server._paths._openapi.v3_document("apis/apps/v1")
-    own = api.server._paths._openapi.v3_document("apis/example.org/v1")
+    before = api.server.paths._openapi.v3_document("apis/apps/v1")
+    own = api.server.paths._openapi.v3_document("apis/example.org/v1")
     install(plural="others", kind="Other")
-    assert api.server._paths._openapi.v3_document("apis/apps/v1") is before
-    assert api.server._paths._openapi.v3_document("apis/example.org/v1") != own
+    assert api.server.paths._openapi.v3_document("apis/apps/v1") is before
+    assert api.server.paths._openapi.v3_document("apis/example.org/v1") != own
