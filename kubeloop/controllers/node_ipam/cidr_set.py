@@ -1,0 +1,100 @@
+"""The parts of a network that are given to nodes: which are taken, by how many, and which is next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Final, NamedTuple
+
+Network = IPv4Network | IPv6Network
+
+# Upstream's limit for IPv6, where a node's network would otherwise be one of trillions.
+MOST_BITS_IPV6: Final = 16
+
+
+class NoneLeft(Exception):
+    """All parts are taken."""
+
+    def __init__(self) -> None:
+        super().__init__("CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range")
+
+
+class OutOfRange(ValueError):
+    """A network that has nothing in common with the one that is divided."""
+
+
+class Taken(NamedTuple):
+    """A part, and how many were looked at before it was found free."""
+
+    network: Network
+    tries: int
+
+
+class CidrSet:
+    """A network divided into equal parts.
+
+    A part may be held several times, as when somebody gave two nodes the same by hand; it is free again when all have
+    let go. Always true: `_holders` has exactly the parts that somebody holds.
+    """
+
+    def __init__(self, network: Network, node_bits: int) -> None:
+        if network.version == 6 and node_bits - network.prefixlen > MOST_BITS_IPV6:
+            raise ValueError("New CIDR set failed; the node CIDR size is too big")
+        self.network = network
+        self.size = 1 << (node_bits - network.prefixlen)
+        self._node_bits = node_bits
+        self._shift = network.max_prefixlen - node_bits
+        self._first = int(network.network_address)
+        self._holders: dict[int, int] = {}
+        self._next = 0
+
+    @property
+    def used(self) -> int:
+        return len(self._holders)
+
+    def take(self) -> Taken:
+        """The next free part after the one taken last: what was let go rests for as long as it can."""
+        if self.used >= self.size:
+            raise NoneLeft
+        for tries in range(self.size):
+            index = (self._next + tries) % self.size
+            if index not in self._holders:
+                self._next = (index + 1) % self.size
+                self._holders[index] = 1
+                return Taken(self._part(index), tries)
+        raise NoneLeft
+
+    def hold(self, network: Network) -> int:
+        """Take all parts that a network lies in; how many were free before."""
+        before = self.used
+        for index in self._parts_of(network):
+            self._holders[index] = self._holders.get(index, 0) + 1
+        return self.used - before
+
+    def let_go(self, network: Network) -> int:
+        """Undo one `hold`, or a `take`; how many parts became free."""
+        before = self.used
+        for index in self._parts_of(network):
+            holders = self._holders.get(index, 0) - 1
+            if holders > 0:
+                self._holders[index] = holders
+            else:
+                self._holders.pop(index, None)
+        return before - self.used
+
+    def check(self, network: Network) -> None:
+        """Raises `OutOfRange` for a network that can't be held."""
+        if network.version != self.network.version or not network.overlaps(self.network):
+            raise OutOfRange(f"cidr {network} is out the range of cluster cidr {self.network}")
+
+    def _parts_of(self, network: Network) -> Iterator[int]:
+        self.check(network)
+        if network.prefixlen <= self.network.prefixlen:
+            return iter(range(self.size))
+        begin = (int(network.network_address) - self._first) >> self._shift
+        end = (int(network.broadcast_address) - self._first) >> self._shift
+        return iter(range(begin, end + 1))
+
+    def _part(self, index: int) -> Network:
+        address = type(self.network.network_address)(self._first + (index << self._shift))
+        return ip_network(f"{address}/{self._node_bits}")

@@ -1,0 +1,96 @@
+"""Which networks nodes have or are about to have: none is in it for two nodes, unless somebody else gave it so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubeloop.api.addresses import parse_cidr
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.controllers.node_ipam.cidr_set import CidrSet, Network, OutOfRange
+from kubeloop.controllers.node_ipam.instruments import Instruments
+
+Networks = tuple[Network, ...]
+
+
+class Unusable(ValueError):
+    """What a node has can't be taken note of."""
+
+
+class Ledger:
+    """Always true: a node's uid is in `_shown` with what the cache shows that it has, or in `_promised` with what it
+    is being given, or in neither; and the sets hold exactly what these two say.
+    """
+
+    def __init__(self, sets: Sequence[CidrSet], instruments: Instruments) -> None:
+        self._sets = sets
+        self._instruments = instruments
+        self._shown: dict[str, Networks] = {}
+        self._promised: dict[str, Networks] = {}
+
+    def promise(self, node: Node) -> Networks:
+        """What a node without networks shall have: the same each time, until it has it or is gone.
+
+        Raises `NoneLeft`; then nothing is taken.
+        """
+        uid = node.metadata.uid
+        if uid not in self._promised:
+            self._promised[uid] = self._take()
+        return self._promised[uid]
+
+    def _take(self) -> Networks:
+        taken: list[Network] = []
+        try:
+            for one in self._sets:
+                part = one.take()
+                self._instruments.taken(one, part.tries)
+                taken.append(part.network)
+        except BaseException:
+            self._let_go(tuple(taken))
+            raise
+        return tuple(taken)
+
+    def note(self, node: Node) -> bool:
+        """A node shows the networks that it has; whether that makes room. `Unusable` is raised for what isn't ours."""
+        uid = node.metadata.uid
+        shown = self.networks_of(node)
+        if self._shown.get(uid) == shown:
+            return False
+        for one, network in zip(self._sets, shown, strict=False):
+            self._instruments.held(one, one.hold(network))
+        made_room = self.forget(node)
+        self._shown[uid] = shown
+        return made_room
+
+    def forget(self, node: Node) -> bool:
+        """A node is gone, or has something else now; whether that makes room."""
+        uid = node.metadata.uid
+        promised, shown = self._promised.pop(uid, ()), self._shown.pop(uid, ())
+        return self._let_go(promised) + self._let_go(shown) > 0
+
+    def _let_go(self, networks: Networks) -> int:
+        freed = 0
+        for one, network in zip(self._sets, networks, strict=False):
+            count = one.let_go(network)
+            self._instruments.freed(one, count)
+            freed += count
+        return freed
+
+    def networks_of(self, node: Node) -> Networks:
+        """What a node shows, if all of it lies in our ranges."""
+        name, found = node.metadata.name, []
+        for index, text in enumerate(node.spec.pod_cidrs):
+            parsed = parse_cidr(text)
+            if parsed is None:
+                raise Unusable(f"failed to parse node {name}, CIDR {text}")
+            if index >= len(self._sets):
+                raise Unusable(
+                    f"node:{name} has an allocated cidr: {text} at index:{index} "
+                    "that does not exist in cluster cidrs configuration"
+                )
+            try:
+                self._sets[index].check(parsed[1])
+            except OutOfRange as error:
+                told = f"failed to mark cidr[{parsed[1]}] at idx [{index}] as occupied for node: {name}: {error}"
+                raise Unusable(told) from None
+            found.append(parsed[1])
+        return tuple(found)

@@ -1,0 +1,114 @@
+"""What the flags about nodes' networks say together, or why they can't be meant. Pure."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from kubeloop.api.addresses import parse_cidr
+from kubeloop.controllers import UnusableChoice
+from kubeloop.controllers.config import ManagerConfig
+from kubeloop.controllers.node_ipam.cidr_set import CidrSet, Network
+
+_DEFAULT_BITS: Final = {4: 24, 6: 64}
+_MOST_RANGES: Final = 2  # one of each family
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The networks that nodes get theirs from, how large those are, and the networks that no node may have."""
+
+    ranges: tuple[Network, ...]
+    node_bits: tuple[int, ...]
+    services: tuple[Network, ...]
+
+    def sets(self) -> tuple[CidrSet, ...]:
+        """What there is to give, without what services have."""
+        made = tuple(map(_set, self.ranges, self.node_bits))
+        for one in made:
+            for services in self.services:
+                if services.version == one.network.version and services.overlaps(one.network):
+                    one.hold(services)
+        return made
+
+
+def _set(network: Network, bits: int) -> CidrSet:
+    try:
+        return CidrSet(network, bits)
+    except ValueError as error:
+        raise UnusableChoice(str(error)) from None
+
+
+def plan_of(config: ManagerConfig) -> Plan:
+    """Raises `UnusableChoice`, in upstream's words."""
+    if config.cidr_allocator_type == "CloudAllocator":
+        raise UnusableChoice("--cidr-allocator-type is set to 'CloudAllocator' but cloud provider is not configured")
+    if config.cidr_allocator_type != "RangeAllocator":
+        raise UnusableChoice(f"invalid CIDR allocator type: {config.cidr_allocator_type}")
+    ranges = _ranges(config.cluster_cidr)
+    bits = tuple(_node_bits(config, one, len(ranges) > 1) for one in ranges)
+    if any(one.prefixlen > size or size > one.max_prefixlen for one, size in zip(ranges, bits, strict=True)):
+        raise UnusableChoice(
+            "Controller: Invalid --cluster-cidr, mask size of cluster CIDR must be less than or equal to "
+            "--node-cidr-mask-size configured for CIDR family"
+        )
+    return Plan(ranges, bits, _services(config.service_cluster_ip_range))
+
+
+def _ranges(text: str) -> tuple[Network, ...]:
+    if not text.strip():
+        raise UnusableChoice("Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set")
+    found = []
+    for one in text.strip().split(","):
+        parsed = parse_cidr(one)
+        if parsed is None:
+            raise UnusableChoice(f"invalid CIDR address: {one}")
+        found.append(parsed[1])
+    if len(found) > 1 and len({one.version for one in found}) == 1:
+        raise UnusableChoice(
+            f"len of ClusterCIDRs=={len(found)} and they are not configured as dual stack "
+            "(at least one from each IPFamily"
+        )
+    if len(found) > _MOST_RANGES:
+        raise UnusableChoice(f"length of clusterCIDRs is:{len(found)} more than max allowed of {_MOST_RANGES}")
+    return tuple(found)
+
+
+def _node_bits(config: ManagerConfig, network: Network, dual: bool) -> int:
+    any_family, v4, v6 = config.node_cidr_mask_size, config.node_cidr_mask_size_ipv4, config.node_cidr_mask_size_ipv6
+    _refuse_contradictions(config, network, dual)
+    return any_family or (v4 if network.version == 4 else v6) or _DEFAULT_BITS[network.version]
+
+
+def _refuse_contradictions(config: ManagerConfig, network: Network, dual: bool) -> None:
+    any_family, v4, v6 = config.node_cidr_mask_size, config.node_cidr_mask_size_ipv4, config.node_cidr_mask_size_ipv6
+    if dual:
+        if any_family:
+            raise UnusableChoice("usage of --node-cidr-mask-size is not allowed with dual-stack clusters")
+        return
+    if any_family and (v4 or v6):
+        raise UnusableChoice(
+            "usage of --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6 is not allowed if "
+            "--node-cidr-mask-size is set. For dual-stack clusters please unset it and use IPFamily specific flags"
+        )
+    if v4 and network.version == 6:
+        raise UnusableChoice("usage of --node-cidr-mask-size-ipv4 is not allowed for a single-stack IPv6 cluster")
+    if v6 and network.version == 4:
+        raise UnusableChoice("usage of --node-cidr-mask-size-ipv6 is not allowed for a single-stack IPv4 cluster")
+
+
+def _services(text: str) -> tuple[Network, ...]:
+    """What can't be read is passed over, as upstream does: the API server is who gives services their addresses."""
+    found = []
+    for one in filter(None, text.strip().split(",")):
+        parsed = parse_cidr(one)
+        if parsed is None:
+            log.warning("--service-cluster-ip-range: %s is no network", one)
+        else:
+            found.append(parsed[1])
+    if len(found) > 1 and len({one.version for one in found}) == 1:
+        raise UnusableChoice("serviceCIDR and secondaryServiceCIDR are not dualstack (from different IPfamiles)")
+    return tuple(found)
