@@ -160,6 +160,8 @@ class _Checker:
             return ERROR
         if isinstance(node, Select):
             node.key = declared.key
+        elif isinstance(node, Call) and isinstance(written := node.args[1], Literal):
+            written.value = declared.key
         return declared.type
 
     # Calls.

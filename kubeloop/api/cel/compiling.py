@@ -10,17 +10,31 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from kubeloop.api.cel.dispatch import dispatcher_of
-from kubeloop.api.cel.evaluation import Constant, Frame, Step, field_of, present, through
-from kubeloop.api.cel.logic import SPECIAL, settled, truth
+from kubeloop.api.cel.attributes import (
+    costing_one,
+    costs_itself,
+    field,
+    has_field,
+    holds_objects,
+    is_attribute,
+    local,
+    optional_field,
+    repeated,
+    variable,
+)
+from kubeloop.api.cel.dispatch import Dispatch, dispatcher_of
+from kubeloop.api.cel.evaluation import Constant, Frame, Step
+from kubeloop.api.cel.logic import SPECIAL, choice, settled, truth
 from kubeloop.api.cel.loops import LIST_COST, MAP_COST, Addition, addition_of, iterated
 from kubeloop.api.cel.macros import TARGET
 from kubeloop.api.cel.syntax import Bind, Call, Fold, Ident, ListNode, Literal, MapNode, Node, ObjectNode, Select
 from kubeloop.api.cel.types import Type
-from kubeloop.api.cel.values import NONE, CelError, Optional, contains, is_list
+from kubeloop.api.cel.values import Cancelled, CelError, Optional, contains, is_list
+from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 
 OBJECT_COST: Final = 40
 _ENOUGH: Final = 1_000_000  # for what is made of literals
+_BY_PATTERN: Final = frozenset(("matches", "find", "findAll"))
 _CONVERSIONS: Final = frozenset(
     ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
 )
@@ -35,12 +49,16 @@ class Compiler:
         match node:
             case Literal(value=value):
                 return Constant(value)
-            case Ident(name=name) if node.type.kind == "type" and node.is_type:
+            case Ident() if node.is_type:
                 return self._type_value(node.type.params[0])
-            case Ident(name=name):
-                return self._ident(name)
-            case Select():
-                return self._select(node)
+            case Select(field=""):
+                return self.step(node.operand)  # all of it is one name
+            case Select() if node.is_test:
+                return has_field(self._chained(node.operand), node.key or node.field, holds_objects(node.operand))
+            case Ident(name=name) if name == TARGET:
+                return repeated(self._scope[name], self._scope[f"{name} costs"])
+            case Ident() | Select() | Call() if is_attribute(node):
+                return costing_one(self._attribute(node)) if costs_itself(node) else self._attribute(node)
             case Call():
                 return self._call(node)
             case ListNode():
@@ -57,37 +75,26 @@ class Compiler:
 
     # Names.
 
-    def _ident(self, name: str) -> Step:
-        slot = self._scope.get(name)
-        if slot is not None and name == TARGET:
-            return self._repeated(slot, self._scope[f"{name} costs"])
-        if slot is not None:
+    def _chained(self, node: Node) -> Step:
+        """What a chain goes on from, or chooses: without what it would cost by itself."""
+        return self._attribute(node) if is_attribute(node) else self.step(node)
 
-            def local(frame: Frame) -> Any:
-                frame.spend(1)
-                value = frame.locals[slot]
-                if isinstance(value, CelError):
-                    raise value
-                return value
-
-            return local
-        name = name.removeprefix(".")
-
-        def variable(frame: Frame) -> Any:
-            frame.spend(1)
-            try:
-                return frame.variables[name]
-            except KeyError:
-                raise CelError(f"no such attribute(s): {name}") from None
-
-        return variable
-
-    def _repeated(self, slot: int, paid: int) -> Step:
-        def local(frame: Frame) -> Any:
-            frame.spend(frame.locals[paid])
-            return frame.locals[slot]
-
-        return local
+    def _attribute(self, node: Node) -> Step:
+        match node:
+            case Ident(name=name):
+                slot = self._scope.get(name)
+                return local(slot) if slot is not None else variable(name.removeprefix("."))
+            case Select(operand=operand):
+                return field(self._chained(operand), node.key or node.field, holds_objects(operand))
+            case Call(function="_?_:_", args=[condition, yes, no]):
+                return choice(self.step(condition), self._chained(yes), self._chained(no))
+            case Call(function="_?._", args=[operand, Literal(value=key)]):
+                return optional_field(self._chained(operand), key, holds_objects(operand))
+            case Call(args=[operand, index]):
+                dispatch = dispatcher_of(node.function, node.overloads)
+                held, key_of = self._chained(operand), self._chained(index)
+                return lambda frame: dispatch(frame, (held(frame), key_of(frame)))
+        raise TypeError(type(node))
 
     def _type_value(self, described: Type) -> Step:
         value = Type(described.kind, described.name)  # of what it holds, nothing is known at run time
@@ -106,54 +113,26 @@ class Compiler:
         self.size += 1
         return self._scope[name]
 
-    def _select(self, node: Select) -> Step:
-        if not node.field:
-            return self.step(node.operand)
-        operand, key = self.step(node.operand), node.key or node.field
-        if node.is_test:
-            return lambda frame: present(operand(frame), key)
-
-        def select(frame: Frame) -> Any:
-            held = operand(frame)
-            frame.spend(1)
-            return field_of(held, key)
-
-        return select
-
     # Calls.
 
     def _call(self, node: Call) -> Step:
-        if node.function == "_?._":
-            return self._optional_select(node)
         operands = [self.step(operand) for operand in node.operands]
         if (special := SPECIAL.get(node.function)) is not None:
             return special(operands)
+        if node.function in _BY_PATTERN and isinstance(operands[1], Constant):
+            _check_pattern(operands[1].value)
         dispatch = dispatcher_of(node.function, node.overloads)
         if len(operands) == 1:
             (only,) = operands
             if isinstance(only, Constant) and node.function in _CONVERSIONS:
                 return Constant(dispatch(Frame({}, _ENOUGH, 0), (only.value,)))
-            return lambda frame: dispatch(frame, (only(frame),))
+            return _strict_unary(dispatch, only)
         if len(operands) == 2:
             left, right = operands
             if isinstance(right, Constant) and _is_fixed_list(node, right.value):
                 return _member_of(right.value, left)
-            return lambda frame: dispatch(frame, (left(frame), right(frame)))
+            return _strict_binary(dispatch, left, right)
         return lambda frame: dispatch(frame, tuple([operand(frame) for operand in operands]))
-
-    def _optional_select(self, node: Call) -> Step:
-        operand, field = self.step(node.args[0]), node.args[1]
-        assert isinstance(field, Literal)
-        key = field.value
-
-        def select(frame: Frame) -> Any:
-            held = operand(frame)
-            frame.spend(1)
-            if isinstance(held, Optional):
-                return through(held, key)
-            return Optional(field_of(held, key)) if present(held, key) else NONE
-
-        return select
 
     # Collections and objects.
 
@@ -254,7 +233,6 @@ class Compiler:
                 for slot, one in zip(slots, bound, strict=True):
                     places[slot] = one
                 if predicate is not None and not truth(predicate(frame)):
-                    frame.spend(1)  # what there is so far is named
                     continue
                 add(made, *[part(frame) for part in parts])
                 frame.spend(cost)
@@ -283,6 +261,42 @@ class Compiler:
             return body(frame)
 
         return bind_repeated if node.name == TARGET else bind
+
+
+def _strict_unary(dispatch: Dispatch, only: Step) -> Step:
+    def call(frame: Frame) -> Any:
+        try:
+            value = only(frame)
+        except Cancelled:
+            raise
+        except CelError:
+            frame.spend(1)  # a call costs even where there is nothing to call it with
+            raise
+        return dispatch(frame, (value,))
+
+    return call
+
+
+def _strict_binary(dispatch: Dispatch, left: Step, right: Step) -> Step:
+    def call(frame: Frame) -> Any:
+        try:
+            values = (left(frame), right(frame))
+        except Cancelled:
+            raise
+        except CelError:
+            frame.spend(1)
+            raise
+        return dispatch(frame, values)
+
+    return call
+
+
+def _check_pattern(pattern: Any) -> None:
+    """A pattern that is written down is compiled beforehand."""
+    try:
+        compile_pattern(pattern)
+    except RegexError as error:
+        raise CelError(str(error)) from None
 
 
 def _is_fixed_list(node: Call, values: Any) -> bool:

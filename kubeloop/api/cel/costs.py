@@ -110,7 +110,9 @@ class _Estimator:
 
     def _select(self, node: Select) -> Range:
         if not node.field:  # all of it is one name
-            return self.cost(node.operand)
+            cost = self.cost(node.operand)
+            self._paths[node] = self._path(node.operand)
+            return cost
         cost = self.cost(node.operand)
         if node.is_test:
             return cost

@@ -48,7 +48,10 @@ def acceptor_of(wanted: Type) -> Accepts | None:
 def _collection(wanted: Type) -> Accepts:
     """Lists are told apart by their first element, where overloads differ in nothing else."""
     is_one = _OF_KIND[wanted.kind]
-    element = acceptor_of(wanted.params[0]) if wanted.kind == "list" else None
+    scalar = (
+        wanted.kind == "list" and wanted.params[0].kind in _OF_KIND and wanted.params[0].kind not in ("list", "map")
+    )
+    element = acceptor_of(wanted.params[0]) if scalar else None
     if element is None:
         return is_one
     return lambda value: is_one(value) and (not value or element(value[0]))

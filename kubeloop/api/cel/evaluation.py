@@ -1,11 +1,11 @@
-"""One evaluation: what it knows and has cost so far, and how fields are found."""
+"""One evaluation: what it knows, and has cost so far."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubeloop.api.cel.values import NONE, Cancelled, CelError, Optional
+from kubeloop.api.cel.values import Cancelled
 
 
 class Frame:
@@ -38,29 +38,3 @@ class Constant:
 
     def __call__(self, frame: Frame) -> Any:
         return self.value
-
-
-def field_of(held: Any, key: str) -> Any:
-    """A field of an object, an entry of a map, or what an optional one of them holds there."""
-    if isinstance(held, Mapping):
-        try:
-            return held[key]
-        except KeyError:
-            raise CelError(f"no such key: {key}") from None
-    if isinstance(held, Optional):
-        return through(held, key)
-    raise CelError("no such overload")
-
-
-def through(held: Optional, key: str) -> Optional:
-    if not held.has_value or not present(held.value, key):
-        return NONE
-    return Optional(field_of(held.value, key))
-
-
-def present(held: Any, key: str) -> bool:
-    if isinstance(held, Mapping):
-        return key in held
-    if isinstance(held, Optional):
-        return held.has_value and present(held.value, key)
-    raise CelError("no such overload")

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from kubeloop.api.cel.library.times import duration_of, timestamp_of
+from kubeloop.api.cel.library.times import duration_of, timestamp_of, timestamp_of_seconds
 from kubeloop.api.cel.syntax import Call, Entry, ListNode, Literal, MapNode, Node, Problem, children
 from kubeloop.api.cel.types import Type, is_optional
 from kubeloop.api.cel.values import CelError
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 
-_READ: Final[Mapping[str, Callable[[str], Any]]] = {
-    "duration": duration_of,
-    "timestamp": timestamp_of,
-    "matches": compile_pattern,
+# By function and the literal's type.
+_READ: Final[Mapping[tuple[str, type], Callable[[Any], Any]]] = {
+    ("duration", str): duration_of,
+    ("timestamp", str): timestamp_of,
+    ("timestamp", int): timestamp_of_seconds,
+    ("matches", str): compile_pattern,
 }
 _MAY_BE_MIXED: Final = "format"  # the call that takes values of any types, as a list
 
@@ -39,9 +41,9 @@ def _problems(tree: Node) -> Iterator[Problem]:
 
 
 def _argument_problems(node: Call) -> Iterator[Problem]:
-    read = _READ.get(node.function)
-    arg = node.args[0] if read is not None and node.args else None
-    if read is None or not isinstance(arg, Literal) or not isinstance(arg.value, str):
+    arg = node.args[0] if node.args else None
+    read = _READ.get((node.function, type(arg.value))) if isinstance(arg, Literal) else None
+    if read is None or not isinstance(arg, Literal):
         return
     try:
         read(arg.value)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kubeloop.api.cel.evaluation import Frame, Step
-from kubeloop.api.cel.values import Cancelled, CelError
+from kubeloop.api.cel.values import Cancelled, CelError, Optional
 
 
 def _and(terms: list[Step]) -> Step:
@@ -35,8 +35,7 @@ def _logical(terms: list[Step], decisive: bool) -> Step:
     return decide
 
 
-def _conditional(operands: list[Step]) -> Step:
-    condition, yes, no = operands
+def choice(condition: Step, yes: Step, no: Step) -> Step:
     return lambda frame: yes(frame) if truth(condition(frame)) else no(frame)
 
 
@@ -55,11 +54,38 @@ def _not_strictly_false(operands: list[Step]) -> Step:
     return test
 
 
+def _or_optional(operands: list[Step]) -> Step:
+    one, other = operands
+
+    def decide(frame: Frame) -> Any:
+        held = _optional(one(frame))
+        return held if held.has_value else other(frame)
+
+    return decide
+
+
+def _or_value(operands: list[Step]) -> Step:
+    one, other = operands
+
+    def decide(frame: Frame) -> Any:
+        held = _optional(one(frame))
+        return held.value if held.has_value else other(frame)
+
+    return decide
+
+
+def _optional(value: Any) -> Optional:
+    if not isinstance(value, Optional):
+        raise CelError("no such overload")
+    return value
+
+
 SPECIAL: Final[dict[str, Callable[[list[Step]], Step]]] = {
     "_&&_": _and,
     "_||_": _or,
-    "_?_:_": _conditional,
     "@not_strictly_false": _not_strictly_false,
+    "or": _or_optional,
+    "orValue": _or_value,
 }
 
 

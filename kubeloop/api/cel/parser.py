@@ -139,8 +139,7 @@ class _Parser:
         while self._is(word.text):
             marks.append(self._take())
         if word.text == "-" and self._peek.kind == "literal" and _is_signed(self._peek.value):
-            self._words[self._next] = _negative(self._peek)
-            marks.pop()
+            self._words[self._next] = _negative(self._peek, marks.pop().offset)
         node = self._member()
         return Call(word.offset, _UNARY[word.text], None, [node]) if len(marks) % 2 else node
 
@@ -279,8 +278,8 @@ def _is_signed(value: object) -> bool:
     return type(value) in (int, float)
 
 
-def _negative(word: Word) -> Word:
-    return word._replace(value=-word.value, text=f"-{word.text}")
+def _negative(word: Word, offset: int) -> Word:
+    return word._replace(value=-word.value, text=f"-{word.text}", offset=offset)
 
 
 def _qualified(node: Node) -> str:

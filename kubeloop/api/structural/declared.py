@@ -34,11 +34,7 @@ _PLAIN: Final[Mapping[str, tuple[Type, int]]] = {
     "integer": (types.INT, 1),
 }
 _TEXT: Final[Schema] = {"type": "string"}
-_META: Final[Mapping[str, Schema]] = {
-    "kind": _TEXT,
-    "apiVersion": _TEXT,
-    "metadata": {"type": "object", "properties": {"name": _TEXT, "generateName": _TEXT}},
-}
+_NAMES: Final[Mapping[str, Schema]] = {"name": _TEXT, "generateName": _TEXT}
 
 
 def escaped(name: str) -> str | None:
@@ -146,6 +142,8 @@ class Declarations:
             if field_name is not None:
                 declared.fields[field_name] = found
                 fields[field_name] = Field(found.type, property_name)
+            if property_name in _RESERVED:
+                fields[property_name] = Field(found.type, property_name)  # behind a dot it may stand as it is
             if property_name in required and inner.get("default") is None:
                 declared.shortest += len(property_name.encode()) + found.shortest + 4
         self.objects[name] = ObjectType(name, fields)
@@ -158,11 +156,18 @@ class Declarations:
 
 
 def _with_meta(properties: Mapping[str, Schema]) -> Mapping[str, Schema]:
-    """Every resource's own fields can be spoken of, declared or not."""
-    declared = (properties.get("metadata") or {}).get("properties") or {}
-    if "kind" in properties and "apiVersion" in properties and {"name", "generateName"} <= declared.keys():
+    """Every resource's own fields can be spoken of, declared or not; of metadata only the names, unless both are."""
+    metadata = properties.get("metadata") or {}
+    declared = metadata.get("properties") or {}
+    if "kind" in properties and "apiVersion" in properties and _NAMES.keys() <= declared.keys():
         return properties
-    return {**properties, **_META}
+    names = {name: declared.get(name, _TEXT) for name in _NAMES}
+    return {
+        "kind": _TEXT,
+        "apiVersion": _TEXT,
+        **properties,
+        "metadata": {**metadata, "type": "object", "properties": names},
+    }
 
 
 def _text(schema: Schema) -> Declared:

@@ -14,6 +14,7 @@ from kubeloop.api.cel.values import CelError, Duration, Timestamp, is_list, is_n
 _CLAUSE: Final = re.compile(r"%(?:%|(?:\.(\d{1,18}))?([a-zA-Z]))")
 _PRECISION: Final = 6
 _MOST_PRECISE: Final = 1000  # more digits than a number can have
+_RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SPECIAL: Final = ("NaN", "Infinity", "-Infinity")
 
 
@@ -115,7 +116,8 @@ def _exponent(value: Any, precision: int) -> str:
         return value
     if not is_number(value):
         raise CelError(f"scientific clause can only be used on doubles, was given {type_of_value(value)}")
-    return format(float(value), f".{precision}e")
+    mantissa, _, exponent = format(float(value), f".{precision}e").partition("e")
+    return f"{mantissa}×10{exponent.removeprefix('+').translate(_RAISED)}" if exponent else mantissa
 
 
 def _in_base(value: Any, base: str) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.declaring import function, method
 from kubeloop.api.cel.types import BOOL, list_of, optional_of, variable
-from kubeloop.api.cel.values import NONE, Optional, is_list
+from kubeloop.api.cel.values import NONE, Optional, Timestamp, is_list
 
 V: Final = variable("V")
 MAYBE: Final = optional_of(V)
+_FIRST_MOMENT: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def _of_non_zero(value: Any) -> Optional:
@@ -23,7 +25,9 @@ def _is_zero(value: Any) -> bool:
         return True
     if isinstance(value, (str, bytes, Mapping)) or is_list(value):
         return len(value) == 0
-    return not isinstance(value, bool) and value == 0
+    if isinstance(value, Timestamp):
+        return value == _FIRST_MOMENT
+    return not value if isinstance(value, (int, float, timedelta)) else False
 
 
 def _unwrapped(values: list[Optional]) -> list[Any]:

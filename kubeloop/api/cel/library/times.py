@@ -16,6 +16,7 @@ from kubeloop.api.duration import DurationError, parse_duration
 from kubeloop.api.times import TimeError, parse_time
 
 _OFFSET: Final = re.compile(r"([+-]?)([0-9]{2}):([0-9]{2})")
+_WRITTEN_OFFSET: Final = re.compile(r"[+-][0-9]{2}:[0-9]{2}$")
 _MICROSECOND: Final = timedelta(microseconds=1)
 _SECOND: Final = timedelta(seconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,9 +40,12 @@ def duration_text(span: timedelta) -> str:
 
 def timestamp_of(text: str) -> Timestamp:
     try:
-        return moment(parse_time(text))
+        found = parse_time(text)
     except TimeError as error:
         raise CelError(str(error)) from None
+    if offset := _WRITTEN_OFFSET.search(text):
+        found = found.astimezone(zone_of(offset[0]))
+    return moment(found)
 
 
 def timestamp_of_seconds(seconds: int) -> Timestamp:
@@ -52,8 +56,11 @@ def timestamp_of_seconds(seconds: int) -> Timestamp:
 
 
 def timestamp_text(one: datetime) -> str:
-    text = one.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
-    return f"{text}{f'.{one.microsecond:06d}'.rstrip('0') if one.microsecond else ''}Z"
+    """In the zone in which it was written."""
+    text = one.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    zone = one.strftime("%z")
+    zone = "Z" if not one.utcoffset() else f"{zone[:3]}:{zone[3:5]}"
+    return f"{text}{f'.{one.microsecond:06d}'.rstrip('0') if one.microsecond else ''}{zone}"
 
 
 def seconds_of(one: datetime) -> int:

@@ -1,0 +1,151 @@
+"""Names and the fields, keys and indexes behind them: what cel-go calls attributes, because it costs by them.
+
+A chain such as `self.spec.ports[i]` costs one for each step behind the name, and one for itself wherever its value is
+used. As an index of another chain, or as what a condition chooses, it doesn't cost the one for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kubeloop.api.cel.evaluation import Frame, Step
+from kubeloop.api.cel.macros import TARGET
+from kubeloop.api.cel.syntax import Call, Ident, Node, Select
+from kubeloop.api.cel.types import is_optional
+from kubeloop.api.cel.values import NONE, CelError, Optional
+
+_STEPS: Final = frozenset(("_[_]", "_[?_]", "_?._"))
+_CHOICE: Final = "_?_:_"
+
+
+def is_attribute(node: Node) -> bool:
+    match node:
+        case Ident():
+            return not node.is_type and node.name != TARGET
+        case Select():
+            return not node.is_test and bool(node.field)
+        case Call():
+            return node.function in _STEPS or node.function == _CHOICE
+    return False
+
+
+def costs_itself(node: Node) -> bool:
+    """Whether a chain costs one for itself: not if it begins with a condition's choice."""
+    while is_attribute(node):
+        if isinstance(node, Select):
+            node = node.operand
+        elif isinstance(node, Call):
+            if node.function == _CHOICE:
+                return False
+            node = node.args[0]
+        else:
+            break
+    return True
+
+
+def holds_objects(node: Node) -> bool:
+    """Whether a field is looked for in an object, whose fields are missing when they are null; maps may hold null."""
+    found = node.type.params[0] if is_optional(node.type) else node.type
+    return bool(found.kind == "object")
+
+
+# Names.
+
+
+def local(slot: int) -> Step:
+    def look(frame: Frame) -> Any:
+        value = frame.locals[slot]
+        if isinstance(value, CelError):
+            raise value
+        return value
+
+    return look
+
+
+def variable(name: str) -> Step:
+    def look(frame: Frame) -> Any:
+        try:
+            return frame.variables[name]
+        except KeyError:
+            raise CelError(f"no such attribute(s): {name}") from None
+
+    return look
+
+
+def repeated(slot: int, paid: int) -> Step:
+    """A name for an expression that is paid for wherever the name stands."""
+
+    def look(frame: Frame) -> Any:
+        frame.spend(frame.locals[paid])
+        return frame.locals[slot]
+
+    return look
+
+
+def costing_one(step: Step) -> Step:
+    def cost(frame: Frame) -> Any:
+        frame.spend(1)
+        return step(frame)
+
+    return cost
+
+
+# Fields.
+
+
+def field(base: Step, key: str, of_object: bool) -> Step:
+    def look(frame: Frame) -> Any:
+        held = base(frame)
+        frame.spend(1)
+        return _field_of(held, key, of_object)
+
+    return look
+
+
+def has_field(base: Step, key: str, of_object: bool) -> Step:
+    def test(frame: Frame) -> bool:
+        held = base(frame)
+        frame.spend(1)
+        return _is_present(held, key, of_object)
+
+    return test
+
+
+def optional_field(base: Step, key: str, of_object: bool) -> Step:
+    def look(frame: Frame) -> Optional:
+        held = base(frame)
+        if isinstance(held, Optional):
+            frame.spend(1)
+            return _through(held, key, of_object)
+        if not _is_present(held, key, of_object):
+            return NONE
+        frame.spend(1)
+        return Optional(held[key])
+
+    return look
+
+
+def _field_of(held: Any, key: str, of_object: bool) -> Any:
+    """A field of an object, an entry of a map, or what an optional one of them holds there."""
+    if isinstance(held, Mapping):
+        if not _is_present(held, key, of_object):
+            raise CelError(f"no such key: {key}")
+        return held[key]
+    if isinstance(held, Optional):
+        return _through(held, key, of_object)
+    raise CelError("no such overload")
+
+
+def _through(held: Optional, key: str, of_object: bool) -> Optional:
+    if not held.has_value or not _is_present(held.value, key, of_object):
+        return NONE
+    return Optional(_field_of(held.value, key, of_object))
+
+
+def _is_present(held: Any, key: str, of_object: bool) -> bool:
+    if isinstance(held, Mapping):
+        return held.get(key) is not None if of_object else key in held
+    if isinstance(held, Optional):
+        return held.has_value and _is_present(held.value, key, of_object)
+    raise CelError("no such overload")
