@@ -74,6 +74,8 @@ def config_of(pki: Pki, port: int) -> ManagerConfig:
         tls_private_key_file=str(pki.serving_key),
         client_ca_file=str(pki.ca),
         service_account_private_key_file=str(pki.account_key),
+        cluster_signing_cert_file=str(pki.ca),
+        cluster_signing_key_file=str(pki.folder / "ca.key"),
     )
 
 

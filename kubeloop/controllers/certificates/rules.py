@@ -1,0 +1,95 @@
+"""What each of Kubernetes' own signers demands of a request; the answers are upstream's words, for a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, Protocol
+
+KUBELET_SERVING: Final = "kubernetes.io/kubelet-serving"
+KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
+API_CLIENT: Final = "kubernetes.io/kube-apiserver-client"
+LEGACY: Final = "kubernetes.io/legacy-unknown"
+
+_NODES = ("system:nodes",)
+_NODE_PREFIX = "system:node:"
+_SIGNATURE, _ENCIPHERMENT = "digital signature", "key encipherment"
+
+
+class Asked(Protocol):
+    """What rules look at in a request."""
+
+    @property
+    def common_name(self) -> str: ...
+    @property
+    def organizations(self) -> tuple[str, ...]: ...
+    @property
+    def dns_names(self) -> Collection[object]: ...
+    @property
+    def emails(self) -> Collection[object]: ...
+    @property
+    def addresses(self) -> Collection[object]: ...
+    @property
+    def uris(self) -> Collection[object]: ...
+
+
+# Why a request is not to be signed, given its usages; nothing if it is.
+Rule = Callable[[Asked, Sequence[str]], str]
+
+
+def kubelet_serving_problem(asked: Asked, usages: Sequence[str]) -> str:
+    if asked.organizations != _NODES:
+        return "subject organization is not system:nodes"
+    if not asked.dns_names and not asked.addresses:
+        return "DNS or IP subjectAltName is required"
+    if asked.emails:
+        return "Email subjectAltNames are not allowed"
+    if asked.uris:
+        return "URI subjectAltNames are not allowed"
+    return _usage_problem(usages, "server auth") or _name_problem(asked)
+
+
+def kubelet_client_problem(asked: Asked, usages: Sequence[str]) -> str:
+    if asked.organizations != _NODES:
+        return "subject organization is not system:nodes"
+    for kind, names in (
+        ("DNS", asked.dns_names),
+        ("Email", asked.emails),
+        ("IP", asked.addresses),
+        ("URI", asked.uris),
+    ):
+        if names:
+            return f"{kind} subjectAltNames are not allowed"
+    return _name_problem(asked) or _usage_problem(usages, "client auth")
+
+
+def api_client_problem(_: Asked, usages: Sequence[str]) -> str:
+    for usage in usages:
+        if usage not in (_SIGNATURE, _ENCIPHERMENT, "client auth"):
+            return f"invalid usage for client certificate: {usage}"
+    return "" if "client auth" in usages else "missing required usage for client certificate: client auth"
+
+
+def no_problem(_: Asked, __: Sequence[str]) -> str:
+    """The signer of old demands nothing."""
+    return ""
+
+
+RULES: Final[dict[str, Rule]] = {
+    KUBELET_SERVING: kubelet_serving_problem,
+    KUBELET_CLIENT: kubelet_client_problem,
+    API_CLIENT: api_client_problem,
+    LEGACY: no_problem,
+}
+
+
+def _name_problem(asked: Asked) -> str:
+    if asked.common_name.startswith(_NODE_PREFIX):
+        return ""
+    return "subject common name does not begin with system:node:"
+
+
+def _usage_problem(usages: Sequence[str], purpose: str) -> str:
+    """Keys that are no RSA keys encipher nothing, so that this usage may be missing."""
+    if set(usages) in ({_SIGNATURE, purpose}, {_SIGNATURE, _ENCIPHERMENT, purpose}):
+        return ""
+    return f"usages did not match [{' '.join(sorted((_SIGNATURE, _ENCIPHERMENT, purpose)))}]"

@@ -1,0 +1,127 @@
+"""A node's request for its own client certificate is approved, if whoever asks may have it.
+
+A kubelet asks as its bootstrap token's user first, for any node, and later as the node that it is, for itself. Who may
+is said by the right to create `certificatesigningrequests/nodeclient` and `.../selfnodeclient`.
+
+Watches: certificate signing requests.
+Owns: nothing.
+Writes: the condition Approved, by the approval subresource; asks the server for rights.
+Wakes itself: while a request would be approved but nobody has given the right, ever less often.
+Differs from upstream: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from kubeloop.api.generated.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
+from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.certificates.decisions import is_decided, this_very, with_condition
+from kubeloop.controllers.certificates.rules import KUBELET_CLIENT, Asked, kubelet_client_problem
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.patch_or_update import PatchOrUpdate
+from kubeloop.runtime.controller import Controller, Result, TerminalError
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.rate_limits import Bucket, ItemExponential, MaxOf
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "certificatesigningrequest-approving-controller"
+QUEUE = "certificate"  # upstream's, as dashboards know it
+WORKERS = 5  # upstream's
+FIRST_DELAY = 0.2  # upstream's, of a try that failed, or of a right that is missing
+
+
+class Right(NamedTuple):
+    """A right that lets requests be approved, as a subresource, and what is said of it."""
+
+    subresource: str
+    message: str
+
+
+FOR_ITSELF = Right("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
+FOR_ANY_NODE = Right("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    clock = context.clock
+    requests = context.informers.of(resource_of_class(CertificateSigningRequest))
+    reconciler = Reconciler(context.client, requests)
+    limiter = MaxOf[ObjectKey](ItemExponential[ObjectKey](FIRST_DELAY), Bucket(clock))
+    queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, limiter=limiter, registry=context.telemetry.registry)
+    controller = Controller(
+        NAME, reconciler.reconcile, clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
+    )  # fmt: skip
+    controller.watches(requests, own_key)
+    return controller
+
+
+class Reconciler:
+    def __init__(self, client: Client, requests: Informer) -> None:
+        self._client = client
+        self._writer = PatchOrUpdate(client)
+        self._requests = requests
+        self._waits: ItemExponential[ObjectKey] = ItemExponential(FIRST_DELAY)  # for rights
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        request: CertificateSigningRequest | None = self._requests.get(*key)
+        if request is None or not is_of_a_node(request):
+            self._waits.forget(key)
+            return None
+        rights = rights_of(request, _asked(request))
+        for right in rights:
+            if await self._may(request, right):
+                await self._approve(request, right)
+                return None
+        return Result(requeue_after=self._waits.when(key)) if rights else None
+
+    async def _may(self, request: CertificateSigningRequest, right: Right) -> bool:
+        review: SubjectAccessReview = await self._client.create(review_of(request, right))
+        return review.status.allowed
+
+    async def _approve(self, request: CertificateSigningRequest, right: Right) -> None:
+        conditions = with_condition(
+            request, type="Approved", status="True", reason="AutoApproved", message=right.message
+        )
+        patch = {"metadata": this_very(request), "status": {"conditions": conditions}}
+        await self._writer.patch(self._requests.resource, request.metadata.name, patch, subresource="approval")
+
+
+def is_of_a_node(request: CertificateSigningRequest) -> bool:
+    """Whether a request may be one that this loop decides about."""
+    return request.spec.signer_name == KUBELET_CLIENT and not request.status.certificate and not is_decided(request)
+
+
+def rights_of(request: CertificateSigningRequest, asked: Asked) -> list[Right]:
+    """The rights by any of which a request may be approved, the narrower first."""
+    if kubelet_client_problem(asked, request.spec.usages):
+        return []
+    return [FOR_ITSELF, FOR_ANY_NODE] if request.spec.username == asked.common_name else [FOR_ANY_NODE]
+
+
+def review_of(request: CertificateSigningRequest, right: Right) -> SubjectAccessReview:
+    """The question whether whoever has made a request has a right."""
+    spec = request.spec
+    wanted = ResourceAttributes(
+        group="certificates.k8s.io",
+        resource="certificatesigningrequests",
+        verb="create",
+        subresource=right.subresource,
+        version="*",
+    )
+    who = SubjectAccessReviewSpec(
+        user=spec.username, uid=spec.uid, groups=spec.groups, extra=spec.extra, resource_attributes=wanted
+    )
+    return SubjectAccessReview(spec=who)
+
+
+def _asked(request: CertificateSigningRequest) -> Any:
+    from kubeloop.controllers.certificates.requested import UnreadableRequest, requested_in
+
+    try:
+        return requested_in(request.spec.request)
+    except UnreadableRequest as error:
+        raise TerminalError(f'unable to parse csr "{request.metadata.name}": {error}') from None

@@ -1,0 +1,105 @@
+"""Certificate signing requests that have served their purpose, or never will, are deleted.
+
+One hour after a certificate was issued, or the request denied or failed; when the certificate has expired; one day
+after it was made if nobody has decided, and after it was approved if nobody has signed.
+
+Watches: certificate signing requests.
+Owns: nothing.
+Writes: deletes requests.
+Wakes itself: when a request's time is over.
+Differs from upstream: deletes at that moment, where upstream looks once an hour; names the uid of what was judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+
+from kubeloop.api.errors import Conflict, NotFound
+from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.times import parse_time
+from kubeloop.api.validation.pem import pem_blocks
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.controller import Controller, Result
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey
+
+NAME: Final = "certificatesigningrequest-cleaner-controller"
+WORKERS = 1  # upstream's
+DECIDED: Final = timedelta(hours=1)
+WAITING: Final = timedelta(hours=24)
+INSTANT: Final = timedelta(seconds=1)  # times are told in seconds, and a request has all of its last one
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    requests = context.informers.of(resource_of_class(CertificateSigningRequest))
+    cleaner = Cleaner(context.client, requests, context.clock)
+    controller: Controller[ObjectKey] = Controller(
+        NAME, cleaner.reconcile, context.clock, workers=WORKERS, telemetry=context.telemetry
+    )
+    controller.watches(requests, own_key)
+    return controller
+
+
+class Cleaner:
+    def __init__(self, client: Client, requests: Informer, clock: Clock) -> None:
+        self._client = client
+        self._requests = requests
+        self._clock = clock
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        request: CertificateSigningRequest | None = self._requests.get(*key)
+        end = None if request is None else end_of(request)
+        if request is None or end is None:
+            return None
+        left = (end + INSTANT - self._clock.now()).total_seconds()
+        if left > 0:
+            return Result(requeue_after=left)
+        this_one = Preconditions(uid=request.metadata.uid)
+        with suppress(Conflict, NotFound):
+            await self._client.delete(CertificateSigningRequest, key.name, preconditions=this_one)
+        return None
+
+
+def end_of(request: CertificateSigningRequest) -> datetime | None:
+    """When a request has to go; None for one that is being deleted, or tells no times."""
+    if request.metadata.deletion_timestamp is not None:
+        return None
+    return min(_ends(request), default=None)
+
+
+def _ends(request: CertificateSigningRequest) -> Iterator[datetime]:
+    issued = bool(request.status.certificate)
+    if not request.status.conditions and request.metadata.creation_timestamp is not None:
+        yield parse_time(request.metadata.creation_timestamp) + WAITING
+    for one in request.status.conditions:
+        if one.type == "Approved" and issued:
+            expiry = expiry_of(request.status.certificate)
+            if expiry is not None:
+                yield expiry
+        if one.last_update_time is None:
+            continue
+        if one.type in ("Denied", "Failed") or (one.type == "Approved" and issued):
+            yield parse_time(one.last_update_time) + DECIDED
+        elif one.type == "Approved":
+            yield parse_time(one.last_update_time) + WAITING
+
+
+def expiry_of(chain: bytes) -> datetime | None:
+    """When the first certificate of a chain expires; None if there is none that can be read."""
+    block = next(pem_blocks(chain), None)
+    if block is None:
+        return None
+    from cryptography import x509  # slow to load, so only when there is a certificate
+
+    try:
+        return x509.load_der_x509_certificate(block.content).not_valid_after_utc
+    except ValueError:
+        return None

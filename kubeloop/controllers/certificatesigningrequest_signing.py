@@ -1,0 +1,187 @@
+"""An approved request for one of Kubernetes' own signers gets its certificate, or a condition that says why not.
+
+The signers are kubelet-serving, kube-apiserver-client-kubelet, kube-apiserver-client and legacy-unknown. All share the
+files of --cluster-signing-cert-file and -key-file, or each has its own; who has none does not sign.
+
+Watches: certificate signing requests.
+Owns: nothing.
+Writes: certificates and the condition Failed into requests' status.
+Wakes itself: never.
+Differs from upstream: one queue serves all signers. A request that cannot be read rests until it changes. Files are
+    looked at again for each certificate, instead of every minute.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
+from kubeloop.api.times import format_time
+from kubeloop.api.validation.pem import pem_blocks
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.controllers import UnusableChoice
+from kubeloop.controllers.certificates import rules
+from kubeloop.controllers.certificates.decisions import has_failed, is_approved, this_very, with_condition
+from kubeloop.controllers.config import ManagerConfig
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.idle import Idle
+from kubeloop.controllers.patch_or_update import PatchOrUpdate
+from kubeloop.runtime.controller import Controller, TerminalError
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.manager import Loop
+from kubeloop.runtime.rate_limits import Bucket, ItemExponential, MaxOf
+from kubeloop.runtime.workqueue import WorkQueue
+
+if TYPE_CHECKING:
+    from kubeloop.controllers.certificates.authority import Authority
+
+NAME: Final = "certificatesigningrequest-signing-controller"
+QUEUE = "certificate"  # upstream's, as dashboards know it
+WORKERS = 5  # upstream's
+FIRST_DELAY = 0.2  # upstream's, of a try that failed
+SHORTEST: Final = timedelta(minutes=10)
+Files = tuple[str, str]  # of a certificate and its key
+
+
+def wire(context: Context) -> Loop:
+    config, clock = context.config, context.clock
+    files = files_of(config)
+    if not files:
+        return Idle(NAME)
+    for pair in set(files.values()):
+        _check(pair)
+    requests = context.informers.of(resource_of_class(CertificateSigningRequest))
+    longest = timedelta(seconds=config.cluster_signing_duration)
+    signers = {name: Signer(pair, longest, clock) for name, pair in files.items()}
+    reconciler = Reconciler(PatchOrUpdate(context.client), requests, signers, clock)
+    limiter = MaxOf[ObjectKey](ItemExponential[ObjectKey](FIRST_DELAY), Bucket(clock))
+    queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, limiter=limiter, registry=context.telemetry.registry)
+    controller = Controller(
+        NAME, reconciler.reconcile, clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
+    )  # fmt: skip
+    controller.watches(requests, own_key, lambda _, new: new is not None and waits_for(new, signers))
+    return controller
+
+
+class Signer:
+    """One signer: its files, and for how long it certifies."""
+
+    def __init__(self, files: Files, longest: timedelta, clock: Clock) -> None:
+        self._files = files
+        self._longest = longest
+        self._clock = clock
+
+    def certificate(self, request: CertificateSigningRequest, asked: Any) -> bytes:
+        life = life_of(request.spec.expiration_seconds, self._longest)
+        return self._authority.sign(asked, request.spec.usages, life, self._clock.now())
+
+    @cached_property
+    def _authority(self) -> Authority:
+        from kubeloop.controllers.certificates.authority import Authority  # slow to load, so only when needed
+
+        return Authority(*self._files)
+
+
+class Reconciler:
+    def __init__(self, writer: PatchOrUpdate, requests: Informer, signers: Mapping[str, Signer], clock: Clock) -> None:
+        self._writer = writer
+        self._requests = requests
+        self._signers = signers
+        self._clock = clock
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        request: CertificateSigningRequest | None = self._requests.get(*key)
+        if request is None or not waits_for(request, self._signers):
+            return
+        from kubeloop.controllers.certificates.requested import UnreadableRequest, requested_in
+
+        try:
+            asked = requested_in(request.spec.request)
+        except UnreadableRequest as error:
+            raise TerminalError(f'unable to parse csr "{key.name}": {error}') from None
+        signer = request.spec.signer_name
+        problem = rules.RULES[signer](asked, request.spec.usages)
+        if problem:
+            await self._write(request, {"conditions": self._failed(request, problem)})
+            return
+        certificate = self._signers[signer].certificate(request, asked)
+        await self._write(request, {"certificate": base64.b64encode(certificate).decode()})
+
+    def _failed(self, request: CertificateSigningRequest, why: str) -> list[Any]:
+        now = format_time(self._clock.now())
+        return with_condition(
+            request, type="Failed", status="True", reason="SignerValidationFailure", message=why, lastUpdateTime=now
+        )
+
+    async def _write(self, request: CertificateSigningRequest, status: dict[str, Any]) -> None:
+        """Only into the request as it was judged: an approval that has been taken back meanwhile is a conflict."""
+        patch = {"metadata": this_very(request), "status": status}
+        await self._writer.patch(self._requests.resource, request.metadata.name, patch, subresource="status")
+
+
+def waits_for(request: CertificateSigningRequest, signers: Mapping[str, Any]) -> bool:
+    """Whether a request is approved and still waits for one of these signers."""
+    return (
+        request.spec.signer_name in signers
+        and not request.status.certificate
+        and is_approved(request)
+        and not has_failed(request)
+    )
+
+
+def life_of(seconds: int | None, longest: timedelta) -> timedelta:
+    """For how long a certificate is asked for, within what is possible."""
+    if seconds is None:
+        return longest
+    asked = timedelta(seconds=seconds)
+    return longest if asked > longest else max(asked, SHORTEST)
+
+
+def files_of(config: ManagerConfig) -> dict[str, Files]:
+    """The files of each signer that has some. Raises UnusableChoice if it is said in both ways."""
+    shared = (config.cluster_signing_cert_file, config.cluster_signing_key_file)
+    specific = {
+        rules.KUBELET_SERVING: (
+            config.cluster_signing_kubelet_serving_cert_file,
+            config.cluster_signing_kubelet_serving_key_file,
+        ),
+        rules.KUBELET_CLIENT: (
+            config.cluster_signing_kubelet_client_cert_file,
+            config.cluster_signing_kubelet_client_key_file,
+        ),
+        rules.API_CLIENT: (
+            config.cluster_signing_kube_apiserver_client_cert_file,
+            config.cluster_signing_kube_apiserver_client_key_file,
+        ),
+        rules.LEGACY: (
+            config.cluster_signing_legacy_unknown_cert_file,
+            config.cluster_signing_legacy_unknown_key_file,
+        ),
+    }
+    own = {signer: pair for signer, pair in specific.items() if any(pair)}
+    if all(shared) and own:
+        raise UnusableChoice("cannot specify default and per controller certs at the same time")
+    if own:
+        return own
+    return dict.fromkeys(rules.RULES, shared) if all(shared) else {}
+
+
+def _check(files: Files) -> None:
+    """What can be told of them without the library that reads them; raises UnusableChoice."""
+    for path, wanted in zip(files, ("CERTIFICATE", "PRIVATE KEY"), strict=True):
+        if not path:
+            raise UnusableChoice("the certificate and the key of a signer have to be given together")
+        try:
+            blocks = [one for one in pem_blocks(Path(path).read_bytes()) if one.type.endswith(wanted)]
+        except OSError as error:
+            raise UnusableChoice(f"a signer's file cannot be read: {error}") from None
+        if not blocks or (wanted == "CERTIFICATE" and len(blocks) != 1):
+            raise UnusableChoice(f"{path} should hold one {wanted.lower()}, and holds {len(blocks)}")
