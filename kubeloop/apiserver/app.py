@@ -21,6 +21,8 @@ from kubeloop.api.node_calls import NodeDialer, ReadOnlyGroup
 from kubeloop.api.schema import definitions
 from kubeloop.apiserver.admission import Chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
+from kubeloop.apiserver.aggregation.following import AggregatorConfig
+from kubeloop.apiserver.aggregation.following import Following as Aggregation
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.authorization import ADMINISTRATORS, DEFAULT_MODES, Authorizer, authorizer_of
 from kubeloop.apiserver.authorization.attributes import Attributes, of_path, of_target, of_unserved
@@ -82,6 +84,7 @@ class ApiServer:
         authorizer: Authorizer | None = None,
         keys_uri: str = "",
         auditor: Auditor | None = None,
+        aggregator: AggregatorConfig | None = None,
     ) -> None:
         self.clock = clock
         self.registry = registry
@@ -100,6 +103,8 @@ class ApiServer:
         self._custom_served: tuple[Sequence[Resource], DefinitionsSource] = ((), definitions)
         self._custom = Following(registry, clock, self._serve_custom)
         self._custom.start()
+        self.aggregation = Aggregation(registry, clock, aggregator or AggregatorConfig(), self.paths.serve_remote)
+        self.aggregation.start()
         self._writes = writes
         self.nodes: NodeDialer | None = None  # how nodes are reached, set by whoever wires them
 
@@ -145,15 +150,15 @@ class ApiServer:
         """Answer one request; every failure is a Status."""
         audit_id = request.headers.get("audit-id", "")[:_LONGEST_AUDIT_ID] or self._new_audit_id()
         if self._auditor is None:
-            response = await self._answer(request, None)
+            response = await self._answer(request, audit_id, None)
         else:
-            response = await self._audited(request, self._auditor.trail(request, audit_id))
+            response = await self._audited(request, audit_id, self._auditor.trail(request, audit_id))
         response.headers = (*response.headers, ("Audit-Id", audit_id))
         return response
 
-    async def _audited(self, request: Request, trail: Trail) -> Response:
+    async def _audited(self, request: Request, audit_id: str, trail: Trail) -> Response:
         try:
-            response = await self._answer(request, trail)
+            response = await self._answer(request, audit_id, trail)
         except BaseException as error:
             trail.failed(error)
             raise
@@ -163,7 +168,7 @@ class ApiServer:
         """As long and as unique as a UUID, and cheaper: every answer has one, whether it is audited or not."""
         return f"{self._audit_prefix}{next(self._audit_numbers):012x}"
 
-    async def _answer(self, request: Request, trail: Trail | None) -> Response:
+    async def _answer(self, request: Request, audit_id: str, trail: Trail | None) -> Response:
         started = self.clock.monotonic()
         target: Target | None = None
         verb = request.method
@@ -176,6 +181,11 @@ class ApiServer:
                 user = self._impersonated(user, request, trail)
             if trail is not None:
                 trail.decided(self.authorizer.decide(self._asked(user, request)))
+            remote = self.aggregation.remote_for(request.path)
+            if remote is not None:
+                if ADMINISTRATORS not in user.groups:
+                    self.authorizer.demand(self._asked(user, request))
+                return await remote.forward(request, user, audit_id)
             if not _is_resource_path(request.path):
                 self.authorize_path(user, request.method, request.path)
                 if request.path.startswith(_WHY):
@@ -284,6 +294,7 @@ class ApiServer:
 
     def close(self) -> None:
         """End all watches."""
+        self.aggregation.close()
         self._custom.close()
         self.registry.close_watches()
 

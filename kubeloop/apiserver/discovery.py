@@ -5,7 +5,7 @@ Documents are encoded when first asked for and kept as bytes; a change of the se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -76,7 +76,7 @@ class Discovery:
             lambda: {
                 "kind": "APIGroupList",
                 "apiVersion": "v1",
-                "groups": [_group(name, tuple(versions)) for name, versions in self._named_groups()],
+                "groups": [group_document(name, tuple(versions)) for name, versions in self._named_groups()],
             },
         )
 
@@ -85,7 +85,8 @@ class Discovery:
         if not group or group not in self._groups:
             return None
         return self._kept(
-            ("group", group), lambda: {"kind": "APIGroup", "apiVersion": "v1"} | _group(group, self.versions_of(group))
+            ("group", group),
+            lambda: {"kind": "APIGroup", "apiVersion": "v1"} | group_document(group, self.versions_of(group)),
         )
 
     def resources(self, group: str, version: str) -> bytes | None:
@@ -119,7 +120,8 @@ class Discovery:
         return document
 
 
-def _group(name: str, versions: Sequence[str]) -> dict[str, Any]:
+def group_document(name: str, versions: Sequence[str]) -> dict[str, Any]:
+    """A group with its versions, the preferred one first."""
     listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
@@ -169,22 +171,23 @@ def _nicknames(resource: Resource) -> dict[str, Any]:
 
 
 def _aggregated(groups: Sequence[tuple[str, dict[str, list[Resource]]]]) -> dict[str, Any]:
+    return aggregated_list(
+        {
+            "metadata": {"name": name} if name else {},
+            "versions": [aggregated_version(version, resources) for version, resources in versions.items()],
+        }
+        for name, versions in groups
+    )
+
+
+def aggregated_list(groups: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Everything at once, of groups that are told in that form."""
     group, version, kind = _AGGREGATED_KIND
-    return {
-        "kind": kind,
-        "apiVersion": f"{group}/{version}",
-        "metadata": {},
-        "items": [
-            {
-                "metadata": {"name": name} if name else {},
-                "versions": [_aggregated_version(version, resources) for version, resources in versions.items()],
-            }
-            for name, versions in groups
-        ],
-    }
+    return {"kind": kind, "apiVersion": f"{group}/{version}", "metadata": {}, "items": list(groups)}
 
 
-def _aggregated_version(version: str, resources: Sequence[Resource]) -> dict[str, Any]:
+def aggregated_version(version: str, resources: Sequence[Resource]) -> dict[str, Any]:
+    """One version of a group that this server answers for."""
     return {
         "version": version,
         "resources": [_aggregated_resource(resource) for resource in _by_name(resources)],

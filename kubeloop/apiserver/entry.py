@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -30,6 +30,9 @@ from kubeloop.apiserver.routing import PageNotFound, Target
 from kubeloop.apiserver.storage import Storage
 from kubeloop.apiserver.watching import Change, Timers, Watcher
 from kubeloop.store import Compacted, Event, Record
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.aggregation.remote import Remote
 
 _METHODS = {
     "get": "GET",
@@ -59,15 +62,34 @@ class LocalEntry:
         """Answer as HTTP would, with objects instead of bytes."""
         if call.guard is not None:
             call.guard()
+        if (remote := self._remote(call)) is not None:
+            from kubeloop.apiserver.aggregation.local import call_remote
+
+            return await call_remote(remote, self._user, call)
         ctx = self._admit(call)
         if call.verb in ("get", "list") and not call.subresource and self._server.is_kept(call.resource):
             storage = self._server.registry.of(call.resource)
             return self._get(ctx, storage, call) if call.verb == "get" else self._list(ctx, storage, call)
-        return decode_answer(_body_of(await self._server.serve(ctx, call.verb)), call)
+        body = _body_of(await self._server.serve(ctx, call.verb))
+        return self._written(ctx, call) or decode_answer(body, call)
+
+    def _written(self, ctx: Context, call: Call) -> Any:
+        """The object that a call has written, as everybody in this process shares it; None if it has changed since."""
+        if ctx.written is None or call.metadata_only:
+            return None
+        key, revision = ctx.written
+        storage = self._server.registry.of(call.resource)
+        record = storage.store.get(key)
+        return storage.shared(record) if record is not None and record.mod_revision == revision else None
 
     async def document(self, path: str) -> Any:
         """What is served at a path that is no resource, as plain data."""
         self._server.authorize_path(self._user, "GET", path)
+        remote = self._server.aggregation.remote_for(path)
+        if remote is not None:
+            from kubeloop.apiserver.aggregation.local import document_of
+
+            return await document_of(remote, self._user, path)
         try:
             response = self._server.paths.answer(Request("GET", path))
         except PageNotFound:
@@ -76,6 +98,13 @@ class LocalEntry:
 
     async def stream(self, call: Call) -> AsyncIterator[bytes]:
         """An answer's body in pieces, such as a log's."""
+        if (remote := self._remote(call)) is not None:
+            from kubeloop.apiserver.aggregation.local import stream_remote
+
+            async with aclosing(stream_remote(remote, self._user, call)) as passed_on:
+                async for piece in passed_on:
+                    yield piece
+            return
         response = await self._server.serve(self._admit(call), call.verb)
         if isinstance(response, StreamResponse):
             async with aclosing(pieces_of(response)) as pieces:
@@ -86,6 +115,15 @@ class LocalEntry:
 
     async def close(self) -> None:
         """Nothing is held: the server is not ours to stop."""
+
+    def _remote(self, call: Call) -> Remote | None:
+        """Who answers for a call that its user may make, if it is not this server."""
+        remotes = self._server.aggregation.remotes
+        remote = remotes.get((call.resource.group, call.resource.version)) if remotes else None
+        if remote is not None:
+            target = Target(call.resource, call.verb, call.namespace, call.name, call.subresource)
+            self._server.authorize(self._user, _METHODS[call.verb], target, call.verb, Query.of(call.options))
+        return remote
 
     def _admit(self, call: Call) -> Context:
         """What is known of a call that its user may make; refusals are the router's and the authorizer's."""
@@ -132,6 +170,13 @@ class LocalEntry:
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
         """Batches of events; ends when the watch's time is over or the server stops."""
+        if (remote := self._remote(call)) is not None:
+            from kubeloop.apiserver.aggregation.local import watch_remote
+
+            async with aclosing(watch_remote(remote, self._user, call)) as batches:
+                async for passed_on in batches:
+                    yield passed_on
+            return
         ctx = self._admit(call)
         storage = self._server.registry.of(call.resource)
         options = parse_options(ctx.query, storage.memory, watch=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.api import errors
+from kubeloop.api import errors, schema
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.authentication import openid
 from kubeloop.apiserver.discovery import AGGREGATED_MEDIA_TYPE, Discovery, wants_aggregated
@@ -27,9 +27,12 @@ from kubeloop.apiserver.routing import PageNotFound
 from kubeloop.clock import Clock
 
 if TYPE_CHECKING:
+    from kubeloop.apiserver.aggregation.documents import RemoteVersion
     from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
 
 TEXT = "text/plain; charset=utf-8"
+# Resources, the facts about their types, and resources of whose types nothing is known.
+_Described = tuple[Sequence[Resource], Callable[[], Mapping[str, Mapping[str, Any]]], Sequence[Resource]]
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -54,6 +57,8 @@ class Paths:
         self._clock = clock
         self._discovery = Discovery(resources, server_address)
         self._openapi = OpenAPI(resources)
+        self._remote: Sequence[RemoteVersion] = ()
+        self._described: _Described = (resources, schema.definitions, ())
 
     def serve(
         self,
@@ -62,8 +67,25 @@ class Paths:
         undescribed: Sequence[Resource] = (),
     ) -> None:
         """Describe these resources from now on; those without a schema only by name."""
-        self._discovery = Discovery((*resources, *undescribed), self._address)
-        self._openapi = OpenAPI(resources, definitions, before=self._openapi)
+        self._described = resources, definitions, undescribed
+        self._describe_anew()
+
+    def serve_remote(self, remote: Sequence[RemoteVersion]) -> None:
+        """Describe, from now on, these versions as well, which others answer for."""
+        self._remote = remote
+        self._describe_anew()
+
+    def _describe_anew(self) -> None:
+        resources, definitions, undescribed = self._described
+        if not self._remote:
+            self._discovery = Discovery((*resources, *undescribed), self._address)
+            self._openapi = OpenAPI(resources, definitions, before=self._openapi)
+            return
+        from kubeloop.apiserver.aggregation.merging import MergedDiscovery
+        from kubeloop.apiserver.aggregation.specifications import MergedOpenAPI
+
+        self._discovery = MergedDiscovery((*resources, *undescribed), self._address, self._remote)
+        self._openapi = MergedOpenAPI(resources, definitions, self._openapi, self._remote)
 
     def answer(self, request: Request) -> Response:
         path = request.path.rstrip("/") or "/"

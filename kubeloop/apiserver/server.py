@@ -14,13 +14,16 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.admission.quota_ledger import StoredLedger
+from kubeloop.apiserver.aggregation.following import AggregatorConfig
 from kubeloop.apiserver.allocation import DEFAULT_RANGES, ServiceRanges
 from kubeloop.apiserver.app import ApiServer, rejected
-from kubeloop.apiserver.authentication import Authenticator, Recognizer, read_token_file
+from kubeloop.apiserver.authentication import Authenticator, FrontProxy, Recognizer, RequestHeaders, read_token_file
 from kubeloop.apiserver.authentication.bootstrap_tokens import BootstrapTokens
 from kubeloop.apiserver.authentication.service_accounts import recognizer_of
 from kubeloop.apiserver.authorization import DEFAULT_MODES, authorizer_of
@@ -99,6 +102,8 @@ class ServerConfig:
     event_ttl: float = 3600.0
     shutdown_delay: float = 0.0
     services: ServiceRanges = DEFAULT_RANGES
+    front_proxy: RequestHeaders | None = None  # who may say for whom they speak
+    aggregator: AggregatorConfig = field(default_factory=AggregatorConfig)
     limits: Limits = field(default_factory=Limits)
 
 
@@ -177,6 +182,7 @@ class RunningServer:
             secure_port=self.port,
             service_cidr=config.services.networks[0],
             client_ca_pem=authorities,
+            front_proxy=_front_proxy_facts(config.front_proxy),
         )
         own = OwnObjects(registry, self._clock)
         await own.ensure(essential_objects(options))
@@ -196,7 +202,8 @@ class RunningServer:
             recognizers.append(BootstrapTokens(lookup, self._clock).authenticate)
         if accounts is not None:
             recognizers.append(recognizer_of(accounts))
-        authenticator = Authenticator(_tokens(config), config.anonymous, recognizers)
+        front_proxy = FrontProxy(config.front_proxy, config.client_authorities) if config.front_proxy else None
+        authenticator = Authenticator(_tokens(config), config.anonymous, recognizers, front_proxy)
         admission = default_chain(lookup, self._clock, StoredLedger(registry, lookup), authorizer)
         return ApiServer(
             registry,
@@ -210,6 +217,7 @@ class RunningServer:
             authorizer,
             config.accounts.keys_uri if config.accounts else "",
             auditor,
+            config.aggregator,
         )
 
     def _auditor(self, parts: AsyncExitStack) -> Auditor | None:
@@ -276,15 +284,33 @@ def tls_context(config: ServerConfig) -> TellingContext | None:
     context = TellingContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
+    authorities = config.client_authorities
+    if config.front_proxy is not None:
+        authorities = (*authorities, config.front_proxy.authorities)
     try:
         context.load_cert_chain(config.certificate, config.key)
-        for authority in config.client_authorities:
+        for authority in authorities:
             context.load_verify_locations(authority)
             context.verify_mode = ssl.CERT_OPTIONAL
     except ssl.SSLError as error:
-        files = ", ".join(map(str, (config.certificate, config.key, *config.client_authorities)))
+        files = ", ".join(map(str, (config.certificate, config.key, *authorities)))
         raise CannotStart(f"TLS cannot be set up from {files}: {error.reason or error}") from None
     return context
+
+
+def _front_proxy_facts(config: RequestHeaders | None) -> tuple[tuple[str, str], ...]:
+    """What extension API servers read to know this server and the headers it sends."""
+    if config is None:
+        return ()
+    lists = {
+        "requestheader-allowed-names": config.allowed_names,
+        "requestheader-extra-headers-prefix": config.extra_prefixes,
+        "requestheader-group-headers": config.group_headers,
+        "requestheader-uid-headers": config.uid_headers,
+        "requestheader-username-headers": config.username_headers,
+    }
+    written = {name: msgspec.json.encode(values).decode() for name, values in lists.items()}
+    return (("requestheader-client-ca-file", config.authorities.read_text()), *written.items())
 
 
 def _tokens(config: ServerConfig) -> dict[str, User]:

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kubeloop import __version__
+from kubeloop.apiserver.aggregation.following import AggregatorConfig
 from kubeloop.apiserver.allocation import ServiceRanges
+from kubeloop.apiserver.authentication import RequestHeaders
 from kubeloop.apiserver.http import Limits
 from kubeloop.apiserver.server import AccountTokens, AuditConfig, CannotStart, RunningServer, ServerConfig, start_server
 from kubeloop.cli.foreground import run_in_foreground
@@ -108,6 +110,34 @@ def _audit(options: argparse.Namespace) -> AuditConfig | None:
     )
 
 
+def own_front_proxy(pki: Pki) -> RequestHeaders:
+    """Who may say for whom they speak where nobody else was told: ourselves."""
+    return RequestHeaders(pki.front_proxy_ca, allowed_names=("front-proxy-client",))
+
+
+def _request_headers(options: argparse.Namespace, pki: Pki | None) -> RequestHeaders | None:
+    if options.requestheader_client_ca_file is None:
+        return own_front_proxy(pki) if pki else None
+    usual = RequestHeaders(options.requestheader_client_ca_file)
+    return RequestHeaders(
+        options.requestheader_client_ca_file,
+        options.requestheader_allowed_names,
+        options.requestheader_username_headers or usual.username_headers,
+        options.requestheader_uid_headers or usual.uid_headers,
+        options.requestheader_group_headers or usual.group_headers,
+        options.requestheader_extra_headers_prefix or usual.extra_prefixes,
+    )
+
+
+def _aggregator(options: argparse.Namespace, pki: Pki | None) -> AggregatorConfig:
+    certificate, key = options.proxy_client_cert_file, options.proxy_client_key_file
+    if bool(certificate) != bool(key):
+        raise CannotStart("--proxy-client-cert-file and --proxy-client-key-file need each other")
+    if pki is not None and not certificate and options.requestheader_client_ca_file is None:
+        certificate, key = pki.front_proxy_certificate, pki.front_proxy_key
+    return AggregatorConfig(certificate, key, options.enable_aggregator_routing)
+
+
 def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
     """The flags as the server's configuration."""
     authorities = [options.client_ca_file] if options.client_ca_file else []
@@ -132,5 +162,7 @@ def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
         event_ttl=options.event_ttl,
         shutdown_delay=options.shutdown_delay_duration,
         services=ServiceRanges(options.service_cluster_ip_range, options.service_node_port_range),
+        front_proxy=_request_headers(options, pki),
+        aggregator=_aggregator(options, pki),
         limits=Limits(body_timeout=options.request_timeout),
     )

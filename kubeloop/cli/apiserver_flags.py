@@ -37,6 +37,7 @@ def add_command(commands: Any) -> None:
     _add_own_flags(parser)
     _add_serving_flags(parser)
     _add_identity_flags(parser)
+    _add_aggregation_flags(parser)
     _add_audit_flags(parser)
     _add_request_flags(parser)
     for name in (*ONLY_VALUE, *UNSUPPORTED):
@@ -106,6 +107,21 @@ def _add_identity_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--service-account-jwks-uri", default="", help="where others are told to fetch our public key")
     parser.add_argument("--api-audiences", type=listed, default=(), help="whom tokens are for (default: the issuer)")
+
+
+def _add_aggregation_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--proxy-client-cert-file", type=Path, help="by which extension API servers know this one")
+    parser.add_argument("--proxy-client-key-file", type=Path, help="its key")
+    _add_switch(parser, "--enable-aggregator-routing", False, "reach extension API servers at their endpoints")
+    parser.add_argument("--requestheader-client-ca-file", type=Path, help="who signs proxies that name users")
+    for name, about in (
+        ("allowed-names", "the names of those proxies; none given: any"),
+        ("username-headers", "where they name the user (default: X-Remote-User)"),
+        ("uid-headers", "where they give the user's uid (default: X-Remote-Uid)"),
+        ("group-headers", "where they name the user's groups (default: X-Remote-Group)"),
+        ("extra-headers-prefix", "what begins headers with more (default: X-Remote-Extra-)"),
+    ):
+        parser.add_argument(f"--requestheader-{name}", type=listed, default=(), help=about)
 
 
 def _add_audit_flags(parser: argparse.ArgumentParser) -> None:

@@ -51,11 +51,8 @@ class _Authority:
 
 def issue_missing(found: Mapping[str, bytes], names: Sequence[str], now: datetime) -> Issued:
     """Keep what is good; make what is missing, expires soon, names other hosts or is signed by another authority."""
-    ca_key = _key_of(found, "ca.key")
-    ca = _certificate_of(found, "ca.crt")
-    if ca is None or ca.public_key() != ca_key.public_key() or _expires_soon(ca, now):
-        ca = _self_signed(ca_key, now)
-    authority = _Authority(ca_key, ca, now)
+    authority = _authority(found, "ca", "kubernetes", now)
+    ca_key, ca = authority.key, authority.certificate
     serving_key, admin_key, sa_key = (_key_of(found, name) for name in ("apiserver.key", "admin.key", "sa.key"))
     serving = _certificate_of(found, "apiserver.crt")
     if serving is None or not _is_good(serving, serving_key, authority) or not set(names) <= _names_of(serving):
@@ -63,12 +60,31 @@ def issue_missing(found: Mapping[str, bytes], names: Sequence[str], now: datetim
     admin = _certificate_of(found, "admin.crt")
     if admin is None or not _is_good(admin, admin_key, authority):
         admin = _admin(admin_key, authority)
-    keys = {"ca.key": ca_key, "apiserver.key": serving_key, "admin.key": admin_key, "sa.key": sa_key}
-    certificates = {"ca.crt": ca, "apiserver.crt": serving, "admin.crt": admin}
+    proxy_keys, proxy_certificates = _front_proxy(found, now)
+    keys = {"ca.key": ca_key, "apiserver.key": serving_key, "admin.key": admin_key, "sa.key": sa_key} | proxy_keys
+    certificates = {"ca.crt": ca, "apiserver.crt": serving, "admin.crt": admin} | proxy_certificates
     files = {name: found.get(name) or _private_pem(key) for name, key in keys.items()}
     files |= {name: one.public_bytes(serialization.Encoding.PEM) for name, one in certificates.items()}
     files["sa.pub"] = _public_pem(sa_key)
     return Issued(files, min(one.not_valid_after_utc for one in certificates.values()) - _RENEW_BEFORE)
+
+
+def _authority(found: Mapping[str, bytes], file: str, name: str, now: datetime) -> _Authority:
+    key, certificate = _key_of(found, f"{file}.key"), _certificate_of(found, f"{file}.crt")
+    if certificate is None or certificate.public_key() != key.public_key() or _expires_soon(certificate, now):
+        certificate = _self_signed(key, name, now)
+    return _Authority(key, certificate, now)
+
+
+def _front_proxy(found: Mapping[str, bytes], now: datetime) -> tuple[dict[str, Key], dict[str, x509.Certificate]]:
+    """An authority of its own: whoever it signs may say for whom they speak, which no other certificate allows."""
+    authority = _authority(found, "front-proxy-ca", "front-proxy-ca", now)
+    key, certificate = _key_of(found, "front-proxy-client.key"), _certificate_of(found, "front-proxy-client.crt")
+    if certificate is None or not _is_good(certificate, key, authority):
+        builder = _leaf(_subject("front-proxy-client"), key, authority, ExtendedKeyUsageOID.CLIENT_AUTH)
+        certificate = builder.sign(authority.key, hashes.SHA256())
+    keys = {"front-proxy-ca.key": authority.key, "front-proxy-client.key": key}
+    return keys, {"front-proxy-ca.crt": authority.certificate, "front-proxy-client.crt": certificate}
 
 
 def _key_of(found: Mapping[str, bytes], name: str) -> Key:
@@ -114,8 +130,8 @@ def _names_of(certificate: x509.Certificate) -> set[str]:
     return {str(name.value) for name in found}
 
 
-def _self_signed(key: Key, now: datetime) -> x509.Certificate:
-    subject = _subject("kubernetes")
+def _self_signed(key: Key, name: str, now: datetime) -> x509.Certificate:
+    subject = _subject(name)
     builder = _builder(subject, subject, key, now, _CA_LIFE)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=True), critical=True)

@@ -55,9 +55,24 @@ class Pki:
         return self.folder / "sa.key"
 
     @property
+    def front_proxy_ca(self) -> Path:
+        """Who signs the certificates of those who may say for whom they speak."""
+        return self.folder / "front-proxy-ca.crt"
+
+    @property
+    def front_proxy_certificate(self) -> Path:
+        """By which extension API servers know this one."""
+        return self.folder / "front-proxy-client.crt"
+
+    @property
+    def front_proxy_key(self) -> Path:
+        return self.folder / "front-proxy-client.key"
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """All of them, certificate authority first."""
-        names = ("ca.key", "ca.crt", "apiserver.key", "apiserver.crt", "admin.key", "admin.crt", "sa.key", "sa.pub")
+        pairs = ("ca", "apiserver", "admin", "front-proxy-ca", "front-proxy-client")
+        names = (*(f"{name}.{end}" for name in pairs for end in ("key", "crt")), "sa.key", "sa.pub")
         return tuple(self.folder / name for name in names)
 
 

@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kubeloop import __version__
+from kubeloop.apiserver.aggregation.following import AggregatorConfig
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.server import AccountTokens, ServerConfig, start_server
+from kubeloop.cli.apiserver import own_front_proxy
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
-from kubeloop.cli.up_flags import NodePlan, default_data_dir
+from kubeloop.cli.up_flags import CloudPlan, NodePlan, default_data_dir
 from kubeloop.cli.up_loops import start_loops
 from kubeloop.cli.up_scheduler import start_scheduler
 from kubeloop.clock import Clock, SystemClock
@@ -33,6 +35,7 @@ class Plan:
     kubeconfig: Path
     manager_port: int
     nodes: NodePlan
+    cloud: CloudPlan
 
 
 class RunningPlane:
@@ -58,6 +61,7 @@ def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
         kubeconfig,
         options.controller_manager_port,
         NodePlan(options.nodes, options.node_events, options.node_stages, options.node_static_pods),
+        CloudPlan(options.cloud_provider, options.cloud_config),
     )
 
 
@@ -96,6 +100,7 @@ async def _start(plan: Plan) -> RunningPlane:
         scheduler = start_scheduler(server.app, clock)
         parts.push_async_callback(scheduler.close)
         await _start_nodes(plan, server.app, clock, parts)
+        _start_cloud(plan, server.app, clock, parts)
         url = server_url(plan.host, server.port)
         write_kubeconfig(plan.kubeconfig, admin_kubeconfig(pki, pki.ca, url))
         kubeconfig = plan.kubeconfig.absolute()
@@ -111,6 +116,14 @@ async def _start_nodes(plan: Plan, server: ApiServer, clock: Clock, parts: Async
         parts.push_async_callback(nodes.close)
 
 
+def _start_cloud(plan: Plan, server: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
+    if plan.cloud.provider:
+        from kubeloop.cli.up_cloud import start_cloud
+
+        cloud = start_cloud(server, clock, plan.cloud.provider, plan.cloud.config_file)
+        parts.push_async_callback(cloud.close)
+
+
 def _with_keys(config: ServerConfig, pki: Pki) -> ServerConfig:
     return replace(
         config,
@@ -118,4 +131,6 @@ def _with_keys(config: ServerConfig, pki: Pki) -> ServerConfig:
         key=pki.serving_key,
         client_authorities=(pki.ca,),
         accounts=AccountTokens(pki.account_key),
+        front_proxy=own_front_proxy(pki),
+        aggregator=AggregatorConfig(pki.front_proxy_certificate, pki.front_proxy_key),
     )

@@ -44,7 +44,7 @@ authorization-webhook-config-file authorization-webhook-version coordinated-lead
 coordinated-leadership-renew-deadline coordinated-leadership-retry-period cors-allowed-origins debug-socket-path
 default-not-ready-toleration-seconds default-unreachable-toleration-seconds disable-admission-plugins disabled-metrics
 egress-selector-config-file emulated-version emulation-forward-compatible enable-admission-plugins
-enable-aggregator-routing encryption-provider-config encryption-provider-config-automatic-reload
+encryption-provider-config encryption-provider-config-automatic-reload
 endpoint-reconciler-type etcd-cafile etcd-certfile etcd-count-metric-poll-period etcd-db-metric-poll-interval
 etcd-healthcheck-timeout etcd-keyfile etcd-readycheck-timeout etcd-servers etcd-servers-overrides external-hostname
 feature-gates http2-max-streams-per-connection kubelet-certificate-authority kubelet-client-certificate
@@ -52,10 +52,8 @@ kubelet-client-key kubelet-preferred-address-types kubelet-timeout kubernetes-se
 lease-reuse-duration-seconds livez-grace-period log-flush-frequency log-json-info-buffer-size log-json-split-stream
 log-text-info-buffer-size log-text-split-stream max-connection-bytes-per-sec min-compatibility-version oidc-ca-file
 oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-required-claim oidc-signing-algs
-oidc-username-claim oidc-username-prefix peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file
-proxy-client-key-file requestheader-allowed-names requestheader-client-ca-file requestheader-extra-headers-prefix
-requestheader-group-headers requestheader-uid-headers requestheader-username-headers runtime-config
-runtime-config-emulation-forward-compatible service-account-max-token-expiration
+oidc-username-claim oidc-username-prefix peer-advertise-ip peer-advertise-port peer-ca-file
+runtime-config runtime-config-emulation-forward-compatible service-account-max-token-expiration
 service-account-signing-endpoint show-hidden-metrics-for-version shutdown-send-retry-after
 shutdown-watch-termination-grace-period storage-backend storage-initialization-timeout
 strict-transport-security-directives tls-cipher-suites tls-curve-preferences tls-sni-cert-key tracing-config-file

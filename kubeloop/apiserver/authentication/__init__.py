@@ -1,6 +1,7 @@
 """Who asks: a client certificate, or a bearer token. Nobody else gets past this step but as anonymous.
 
-request ─▶ certificate ─▶ bearer token: known beforehand ─ bootstrap ─ service account ─▶ anonymous, or Unauthorized
+request ─▶ proxy before us ─▶ certificate ─▶ bearer token: known beforehand ─ bootstrap ─ service account
+        ─▶ anonymous, or Unauthorized
 """
 
 from __future__ import annotations
@@ -9,11 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kubeloop.api import errors
 from kubeloop.apiserver.authentication.certificates import user_of_certificate
+from kubeloop.apiserver.authentication.front_proxy import FrontProxy, RequestHeaders
 from kubeloop.apiserver.authentication.token_file import read_token_file
 from kubeloop.apiserver.context import ANONYMOUS, AUTHENTICATED, User
 from kubeloop.apiserver.http import Request
 
-__all__ = ["AUTHENTICATED", "Authenticator", "Recognizer", "read_token_file", "user_of_certificate"]
+__all__ = [
+    "AUTHENTICATED",
+    "Authenticator",
+    "FrontProxy",
+    "Recognizer",
+    "RequestHeaders",
+    "read_token_file",
+    "user_of_certificate",
+]
 
 # Given a token, its user; None leaves it to the next.
 Recognizer = Callable[[str], User | None]
@@ -27,16 +37,18 @@ class Authenticator:
         tokens: Mapping[str, User] | None = None,
         anonymous: bool = True,
         recognizers: Sequence[Recognizer] = (),
+        front_proxy: FrontProxy | None = None,
     ) -> None:
         # Looked up by a keyed hash: how long it takes tells nothing about the tokens that are right.
         self._known = dict(tokens or {})
         self._recognizers = tuple(recognizers)
         self._anonymous = anonymous
+        self._front_proxy = front_proxy
 
     def authenticate(self, request: Request) -> User:
         """The request's user; raises Unauthorized for a credential that is given and wrong."""
         if request.peer_certificate is not None:
-            named = user_of_certificate(request.peer_certificate)
+            named = self._by_certificate(request, request.peer_certificate)
             if named is not None:
                 return named
         header = request.headers.get("authorization")
@@ -47,6 +59,14 @@ class Authenticator:
         if self._anonymous:
             return ANONYMOUS
         raise errors.unauthorized()
+
+    def _by_certificate(self, request: Request, certificate: bytes) -> User | None:
+        proxy = self._front_proxy
+        if proxy is not None:
+            spoken_for = proxy.user_of(request)
+            if spoken_for is not None or not proxy.names_a_user(certificate):
+                return spoken_for
+        return user_of_certificate(certificate)
 
     def _by_token(self, token: str) -> User:
         known = self._known.get(token)

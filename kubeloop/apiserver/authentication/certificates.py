@@ -17,6 +17,7 @@ _UID = bytes.fromhex("2b0601040183c25302")  # 1.3.6.1.4.1.57683.2, Kubernetes' o
 _VERSION_TAG = 0xA0
 _UTF16_TAG = 0x1E
 # Between the version and the subject: serial number, algorithm, issuer, validity.
+_BEFORE_ISSUER = 2
 _BEFORE_SUBJECT = 4
 
 
@@ -35,12 +36,25 @@ def user_of_certificate(der: bytes) -> User | None:
     return User(name, (*groups, AUTHENTICATED), uids[0], ((CREDENTIAL_ID, (f"X509SHA256={digest}",)),))
 
 
+def issuer_name(der: bytes) -> bytes:
+    """Who says that it signed a certificate, as it is written there."""
+    return _names(der)[0]
+
+
+def subject_name(der: bytes) -> bytes:
+    """Whom a certificate is about, as it is written there."""
+    return _names(der)[1]
+
+
+def _names(der: bytes) -> tuple[bytes, bytes]:
+    fields = list(_parts(_content(_content(der))))
+    start = 1 if fields[0][0] == _VERSION_TAG else 0
+    return fields[start + _BEFORE_ISSUER][1], fields[start + _BEFORE_SUBJECT][1]
+
+
 def _subject(der: bytes) -> Iterator[tuple[bytes, str]]:
     """Object identifier and text of each part of the subject, in order."""
-    certificate = _content(der)
-    fields = list(_parts(_content(certificate)))
-    start = 1 if fields[0][0] == _VERSION_TAG else 0
-    for _, relative_name in _parts(fields[start + _BEFORE_SUBJECT][1]):
+    for _, relative_name in _parts(subject_name(der)):
         for _, attribute in _parts(relative_name):
             (_, identifier), (tag, value) = _parts(attribute)
             yield identifier, value.decode("utf-16-be" if tag == _UTF16_TAG else "utf-8", "replace")

@@ -29,6 +29,7 @@ class BootstrapOptions:
     secure_port: int = 6443
     service_cidr: str = "10.0.0.0/24"
     client_ca_pem: str = ""
+    front_proxy: tuple[tuple[str, str], ...] = ()  # how other servers recognize this one, by its config map's keys
 
 
 Made = tuple[Resource, Any]
@@ -50,7 +51,8 @@ def essential_objects(options: BootstrapOptions) -> Iterator[Made]:
     yield from _with_resource((essentials.service_cidr(cidr, now), essentials.service_ip(cidr)))
     yield from _with_resource((essentials.service(cidr, port),))
     yield from _with_resource(essentials.endpoints(options.advertise_address, port))
-    yield from _with_resource(essentials.config_maps(options.client_ca_pem, now[: len("2026-01-31")]))
+    trust = ({"client-ca-file": options.client_ca_pem} if options.client_ca_pem else {}) | dict(options.front_proxy)
+    yield from _with_resource(essentials.config_maps(trust, now[: len("2026-01-31")]))
 
 
 def remaining_objects(options: BootstrapOptions) -> Iterator[Made]:

@@ -16,9 +16,8 @@ from kubeloop.api.wire import Time
 
 _LABELS = {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
 # The registry of services doesn't list itself.
-_OWN_GROUP = "apiregistration.k8s.io"
+OWN_GROUP = "apiregistration.k8s.io"
 
-# Where each group stands in discovery: higher comes first.
 _GROUP_PRIORITIES = {
     "": 18000,
     "apps": 17800,
@@ -51,6 +50,16 @@ _VERSION_PRIORITIES = {
 }
 
 
+def group_priority(group: str) -> int:
+    """Where a built-in group stands in discovery: higher comes first."""
+    return _GROUP_PRIORITIES.get(group, _GROUP_PRIORITIES[""])
+
+
+def version_priority(group: str, version: str) -> int:
+    """The same for a version within its group."""
+    return _VERSION_PRIORITIES.get((group, version), _USUAL_VERSION_PRIORITY)
+
+
 def api_services(now: Time) -> Iterator[APIService]:
     available = APIServiceCondition(
         type="Available",
@@ -61,15 +70,15 @@ def api_services(now: Time) -> Iterator[APIService]:
     )
     served = dict.fromkeys((resource.group, resource.version) for resource in RESOURCES)
     for group, version in served:
-        if group == _OWN_GROUP:
+        if group == OWN_GROUP:
             continue
         yield APIService(
             metadata=ObjectMeta(name=f"{version}.{group}", labels=_LABELS),
             spec=APIServiceSpec(
                 group=group,
                 version=version,
-                group_priority_minimum=_GROUP_PRIORITIES[group],
-                version_priority=_VERSION_PRIORITIES.get((group, version), _USUAL_VERSION_PRIORITY),
+                group_priority_minimum=group_priority(group),
+                version_priority=version_priority(group, version),
             ),
             status=APIServiceStatus(conditions=(available,)),
         )

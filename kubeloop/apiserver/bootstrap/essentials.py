@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -136,12 +136,12 @@ def _endpoint_slice(address: str, secure_port: int) -> Any:
     )
 
 
-def config_maps(client_ca_pem: str, today: str) -> Iterator[ConfigMap]:
-    """How other servers recognize our clients, and since when old account tokens are tracked."""
-    if client_ca_pem:
+def config_maps(trust: Mapping[str, str], today: str) -> Iterator[ConfigMap]:
+    """How other servers recognize our clients and us, and since when old account tokens are tracked."""
+    if trust:
         yield ConfigMap(
             metadata=ObjectMeta(name="extension-apiserver-authentication", namespace="kube-system"),
-            data={"client-ca-file": client_ca_pem},
+            data=dict(trust),
         )
     yield ConfigMap(
         metadata=ObjectMeta(name="kube-apiserver-legacy-service-account-token-tracking", namespace="kube-system"),

@@ -104,24 +104,23 @@ class OpenAPI:
         return self._v3(name).digest if name in self._v3_names else None
 
     def _v2(self, media_type: str, encode: Callable[[dict[str, Any]], bytes]) -> _Document:
-        def make() -> bytes:
-            paths, facts = self._paths(), self._facts()
-            return encode(v2.document(paths, reached_from({*facts, *definitions_named_in(paths)}, facts), _INFO))
+        return self._kept(media_type, lambda: encode(self._v2_tree()))
 
-        return self._kept(media_type, make)
+    def _v2_tree(self) -> dict[str, Any]:
+        paths, facts = self._paths(), self._facts()
+        return v2.document(paths, reached_from({*facts, *definitions_named_in(paths)}, facts), _INFO)
 
     def _v3(self, name: str) -> _Document:
         return self._kept("v3/" + name, lambda: self._make_v3(self._v3_paths()[name]))
 
     def _v3_index(self) -> _Document:
-        def make() -> bytes:
-            documents = {
-                name: self._kept("v3/" + name, partial(self._make_v3, paths))
-                for name, paths in self._v3_paths().items()
-            }
-            return msgspec.json.encode(v3.index({name: document.digest for name, document in documents.items()}))
+        return self._kept("v3", lambda: msgspec.json.encode(self._v3_index_tree()))
 
-        return self._kept("v3", make)
+    def _v3_index_tree(self) -> dict[str, Any]:
+        documents = {
+            name: self._kept("v3/" + name, partial(self._make_v3, paths)) for name, paths in self._v3_paths().items()
+        }
+        return v3.index({name: document.digest for name, document in documents.items()})
 
     def _make_v3(self, paths: Sequence[Path]) -> bytes:
         needed = reached_from(definitions_named_in(paths), self._facts())

@@ -81,7 +81,7 @@ def test_certificates_in_the_last_quarter_of_their_life_are_renewed_with_their_k
     before = contents(tmp_path)
     later = NOW + timedelta(days=300)
     ensure_pki(tmp_path, NAMES, later)
-    assert changed(before, contents(tmp_path)) == {"apiserver.crt", "admin.crt"}
+    assert changed(before, contents(tmp_path)) == {"apiserver.crt", "admin.crt", "front-proxy-client.crt"}
     assert certificate(pki.serving_certificate).not_valid_after_utc > later + timedelta(days=300)
 
 

@@ -1,0 +1,68 @@
+"""Where a Service leads: its own address, or that of an endpoint behind it. Pure; chance is handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import NamedTuple
+
+from kubeloop.api.generated.core_v1 import Service, ServicePort
+from kubeloop.api.generated.discovery_v1 import EndpointSlice
+
+_ROUTED = ("ClusterIP", "LoadBalancer", "NodePort")
+
+
+class NowhereToGo(Exception):
+    """A Service that leads nowhere; the message is upstream's."""
+
+
+class Address(NamedTuple):
+    """A host and port to connect to."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def cluster_address(service: Service, port: int) -> Address:
+    """The Service's own address, for a network that leads it on."""
+    spec = service.spec
+    if spec.type == "ExternalName":
+        return Address(spec.external_name, port)
+    if spec.type == "ClusterIP" and spec.cluster_ip == "None":
+        raise NowhereToGo('cannot route to service with ClusterIP "None"')
+    if spec.type not in _ROUTED:
+        raise NowhereToGo(f'unsupported service type "{spec.type}"')
+    return Address(spec.cluster_ip, _port_of(service, port).port)
+
+
+def endpoint_address(service: Service, slices: Sequence[EndpointSlice], port: int, chance: Random) -> Address:
+    """One of the ready endpoints behind a Service, those of its first address family before others."""
+    spec = service.spec
+    if spec.type == "ExternalName":
+        return Address(spec.external_name, port)
+    if spec.type not in _ROUTED:
+        raise NowhereToGo(f'unsupported service type "{spec.type}"')
+    name = _port_of(service, port).name
+    preferred = spec.ip_families[0] if spec.ip_families else ""
+    found = [(one.address_type != preferred, address) for one in slices for address in ready_addresses(one, name)]
+    if not found:
+        raise NowhereToGo(f'no endpoints available for service "{service.metadata.name}"')
+    best = min(found)[0]
+    return chance.choice([address for rank, address in found if rank == best])
+
+
+def ready_addresses(endpoints: EndpointSlice, port_name: str) -> list[Address]:
+    """Where a named port of a slice can be reached."""
+    ports = [one.port for one in endpoints.ports or () if (one.name or "") == port_name and one.port is not None]
+    ready = [one for one in endpoints.endpoints or () if one.conditions is None or one.conditions.ready is not False]
+    return [Address(one.addresses[0], ports[0]) for one in ready if ports and one.addresses]
+
+
+def _port_of(service: Service, port: int) -> ServicePort:
+    for one in service.spec.ports or ():
+        if one.port == port:
+            return one
+    raise NowhereToGo(f'no service port {port} found for service "{service.metadata.name}"')

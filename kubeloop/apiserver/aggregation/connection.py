@@ -1,0 +1,161 @@
+"""One connection to an extension API server: a request out, its answer in, as it comes; llhttp parses."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import httptools
+from httptools.parser.errors import HttpParserError, HttpParserUpgrade
+
+_READ_BYTES = 64 << 10
+_HEAD_BYTES = 256 << 10
+# OpenSSL's codes for a certificate of which nobody we trust has signed any.
+_UNTRUSTED = (18, 19, 20, 21)
+
+
+class Unreachable(Exception):
+    """No answer, for a reason that is said in the words upstream's clients know."""
+
+
+class Head(NamedTuple):
+    """The beginning of an answer; names of headers as they were sent."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+
+    def text(self, name: str) -> str:
+        """The first header of a name in lower case; empty where there is none."""
+        return next((value for key, value in self.headers if key.lower() == name), "")
+
+
+class Connection:
+    """At most one exchange at a time.
+
+    `_pieces` holds what has come of the body; `complete` means that its last byte is in. After an upgrade, `early`
+    are the bytes that came behind the head.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.early = b""
+        self.complete = True
+        self._keep_alive = True
+        self._begin()
+
+    def _begin(self) -> None:
+        self._parser: Any = httptools.HttpResponseParser(self)
+        self._fields: list[tuple[str, str]] = []
+        self._head: Head | None = None
+        self._pieces: list[bytes] = []
+        self._heard = 0
+        self._ends_with_connection = False
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether another request may be sent."""
+        return self.complete and self._keep_alive and not self.reader.at_eof() and not self.writer.is_closing()
+
+    async def ask(self, request: bytes, *, bodyless: bool = False) -> Head:
+        """Send a request; the head of its answer. The answer to a HEAD request has no body whatever its head says."""
+        self._begin()
+        self.complete = False
+        self.writer.write(request)
+        while self._head is None:
+            await self._read()
+            if self._heard > _HEAD_BYTES and self._head is None:
+                raise Unreachable("net/http: server response headers exceeded 262144 bytes; aborted")
+        if bodyless:
+            self.complete, self._keep_alive = True, False
+        return self._head
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body, as it comes."""
+        while True:
+            while self._pieces:
+                yield self._pieces.pop(0)
+            if self.complete:
+                return
+            await self._read()
+
+    async def whole(self) -> bytes:
+        """The body, once all of it is in."""
+        return b"".join([piece async for piece in self.pieces()])
+
+    def close(self) -> None:
+        self.writer.transport.abort()
+
+    async def _read(self) -> None:
+        try:
+            data = await self.reader.read(_READ_BYTES)
+        except OSError as error:
+            raise Unreachable(reason_of(error)) from None
+        if not data:
+            self._ended()
+            return
+        self._heard += len(data)
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            self.early = data[upgrade.args[0] :]
+            self.complete, self._keep_alive = True, False
+        except HttpParserError as error:
+            raise Unreachable(f"net/http: malformed HTTP response: {error}") from None
+
+    def _ended(self) -> None:
+        self._keep_alive = False
+        if self._head is None or not self._ends_with_connection:
+            raise Unreachable("EOF" if self._head is None else "unexpected EOF")
+        self.complete = True
+
+    # What the parser calls.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields.append((name.decode("latin-1"), value.decode("utf-8", "replace")))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200 and status != 101:
+            self._fields = []  # an interim answer; the real one follows
+            return
+        head = self._head = Head(status, tuple(self._fields))
+        sized = head.text("content-length") or "chunked" in head.text("transfer-encoding").lower()
+        self._ends_with_connection = not sized and status not in (101, 204, 304)
+
+    def on_body(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+
+    def on_message_complete(self) -> None:
+        if self._head is not None:
+            self._keep_alive = self._parser.should_keep_alive() and not self._ends_with_connection
+            self.complete = True
+
+
+async def dial(host: str, port: int, context: ssl.SSLContext, server_name: str, seconds: float) -> Connection:
+    """A fresh connection; raises `Unreachable`."""
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_connection(
+                host, port, ssl=context, server_hostname=server_name, limit=_READ_BYTES
+            )
+    except TimeoutError:
+        raise Unreachable(f"dial tcp {where}: i/o timeout") from None
+    except ssl.SSLCertVerificationError as error:
+        why = "certificate signed by unknown authority" if error.verify_code in _UNTRUSTED else error.verify_message
+        raise Unreachable(f"tls: failed to verify certificate: x509: {why}") from None
+    except ssl.SSLError as error:
+        raise Unreachable(f"remote error: tls: {(error.reason or str(error)).lower().replace('_', ' ')}") from None
+    except OSError as error:
+        raise Unreachable(f"dial tcp {where}: connect: {reason_of(error)}") from None
+    return Connection(reader, writer)
+
+
+def reason_of(error: OSError) -> str:
+    """What the system says of it, in small letters as Go prints it."""
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    return (error.strerror or str(error) or type(error).__name__).lower()

@@ -1,0 +1,107 @@
+"""Users whom a proxy before this server names in headers: believed if its certificate is of the right authority."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from urllib.parse import unquote
+
+from kubeloop.apiserver.authentication.certificates import issuer_name, subject_name, user_of_certificate
+from kubeloop.apiserver.context import ANONYMOUS, AUTHENTICATED, User
+from kubeloop.apiserver.http import Request
+
+_PEM = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+_SEPARATOR = ", "  # what the HTTP layer joins a repeated header with
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeaders:
+    """Whom to believe, and which headers to read; the names are those that this server itself sends to others."""
+
+    authorities: Path
+    allowed_names: tuple[str, ...] = ()  # of certificates; empty: any
+    username_headers: tuple[str, ...] = ("X-Remote-User",)
+    uid_headers: tuple[str, ...] = ("X-Remote-Uid",)
+    group_headers: tuple[str, ...] = ("X-Remote-Group",)
+    extra_prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
+
+
+class FrontProxy:
+    """Recognizes an authenticating proxy; certificates must be signed by one of the authorities directly."""
+
+    def __init__(self, config: RequestHeaders, client_authorities: Sequence[Path] = ()) -> None:
+        self._config = config
+        self._is_proxys = _Signed([config.authorities]).has
+        self._is_users = _Signed(client_authorities).has
+
+    def user_of(self, request: Request) -> User | None:
+        """Whom the proxy speaks for; None where this is no proxy, or it names nobody."""
+        config, certificate = self._config, request.peer_certificate
+        name = next(_values(request, config.username_headers), "")
+        if certificate is None or not name or not self._is_allowed(certificate):
+            return None
+        groups = tuple(group for one in _values(request, config.group_headers) for group in one.split(_SEPARATOR))
+        if AUTHENTICATED not in groups and name != ANONYMOUS.name:
+            groups = (*groups, AUTHENTICATED)
+        return User(name, groups, next(_values(request, config.uid_headers), ""), self._extra(request))
+
+    def names_a_user(self, certificate: bytes) -> bool:
+        """Whether a certificate may name a user itself: those of proxies don't."""
+        return self._is_users(certificate) or not self._is_proxys(certificate)
+
+    def _is_allowed(self, certificate: bytes) -> bool:
+        allowed = self._config.allowed_names
+        if allowed:
+            named = user_of_certificate(certificate)
+            if named is None or named.name not in allowed:
+                return False
+        return self._is_proxys(certificate)
+
+    def _extra(self, request: Request) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        found: dict[str, tuple[str, ...]] = {}
+        for prefix in map(str.lower, self._config.extra_prefixes):
+            for name, value in request.headers.items():
+                if name.startswith(prefix):
+                    key = unquote(name.removeprefix(prefix))
+                    found[key] = (*found.get(key, ()), *value.split(_SEPARATOR))
+        return tuple(sorted(found.items()))
+
+
+def _values(request: Request, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if value := request.headers.get(name.lower(), ""):
+            yield value
+
+
+class _Signed:
+    """Whether one of some authorities has signed a certificate; each certificate is looked at once."""
+
+    def __init__(self, authorities: Sequence[Path]) -> None:
+        self._authorities = tuple(authorities)
+        self.has = lru_cache(maxsize=256)(self._look)
+
+    @cached_property
+    def _names(self) -> frozenset[bytes]:
+        texts = (path.read_text() for path in self._authorities)
+        return frozenset(subject_name(ssl.PEM_cert_to_DER_cert(pem)) for text in texts for pem in _PEM.findall(text))
+
+    def _look(self, certificate: bytes) -> bool:
+        if issuer_name(certificate) not in self._names:
+            return False
+        # Loaded only for those who may be signed by it: it takes 60 ms.
+        from cryptography import x509
+        from cryptography.exceptions import InvalidSignature
+
+        leaf = x509.load_der_x509_certificate(certificate)
+        for path in self._authorities:
+            for authority in x509.load_pem_x509_certificates(path.read_bytes()):
+                try:
+                    leaf.verify_directly_issued_by(authority)
+                except (ValueError, TypeError, InvalidSignature):
+                    continue
+                return True
+        return False
