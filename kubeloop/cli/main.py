@@ -17,6 +17,7 @@ _ABOUT = (
 )
 _MANAGER = "controller-manager"
 _SCHEDULER = "scheduler"
+_CLOUD = "cloud-controller-manager"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,6 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from kubeloop.cli.scheduler import run_scheduler
 
         return run_scheduler(options)
+    if options.command == _CLOUD:
+        from kubeloop.cli.cloud_controller_manager import run_cloud_controller_manager
+
+        return run_cloud_controller_manager(options)
     if options.command == "why-pending":
         from kubeloop.cli.why_pending import run_why_pending
 
@@ -68,6 +73,11 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
         from kubeloop.cli import scheduler_flags
 
         scheduler_flags.add_flags(scheduler)
+    cloud = commands.add_parser(_CLOUD, help="run the cloud's controllers alone", allow_abbrev=False)
+    if command == _CLOUD:
+        from kubeloop.cli import cloud_controller_manager_flags
+
+        cloud_controller_manager_flags.add_flags(cloud)
     why = commands.add_parser("why-pending", help="tell why a pod has no node, node by node", allow_abbrev=False)
     why.add_argument("pod", help="the pod's name")
     why.add_argument("-n", "--namespace", default="default", help="(default: default)")

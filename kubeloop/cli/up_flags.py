@@ -24,6 +24,14 @@ class NodePlan:
     static_pods: Path | None
 
 
+@dataclass(frozen=True, slots=True)
+class CloudPlan:
+    """What the flags ask for of a cloud; no provider is none."""
+
+    provider: str
+    config_file: str
+
+
 def default_data_dir() -> Path:
     """Where programs keep state by the XDG convention: the same from whichever folder one starts."""
     state = os.environ.get("XDG_STATE_HOME", "")
@@ -67,6 +75,13 @@ def add_command(commands: Any) -> None:
         default="warnings",
         help="which events simulated nodes write about pods (default: warnings)",
     )
+    parser.add_argument(
+        "--cloud-provider",
+        default="",
+        metavar="NAME",
+        help="who gives services of type LoadBalancer their addresses, such as local (default: nobody)",
+    )
+    parser.add_argument("--cloud-config", default="", metavar="FILE", help="what the cloud provider is told")
     parser.add_argument(
         "--store", choices=("sqlite", "memory"), help="where state lives (default: sqlite, or memory if ephemeral)"
     )

@@ -1,0 +1,100 @@
+"""Where a connection goes: the endpoints of a service, and which of them a client is sent to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from kubeloop.api.generated.core_v1 import Service, ServicePort
+from kubeloop.api.generated.discovery_v1 import EndpointSlice
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.runtime.informer import Informers
+
+SERVICE_NAME: Final = "kubernetes.io/service-name"
+INDEX: Final = "service"
+AFFINITY_SECONDS: Final = 10800  # the API's default
+CLIENTS_REMEMBERED: Final = 4096  # a balancer; who was quiet longest is forgotten first
+
+
+class Backend(NamedTuple):
+    host: str
+    port: int
+
+
+def service_of(slice: Any) -> tuple[str, ...]:
+    """Index slices by the service that they are of."""
+    name = slice.metadata.labels.get(SERVICE_NAME, "")
+    return (f"{slice.metadata.namespace}/{name}",) if name else ()
+
+
+def backends_of(slices: Iterable[EndpointSlice], port: ServicePort) -> tuple[Backend, ...]:
+    """The ready endpoints behind one port of a service, each once, in an order of their own."""
+    found: set[Backend] = set()
+    for slice in slices:
+        numbers = [
+            one.port
+            for one in slice.ports or ()
+            if (one.name or "") == port.name and (one.protocol or "TCP") == "TCP" and one.port
+        ]
+        ready = [one for one in slice.endpoints or () if one.conditions.ready is not False]
+        found |= {
+            Backend(_reached_by(one.addresses[0]), number) for one in ready if one.addresses for number in numbers
+        }
+    return tuple(sorted(found))
+
+
+def _reached_by(address: str) -> str:
+    """A name under localhost is this machine's (RFC 6761), whatever resolvers say: the API takes no loopback addresses,
+    so it is how an endpoint outside of all pods is named.
+    """
+    name = address.rstrip(".").lower()
+    return "127.0.0.1" if name == "localhost" or name.endswith(".localhost") else address
+
+
+class Endpoints:
+    """The endpoints of all services, as the API server tells them."""
+
+    def __init__(self, informers: Informers) -> None:
+        self._slices = informers.of(resource_of_class(EndpointSlice))
+        self._slices.add_indexer(INDEX, service_of)
+
+    def of(self, service: Service, port: ServicePort) -> tuple[Backend, ...]:
+        key = f"{service.metadata.namespace}/{service.metadata.name}"
+        return backends_of(self._slices.by_index(INDEX, key), port)
+
+
+class Affinity:
+    """Whom clients were sent to, for as long as a service wants them to be sent there again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: dict[tuple[str, str], tuple[float, Backend]] = {}  # by client and port; who was heard last is last
+
+    def order(self, client: str, port: str, backends: Sequence[Backend], seconds: float | None) -> list[Backend]:
+        """The backends in the order to try them; by chance, but the same one first for a client that is known."""
+        found = list(backends)
+        self._clock.random().shuffle(found)
+        remembered = self._last.get((client, port)) if seconds is not None else None
+        if remembered is not None and seconds is not None:
+            heard, backend = remembered
+            if self._clock.monotonic() - heard < seconds and backend in found:
+                found.remove(backend)
+                found.insert(0, backend)
+        return found
+
+    def note(self, client: str, port: str, backend: Backend) -> None:
+        """A client was sent to a backend."""
+        self._last.pop((client, port), None)
+        self._last[client, port] = (self._clock.monotonic(), backend)
+        if len(self._last) > CLIENTS_REMEMBERED:
+            del self._last[next(iter(self._last))]
+
+
+def affinity_seconds(service: Service) -> float | None:
+    """How long a client stays with its endpoint; None if it does not matter."""
+    if service.spec.session_affinity != "ClientIP":
+        return None
+    config = service.spec.session_affinity_config
+    told = config.client_ip.timeout_seconds if config is not None and config.client_ip is not None else None
+    return float(told if told is not None else AFFINITY_SECONDS)

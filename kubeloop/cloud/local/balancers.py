@@ -1,0 +1,133 @@
+"""Load balancers as real listeners on loopback addresses, each handing connections to its service's endpoints.
+
+They live as long as the process: after a restart the loop asks for all of them again, and each gets the address that
+its service already tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+
+from kubeloop.api.generated.core_v1 import (
+    LoadBalancerIngress,
+    LoadBalancerStatus,
+    Node,
+    PortStatus,
+    Service,
+    ServicePort,
+)
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.cloud.local.backends import Affinity, Endpoints, affinity_seconds
+from kubeloop.cloud.local.forwarding import Choice, Forwarder
+from kubeloop.cloud.local.placing import address_for, addresses_told
+from kubeloop.cloud.provider import CloudError
+from kubeloop.cloud.source_ranges import source_ranges
+from kubeloop.runtime.informer import Informers
+
+UNSUPPORTED = "UnsupportedProtocol"
+
+
+class LocalBalancer:
+    """One service's listeners."""
+
+    def __init__(self, address: str, endpoints: Endpoints, clock: Clock) -> None:
+        self.address = address
+        self._endpoints = endpoints
+        self._affinity = Affinity(clock)
+        self._open: dict[int, Forwarder] = {}
+        self._service = Service()
+        self._ranges: tuple[IPv4Network | IPv6Network, ...] = ()
+
+    async def follow(self, service: Service) -> None:
+        """Listen on the service's ports, and do with connections as it says from now on."""
+        self._ranges = tuple(ip_network(one, strict=False) for one in source_ranges(service))
+        self._service = service
+        wanted = {one.port: one for one in service.spec.ports if is_supported(one)}
+        for number in [one for one in self._open if one not in wanted]:
+            await self._open.pop(number).close()
+        for number in wanted:
+            if number not in self._open:
+                forwarder = Forwarder(partial(self._choose, number))
+                try:
+                    await forwarder.open(self.address, number)
+                except OSError as error:
+                    raise CloudError(f"cannot listen on {self.address}:{number}: {error.strerror or error}") from None
+                self._open[number] = forwarder
+
+    async def close(self) -> None:
+        for one in self._open.values():
+            await one.close()
+        self._open.clear()
+
+    def status(self) -> LoadBalancerStatus:
+        ports = self._service.spec.ports
+        told: tuple[PortStatus, ...] = ()
+        if not all(map(is_supported, ports)):
+            told = tuple(
+                PortStatus(port=one.port, protocol=one.protocol, error=None if is_supported(one) else UNSUPPORTED)
+                for one in ports
+            )
+        return LoadBalancerStatus(ingress=(LoadBalancerIngress(ip=self.address, ip_mode="Proxy", ports=told),))
+
+    def _choose(self, number: int, client: str) -> Choice:
+        port = next((one for one in self._service.spec.ports if one.port == number and is_supported(one)), None)
+        if port is None or not any(ip_address(client) in one for one in self._ranges):
+            return Choice((), lambda _: None)
+        found = self._endpoints.of(self._service, port)
+        order = self._affinity.order(client, port.name, found, affinity_seconds(self._service))
+        return Choice(order, partial(self._affinity.note, client, port.name))
+
+
+class LocalBalancers:
+    """All of them; nodes do not matter to them, because they know endpoints."""
+
+    def __init__(self, informers: Informers, clock: Clock, network: str) -> None:
+        self._clock = clock
+        self._network = IPv4Network(network)
+        self._endpoints = Endpoints(informers)
+        self._services = informers.of(resource_of_class(Service))
+        self._balancers: dict[str, LocalBalancer] = {}  # by the service's uid
+
+    async def status(self, cluster: str, service: Service) -> LoadBalancerStatus | None:
+        found = self._balancers.get(service.metadata.uid)
+        return None if found is None else found.status()
+
+    async def ensure(self, cluster: str, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
+        if not any(map(is_supported, service.spec.ports)):
+            raise CloudError("only TCP ports can be balanced")
+        uid, wanted = service.metadata.uid, service.spec.load_balancer_ip
+        found = self._balancers.get(uid)
+        if found is None or (wanted and found.address != wanted):
+            address = address_for(service, self._taken_by_others(uid), self._network)
+            await self._remove(uid)
+            found = self._balancers[uid] = LocalBalancer(address, self._endpoints, self._clock)
+        await found.follow(service)
+        return found.status()
+
+    async def update_hosts(self, cluster: str, service: Service, nodes: Sequence[Node]) -> None:
+        """Endpoints are looked up for each connection."""
+
+    async def delete(self, cluster: str, service: Service) -> None:
+        await self._remove(service.metadata.uid)
+
+    async def close(self) -> None:
+        for uid in list(self._balancers):
+            await self._remove(uid)
+
+    async def _remove(self, uid: str) -> None:
+        found = self._balancers.pop(uid, None)
+        if found is not None:
+            await found.close()
+
+    def _taken_by_others(self, uid: str) -> set[str]:
+        """Addresses that have a listener, or that a service tells and will get again."""
+        ours = {one.address for other, one in self._balancers.items() if other != uid}
+        told = (addresses_told(one) for one in self._services.list() if one.metadata.uid != uid)
+        return ours.union(*told)
+
+
+def is_supported(port: ServicePort) -> bool:
+    return port.protocol in ("", "TCP")

@@ -1,0 +1,81 @@
+"""Routes in the kernel's own table, through the system's `ip`: to a node's pods by way of the node's address.
+
+Ours are told apart by their protocol number, so that nobody else's route is ever listed, let alone removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from kubeloop.api.addresses import parse_ip
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.cloud.provider import CloudError, Route
+from kubeloop.runtime.informer import Informers
+
+PROTOCOL: Final = "171"  # one that the kernel's list of routing daemons leaves free
+SECONDS: Final = 10.0
+_FAMILIES: Final = {4: "-4", 6: "-6"}
+
+
+class KernelRoutes:
+    """Of our network namespace, or of one that is named."""
+
+    def __init__(self, informers: Informers, namespace: str = "") -> None:
+        self._nodes = informers.of(resource_of_class(Node))
+        self._within = ("-n", namespace) if namespace else ()
+
+    async def list(self, cluster: str) -> Sequence[Route]:
+        names = {one.address: node.metadata.name for node in self._nodes.list() for one in node.status.addresses}
+        found: list[Route] = []
+        for family in _FAMILIES.values():
+            text = await self._ip("-j", family, "route", "show", "proto", PROTOCOL)
+            rows: list[dict[str, Any]] = msgspec.json.decode(text) if text.strip() else []
+            found += [_route_of(row, names) for row in rows if "dst" in row]
+        return found
+
+    async def create(self, cluster: str, hint: str, route: Route) -> None:
+        family, gateway = self._gateway(route)
+        await self._ip(family, "route", "replace", route.destination, "via", gateway, "proto", PROTOCOL)
+
+    async def delete(self, cluster: str, route: Route) -> None:
+        family = "-6" if ":" in route.destination else "-4"
+        await self._ip(family, "route", "del", route.destination, "proto", PROTOCOL)
+
+    def _gateway(self, route: Route) -> tuple[str, str]:
+        version = 6 if ":" in route.destination else 4
+        for one in route.target_addresses or ():
+            address = parse_ip(one.address)
+            if one.type == "InternalIP" and address is not None and address.version == version:
+                return _FAMILIES[version], one.address
+        raise CloudError(f"node {route.target_node} has no internal address for {route.destination}")
+
+    async def _ip(self, *arguments: str) -> bytes:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                "ip", *self._within, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            )
+        except FileNotFoundError:
+            raise CloudError("there is no program named ip on this machine") from None
+        try:
+            async with asyncio.timeout(SECONDS):
+                out, errors = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            raise CloudError(f"ip {' '.join(arguments)}: no answer after {SECONDS:g} s") from None
+        if process.returncode:
+            raise CloudError(f"ip {' '.join(arguments)}: {errors.decode().strip()}")
+        return out
+
+
+def _route_of(row: dict[str, Any], names: dict[str, str]) -> Route:
+    """A route by way of an address that no node has leads nowhere."""
+    destination = str(row["dst"])
+    if "/" not in destination:
+        destination += "/128" if ":" in destination else "/32"
+    target = names.get(str(row.get("gateway", "")), "")
+    return Route(target, destination, destination, blackhole=not target)

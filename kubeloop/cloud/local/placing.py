@@ -1,0 +1,47 @@
+"""Which address a service's load balancer gets. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from ipaddress import IPv4Address, IPv4Network
+
+from kubeloop.api.generated.core_v1 import Service
+from kubeloop.cloud.provider import CloudError
+
+
+def addresses_told(service: Service) -> tuple[str, ...]:
+    return tuple(one.ip for one in service.status.load_balancer.ingress if one.ip)
+
+
+def address_for(service: Service, taken: Collection[str], network: IPv4Network) -> str:
+    """The address that the service asks for, else the one that it has, else a free one that its uid decides.
+
+    Raises `CloudError` if it asks for one that it can't have, or if none is left.
+    """
+    wanted = service.spec.load_balancer_ip
+    if wanted:
+        return _asked_for(wanted, taken, network)
+    for had in addresses_told(service):
+        if had not in taken and IPv4Address(had) in network:
+            return had
+    first, size = int(network.network_address), network.num_addresses
+    begin = int.from_bytes(hashlib.sha256(service.metadata.uid.encode()).digest()[:8], "big") % size
+    for step in range(size):
+        offset = (begin + step) % size
+        found = str(IPv4Address(first + offset))
+        if 0 < offset < size - 1 and found not in taken:
+            return found
+    raise CloudError(f"no address is left in {network}")
+
+
+def _asked_for(wanted: str, taken: Collection[str], network: IPv4Network) -> str:
+    try:
+        inside = IPv4Address(wanted) in network
+    except ValueError:
+        inside = False
+    if not inside:
+        raise CloudError(f"the address {wanted} is not within {network}")
+    if wanted in taken:
+        raise CloudError(f"the address {wanted} is another service's")
+    return wanted

@@ -1,0 +1,169 @@
+"""A Service of type LoadBalancer gets an address that answers, from the real program."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.plane import PROGRAM, Plane, environment, eventually
+
+SERVICES = "/api/v1/namespaces/default/services"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only 127.0.0.1 is a loopback address")
+
+
+class _Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = b"hello from the endpoint"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def backend() -> Iterator[int]:
+    """The port of a server that stands for a pod."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Hello) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def service(port: int, **spec: Any) -> dict[str, Any]:
+    spec = {"type": "LoadBalancer", "ports": [{"port": port, "protocol": "TCP"}], **spec}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
+
+
+def endpoints(port: int) -> dict[str, Any]:
+    """The API takes no loopback addresses for endpoints; names under localhost are this machine's."""
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+        "addressType": "FQDN",
+        "ports": [{"port": port, "protocol": "TCP"}],
+        "endpoints": [{"addresses": ["web.localhost"], "conditions": {"ready": True}}],
+    }
+
+
+def address_of(plane: Plane) -> str:
+    def look() -> str:
+        ingress = plane.get(f"{SERVICES}/web")["status"]["loadBalancer"].get("ingress", [{}])
+        return str(ingress[0].get("ip", ""))
+
+    return eventually(look)
+
+
+def ask(address: str, port: int) -> bytes:
+    connection = http.client.HTTPConnection(address, port, timeout=5)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().read()
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Plane]:
+    flags = ("--ephemeral", "--controller-manager-port", "0", "--cloud-provider", "local")
+    plane = Plane(tmp_path / "plane", *flags)
+    plane.start()
+    yield plane
+    plane.close()
+
+
+def test_service_gets_an_address_that_answers(up: Plane, backend: int) -> None:
+    port = free_port()
+    up.create(SERVICES, service(port))
+    up.create(SLICES, endpoints(backend))
+    address = address_of(up)
+    assert address.startswith("127.10.")
+    assert eventually(lambda: ask(address, port)) == b"hello from the endpoint"
+
+
+def test_address_no_longer_answers_when_the_service_is_gone(up: Plane, backend: int) -> None:
+    port = free_port()
+    up.create(SERVICES, service(port))
+    up.create(SLICES, endpoints(backend))
+    address = address_of(up)
+    eventually(lambda: ask(address, port))
+    assert FINALIZER in up.get(f"{SERVICES}/web")["metadata"]["finalizers"]
+    up.call("DELETE", f"{SERVICES}/web")
+    eventually(lambda: up.call("GET", f"{SERVICES}/web").status == 404)
+    with pytest.raises(ConnectionRefusedError):
+        ask(address, port)
+
+
+def test_source_ranges_keep_this_machine_out(up: Plane, backend: int) -> None:
+    port = free_port()
+    up.create(SERVICES, service(port, loadBalancerSourceRanges=["192.0.2.0/24"]))
+    up.create(SLICES, endpoints(backend))
+    address = address_of(up)
+    with pytest.raises((http.client.HTTPException, ConnectionError)):
+        ask(address, port)
+
+
+def test_without_the_flag_nobody_gives_addresses(tmp_path: Path) -> None:
+    plane = Plane(tmp_path / "plane", "--ephemeral", "--controller-manager-port", "0")
+    plane.start()
+    try:
+        plane.create(SERVICES, service(free_port()))
+        assert plane.get(f"{SERVICES}/web")["status"]["loadBalancer"] == {}
+        assert plane.get(f"{SERVICES}/web")["metadata"].get("finalizers", []) == []
+    finally:
+        plane.close()
+
+
+def test_unknown_provider_is_told_in_one_line(tmp_path: Path) -> None:
+    plane = Plane(tmp_path / "plane", "--ephemeral", "--controller-manager-port", "0", "--cloud-provider", "nimbus")
+    with pytest.raises(AssertionError, match='unknown cloud provider "nimbus"'):
+        plane.start()
+
+
+def test_manager_of_its_own_does_the_same_over_http_with_its_loops_own_rights(tmp_path: Path, backend: int) -> None:
+    plane = Plane(tmp_path / "plane", "--ephemeral", "--controller-manager-port", "0")
+    plane.start()
+    flags = ("--cloud-provider=local", "--secure-port=0", "--configure-cloud-routes=false")
+    with (tmp_path / "manager").open("wb") as said:
+        manager = subprocess.Popen(
+            [
+                *PROGRAM, "cloud-controller-manager", *flags, f"--kubeconfig={plane.kubeconfig}",
+                "--use-service-account-credentials",
+            ],
+            env=environment(), stdout=said, stderr=said,
+        )  # fmt: skip
+    try:
+        port = free_port()
+        plane.create(SERVICES, service(port))
+        plane.create(SLICES, endpoints(backend))
+        address = address_of(plane)
+        assert eventually(lambda: ask(address, port)) == b"hello from the endpoint"
+        lease = plane.get("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager")
+        assert lease["spec"]["holderIdentity"]
+    finally:
+        manager.terminate()
+        assert manager.wait(20) == 0
+        plane.close()
