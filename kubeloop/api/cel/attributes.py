@@ -85,7 +85,7 @@ def repeated(slot: int, paid: int) -> Step:
 
 def costing_one(step: Step) -> Step:
     def cost(frame: Frame) -> Any:
-        frame.spend(1)
+        frame.cost += 1  # whether it is too much, the next call will tell
         return step(frame)
 
     return cost
@@ -97,7 +97,7 @@ def costing_one(step: Step) -> Step:
 def field(base: Step, key: str, of_object: bool) -> Step:
     def look(frame: Frame) -> Any:
         held = base(frame)
-        frame.spend(1)
+        frame.cost += 1
         return _field_of(held, key, of_object)
 
     return look
@@ -106,7 +106,7 @@ def field(base: Step, key: str, of_object: bool) -> Step:
 def has_field(base: Step, key: str, of_object: bool) -> Step:
     def test(frame: Frame) -> bool:
         held = base(frame)
-        frame.spend(1)
+        frame.cost += 1
         return _is_present(held, key, of_object)
 
     return test
@@ -129,9 +129,10 @@ def optional_field(base: Step, key: str, of_object: bool) -> Step:
 def _field_of(held: Any, key: str, of_object: bool) -> Any:
     """A field of an object, an entry of a map, or what an optional one of them holds there."""
     if isinstance(held, Mapping):
-        if not _is_present(held, key, of_object):
+        value = held.get(key)
+        if value is None and (of_object or key not in held):
             raise CelError(f"no such key: {key}")
-        return held[key]
+        return value
     if isinstance(held, Optional):
         return _through(held, key, of_object)
     raise CelError("no such overload")

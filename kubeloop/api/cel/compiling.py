@@ -91,7 +91,7 @@ class Compiler:
             case Call(function="_?._", args=[operand, Literal(value=key)]):
                 return optional_field(self._chained(operand), key, holds_objects(operand))
             case Call(args=[operand, index]):
-                dispatch = dispatcher_of(node.function, node.overloads)
+                dispatch = dispatcher_of(node.function, node.overloads, [one.type for one in node.operands])
                 held, key_of = self._chained(operand), self._chained(index)
                 return lambda frame: dispatch(frame, (held(frame), key_of(frame)))
         raise TypeError(type(node))
@@ -121,7 +121,7 @@ class Compiler:
             return special(operands)
         if node.function in _BY_PATTERN and isinstance(operands[1], Constant):
             _check_pattern(operands[1].value)
-        dispatch = dispatcher_of(node.function, node.overloads)
+        dispatch = dispatcher_of(node.function, node.overloads, [one.type for one in node.operands])
         if len(operands) == 1:
             (only,) = operands
             if isinstance(only, Constant) and node.function in _CONVERSIONS:
@@ -236,7 +236,7 @@ class Compiler:
                     continue
                 add(made, *[part(frame) for part in parts])
                 frame.spend(cost)
-            frame.spend(1)  # the result is named
+            frame.cost += 1  # the result is named
             return made
 
         return collect

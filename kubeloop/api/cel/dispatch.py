@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.types import Type, is_optional
@@ -57,8 +57,10 @@ def _collection(wanted: Type) -> Accepts:
     return lambda value: is_one(value) and (not value or element(value[0]))
 
 
-def dispatcher_of(function: str, overloads: Sequence[Overload]) -> Dispatch:
+def dispatcher_of(function: str, overloads: Sequence[Overload], given: Sequence[Type]) -> Dispatch:
     """What calls the overload that fits, and charges for it."""
+    if len(overloads) == 1 and not any(one.kind == "dyn" for one in given):
+        return _only(overloads[0], function)
     candidates = [(overload, [acceptor_of(param) for param in overload.params]) for overload in overloads]
 
     def dispatch(frame: Frame, args: tuple[Any, ...]) -> Any:
@@ -66,6 +68,18 @@ def dispatcher_of(function: str, overloads: Sequence[Overload]) -> Dispatch:
             if _fits(acceptors, args):
                 return _called(overload, frame, args)
         raise CelError(f"no such overload: {function}")
+
+    return dispatch
+
+
+def _only(overload: Overload, function: str) -> Dispatch:
+    """Types were checked beforehand, so that only null can be where something else was said to be."""
+
+    def dispatch(frame: Frame, args: tuple[Any, ...]) -> Any:
+        try:
+            return _called(overload, frame, args)
+        except (TypeError, AttributeError):
+            raise CelError(f"no such overload: {function}") from None
 
     return dispatch
 
@@ -80,4 +94,14 @@ def _fits(acceptors: list[Accepts | None], args: tuple[Any, ...]) -> bool:
 def _called(overload: Overload, frame: Frame, args: tuple[Any, ...]) -> Any:
     """Charged before the work is done, so that nothing is done that can't be paid."""
     frame.spend(1 if overload.cost is None else overload.cost(args))
+    if overload.name in _AS_A_WHOLE:
+        frame.touch(args, overload.name in _EQUALITY)
     return overload.call(*args)
+
+
+_EQUALITY: Final = frozenset(("equals", "not_equals"))
+# Overloads that go over collections at all depths.
+_AS_A_WHOLE: Final = _EQUALITY | {
+    "in_list", "string_format", "list_a_index_of_int", "list_a_last_index_of_int", "list_includes_dyn_dyn",
+    "list_distinct", "list_sets_contains_list", "list_sets_equivalent_list", "list_sets_intersects_list",
+}  # fmt: skip
