@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from kubeloop.api.conditions import is_true
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.pods import is_terminal
 from kubeloop.client import Client
@@ -124,7 +125,11 @@ class Fleet:
     def _on_node_changed(self, old: Node, new: Node) -> None:
         """A node was switched off or on, cut off or brought back: its pods have to hear of it."""
         before, after = self.roster.state_of(old), self.roster.state_of(new)
-        if before == after or not is_served(new):
+        if not is_served(new):
+            return
+        if is_true(new.status.conditions, "Ready") and not is_true(old.status.conditions, "Ready"):
+            self._report_readiness_anew(new)
+        if before == after:
             return
         pods = self._pods.by_index(NODE, new.metadata.name)
         if after == STOPPED:
@@ -133,6 +138,12 @@ class Fleet:
         if not after:
             for pod in pods:
                 self._pod_loop.queue.add(key_of(pod))
+
+    def _report_readiness_anew(self, node: Node) -> None:
+        """While a node was silent somebody may have declared its pods not ready."""
+        for pod in self._pods.by_index(NODE, node.metadata.name):
+            self.worker.contradict(pod)
+            self._pod_loop.queue.add(key_of(pod))
 
 
 def nodes_of(config: FleetConfig, runtime: str, clock: Clock) -> dict[str, Node]:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from kubeloop.api.conditions import remove_condition
 from kubeloop.api.generated.core_v1 import PodStatus
 from kubeloop.api.wire import Time
 from kubeloop.node.probes import ProbeRecords
@@ -43,3 +44,9 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     grace: float | None = None  # what its containers were last told that they have, if they were told to end
     deleted: bool = False  # the last delete was sent: nothing more to do
+
+
+def without_readiness(memory: Memory) -> Memory:
+    """As if nothing had been reported of whether the pod is ready."""
+    kept = remove_condition(memory.reported.conditions, "Ready")
+    return msgspec.structs.replace(memory, reported=msgspec.structs.replace(memory.reported, conditions=kept))

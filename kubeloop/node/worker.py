@@ -21,7 +21,7 @@ from kubeloop.node.acting import Actor
 from kubeloop.node.admission import rejection_of
 from kubeloop.node.eviction import refusal_of
 from kubeloop.node.ledger import Ledger
-from kubeloop.node.memory import Memory, Verdict
+from kubeloop.node.memory import Memory, Verdict, without_readiness
 from kubeloop.node.runtime import Runtime
 from kubeloop.node.status import Around, changes, merged, status_of
 from kubeloop.node.telling import Telling
@@ -63,6 +63,7 @@ class PodWorker:
         self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of the pods there are memories of
         self._ledgers: dict[str, Ledger] = defaultdict(Ledger)  # by node
         self._evicted: dict[str, Verdict] = {}  # by uid, until their turn
+        self._contradicted: set[str] = set()  # uids of pods whose readiness has to be told anew, until their turn
 
     @property
     def remembered(self) -> int:
@@ -73,6 +74,7 @@ class PodWorker:
         pod: Pod | None = self._pods.get(*key)
         known = self._known.get(key)
         if known is not None and (pod is None or pod.metadata.uid != known[0]):
+            self._contradicted.discard(known[0])
             await self._forget(key, *known)
         if pod is None or (node := self._nodes.reachable(pod.spec.node_name)) is None:
             return None
@@ -81,7 +83,15 @@ class PodWorker:
             return None
         if (verdict := self._evicted.pop(pod.metadata.uid, None)) is not None:
             memory = msgspec.structs.replace(memory, verdict=verdict)
+        if pod.metadata.uid in self._contradicted:
+            self._contradicted.discard(pod.metadata.uid)
+            memory = without_readiness(memory)
         return await self._bring_on(pod, node, memory)
+
+    def contradict(self, pod: Pod) -> None:
+        """Somebody else may have said that a pod isn't ready: at its next turn it is told anew whether it is."""
+        if pod.metadata.uid in self._memories:
+            self._contradicted.add(pod.metadata.uid)
 
     def evict(self, pod: Pod, verdict: Verdict) -> bool:
         """Let a pod fail at its next turn; whether it is one that can."""
