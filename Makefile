@@ -56,9 +56,10 @@ layers: install ## who may import whom
 	@echo "== import layers"
 	@$(BIN)/lint-imports
 
-generate: install ## write kubeloop/api/generated anew from published schema data
+generate: install ## write kubeloop/api/generated and docs/controllers.md anew
 	@echo "== generating"
 	@$(BIN)/python -m tools.generate
+	@$(BIN)/python -m tools.document_controllers
 
 docs: install ## check that the documents name and link what exists
 	@$(BIN)/pytest -q tests/architecture

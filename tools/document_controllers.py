@@ -1,0 +1,60 @@
+"""Writes docs/controllers.md from the docstrings of the loops: `python -m tools.document_controllers`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from kubeloop.controllers import CONTROLLERS, Descriptor
+
+TARGET = Path(__file__).parent.parent / "docs" / "controllers.md"
+PARTS = ("Watches", "Owns", "Writes", "Wakes itself", "Differs from upstream")
+HEAD = """# The loops
+
+Generated from the loops' own words; `make generate` writes it anew. Names are upstream's, with the older one in
+brackets. All run unless it is said that they don't.
+"""
+
+
+def document() -> str:
+    """The whole text."""
+    return "\n".join([HEAD, *map(_section, CONTROLLERS)])
+
+
+def _section(one: Descriptor) -> str:
+    title = f"## {one.name}" + (f" ({one.alias})" if one.alias else "")
+    if not one.is_available:
+        return f"{title}\n\nNot there yet.\n"
+    promise, parts = read_docstring(import_module(f"kubeloop.controllers.{one.module}").__doc__ or "")
+    lines = [title, "", f"{promise}{_when(one)}", ""]
+    lines += [f"- *{name}*: {parts[name]}" for name in PARTS if name in parts]
+    return "\n".join([*lines, ""])
+
+
+def _when(one: Descriptor) -> str:
+    said = [] if one.on_by_default else [" Runs only when it is asked for."]
+    if one.gates:
+        said.append(f" Needs the feature {', '.join(f'`{gate}`' for gate in one.gates)}.")
+    return "".join(said)
+
+
+def read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The promise, and what is said of each part; drawings and remarks between them are left to whoever reads code."""
+    promise = " ".join(text.strip().partition("\n\n")[0].split())
+    parts: dict[str, str] = {}
+    for name in PARTS:
+        found = re.search(rf"^{name}:\s(.*?)(?=^(?:{'|'.join(PARTS)}):|\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
+        if found is not None:
+            parts[name] = " ".join(found[1].split())
+    return promise, parts
+
+
+def main() -> int:
+    TARGET.write_text(document())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
