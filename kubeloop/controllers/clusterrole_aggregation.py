@@ -1,0 +1,100 @@
+"""A cluster role with an aggregation rule has the rules of all roles that it selects.
+
+Watches: cluster roles.
+Owns: nothing.
+Writes: rules of aggregated roles, by server-side apply.
+Wakes itself: never.
+Differs from upstream: roles are put together again only if something has changed that could matter to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kubeloop.api import codec
+from kubeloop.api.generated.rbac_v1 import ClusterRole, PolicyRule
+from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.controller import Controller, TerminalError
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "clusterrole-aggregation-controller"
+QUEUE = "ClusterRoleAggregator"  # upstream's, as dashboards know it
+WORKERS = 5  # upstream's
+MANAGER: Final = NAME  # of the fields that it applies
+AGGREGATED: Final = "aggregated"
+YES = "yes"
+
+
+def wire(context: Context) -> Controller[str]:
+    roles = context.informers.of(resource_of_class(ClusterRole))
+    roles.add_indexer(AGGREGATED, _is_aggregated)
+    reconciler = Reconciler(context.client, roles)
+    queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
+    )
+    # Which roles a change concerns is said by selectors alone, and there are few aggregated roles.
+    controller.watches(
+        roles, lambda _: [one.metadata.name for one in roles.by_index(AGGREGATED, YES)], may_matter
+    )  # fmt: skip
+    return controller
+
+
+class Reconciler:
+    def __init__(self, client: Client, roles: Informer) -> None:
+        self._client = client
+        self._roles = roles
+
+    async def reconcile(self, key: str) -> None:
+        role: ClusterRole | None = self._roles.get("", key)
+        if role is None or role.aggregation_rule is None:
+            return
+        try:
+            wanted = rules_of(role, self._roles.list())
+        except SelectorError as error:
+            raise TerminalError(f"clusterrole {key}: {error}") from None
+        if wanted == list(role.rules or ()):
+            return
+        applied = {
+            "apiVersion": role.api_version,
+            "kind": role.kind,
+            "metadata": {"name": key},
+            "rules": [codec.to_plain(one) for one in wanted],
+        }
+        await self._client.apply(applied, manager=MANAGER, force=True)
+
+
+def rules_of(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[PolicyRule]:
+    """The rules of all selected roles but itself: selector by selector, by name, each rule once."""
+    others = sorted((one for one in roles if one.metadata.name != role.metadata.name), key=_name)
+    rules: list[PolicyRule] = []
+    for selector in role.aggregation_rule.cluster_role_selectors if role.aggregation_rule is not None else ():
+        chosen = from_label_selector(selector)
+        for other in others:
+            if chosen.matches(other.metadata.labels):
+                rules += [rule for rule in other.rules or () if rule not in rules]
+    return rules
+
+
+def may_matter(old: Any, new: Any) -> bool:
+    """Whether a role's change may change what others, or it itself, are put together of."""
+    if old is None or new is None:
+        return True
+    return bool(
+        old.rules != new.rules
+        or old.metadata.labels != new.metadata.labels
+        or old.aggregation_rule != new.aggregation_rule
+    )
+
+
+def _is_aggregated(role: ClusterRole) -> tuple[str, ...]:
+    return (YES,) if role.aggregation_rule is not None else ()
+
+
+def _name(role: ClusterRole) -> str:
+    return role.metadata.name

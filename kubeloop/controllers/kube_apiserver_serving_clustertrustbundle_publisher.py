@@ -1,0 +1,86 @@
+"""There is one trust bundle by which whoever mounts it recognizes the API server, and none of an earlier authority.
+
+Watches: cluster trust bundles of the signer `kubernetes.io/kube-apiserver-serving`.
+Owns: all of them.
+Writes: creates, updates and deletes bundles.
+Wakes itself: never.
+Differs from upstream: speaks certificates.k8s.io/v1 alone, not its betas.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.certificates_v1 import ClusterTrustBundle, ClusterTrustBundleSpec
+from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.idle import Idle
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.manager import Loop
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "kube-apiserver-serving-clustertrustbundle-publisher-controller"
+QUEUE = "ca_cert_publisher_cluster_trust_bundles"  # upstream's, as dashboards know it
+SIGNER: Final = "kubernetes.io/kube-apiserver-serving"
+
+
+def wire(context: Context) -> Loop:
+    if not context.root_ca:
+        return Idle(NAME)
+    bundles = context.informers.of(resource_of_class(ClusterTrustBundle), fields=f"spec.signerName={SIGNER}")
+    publisher = Publisher(context.client, bundles, context.root_ca)
+    queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    controller = Controller(
+        NAME, publisher.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry
+    )  # fmt: skip
+    controller.watches(bundles, lambda _: (SIGNER,))
+    queue.add(SIGNER)
+    return controller
+
+
+class Publisher:
+    def __init__(self, client: Client, bundles: Informer, root_ca: str) -> None:
+        self._client = client
+        self._bundles = bundles
+        self._wanted = bundle_of(root_ca)
+
+    async def reconcile(self, _: str) -> None:
+        wanted = self._wanted
+        found: ClusterTrustBundle | None = self._bundles.get("", wanted.metadata.name)
+        if found is None:
+            await self._client.create(wanted)
+        elif found.spec.trust_bundle != wanted.spec.trust_bundle:
+            # The role that clusters have for this loop allows updates, but neither patches nor reading a single bundle.
+            await self._client.update(msgspec.structs.replace(found, spec=wanted.spec))
+        await self._remove(one for one in self._bundles.list() if one.metadata.name != wanted.metadata.name)
+
+    async def _remove(self, bundles: Iterable[ClusterTrustBundle]) -> None:
+        """All that can be removed, and then what could not."""
+        errors: list[Exception] = []
+        for one in bundles:
+            this_one = Preconditions(uid=one.metadata.uid)
+            try:
+                with suppress(NotFound):
+                    await self._client.delete(ClusterTrustBundle, one.metadata.name, preconditions=this_one)
+            except Exception as error:  # whatever it is, the next may be removed
+                errors.append(error)
+        if errors:
+            raise ExceptionGroup("bundles could not be removed", errors)
+
+
+def bundle_of(root_ca: str) -> ClusterTrustBundle:
+    """The bundle as it should be; its name tells what it holds."""
+    digest = hashlib.sha256(root_ca.encode()).digest()[:12].hex()
+    name = f"{SIGNER.replace('/', ':')}:{digest}"
+    return ClusterTrustBundle(
+        metadata=ObjectMeta(name=name), spec=ClusterTrustBundleSpec(signer_name=SIGNER, trust_bundle=root_ca)
+    )
