@@ -30,6 +30,8 @@ CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
 # An index of pods: by `namespace/name` of the claims that they use.
 PODS_BY_CLAIM: Final = "claim"
+# An index of volumes: by the CSI driver that they have.
+VOLUMES_BY_DRIVER: Final = "driver"
 
 # What became of the disks that were part of Kubernetes: drivers of their own answer for them.
 CSI_DRIVERS: Final = {
@@ -65,6 +67,11 @@ def ephemeral_claim_name(pod: Pod, volume: Volume) -> str:
 def claim_keys_of(pod: Pod) -> tuple[str, ...]:
     """Index pods by the claims that they use."""
     return tuple(f"{pod.metadata.namespace}/{use.name}" for use in claim_uses(pod) if use.name)
+
+
+def driver_of(volume: PersistentVolume) -> tuple[str, ...]:
+    """Index volumes by their CSI driver."""
+    return (volume.spec.csi.driver,) if volume.spec.csi is not None else ()
 
 
 def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:

@@ -7,7 +7,14 @@ from typing import Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import VolumeAttachment
-from kubeloop.api.volumes import PODS_BY_CLAIM, claim_uses, is_done_with_volumes, is_made_for, uses_claim
+from kubeloop.api.volumes import (
+    PODS_BY_CLAIM,
+    VOLUMES_BY_DRIVER,
+    claim_uses,
+    is_done_with_volumes,
+    is_made_for,
+    uses_claim,
+)
 from kubeloop.controllers.attach_detach.names import is_managed, needs_attaching, unique_name
 from kubeloop.runtime.cache import NODE
 from kubeloop.runtime.informer import Informer
@@ -15,8 +22,6 @@ from kubeloop.runtime.informer import Informer
 # Indexes of attachments, by the volume and by the node.
 BY_VOLUME: Final = "volume"
 BY_NODE: Final = "node"
-# An index of volumes, by driver.
-BY_DRIVER: Final = "driver"
 
 
 class Caches(NamedTuple):
@@ -95,7 +100,7 @@ class World:
         return names
 
     def volumes_of_driver(self, driver: str) -> Iterable[str]:
-        return [one.metadata.name for one in self._caches.volumes.by_index(BY_DRIVER, driver)]
+        return [one.metadata.name for one in self._caches.volumes.by_index(VOLUMES_BY_DRIVER, driver)]
 
 
 def needs_volumes(pod: Pod) -> bool:
@@ -115,7 +120,3 @@ def volume_of(attachment: VolumeAttachment) -> tuple[str, ...]:
 
 def node_of(attachment: VolumeAttachment) -> tuple[str, ...]:
     return (attachment.spec.node_name,)
-
-
-def driver_of(volume: PersistentVolume) -> tuple[str, ...]:
-    return (volume.spec.csi.driver,) if volume.spec.csi is not None else ()

@@ -107,9 +107,9 @@ def _reconciler(
     recycling = Recycling(client, writer, (pods, latest_claims), context.config, recorder)
     reclaiming = Reclaiming(client, writer, latest_claims, (plugins, recycling), recorder)
     of_claims = ClaimReconciler(
+        client,
         writer,
-        shelf,
-        (latest_volumes, classes, pods),
+        (shelf, latest_volumes, classes, pods),
         provisioning if context.config.enable_dynamic_provisioning else None,
         recorder,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.generated.storage_v1 import StorageClass
 from kubeloop.api.times import parse_time
@@ -23,6 +24,7 @@ from kubeloop.api.volumes import (
     same_volume_mode,
     size_of_volume,
 )
+from kubeloop.client import Client
 from kubeloop.controllers.persistentvolume_binder.changes import migration
 from kubeloop.controllers.persistentvolume_binder.latest import Latest
 from kubeloop.controllers.persistentvolume_binder.provisioning import Provisioning
@@ -43,15 +45,15 @@ class ClaimReconciler:
 
     def __init__(
         self,
+        client: Client,
         writer: Writer,
-        shelf: Shelf,
-        caches: tuple[Latest, Informer, Informer],  # of volumes, classes, pods
+        caches: tuple[Shelf, Latest, Informer, Informer],  # of volumes twice, classes, pods
         provisioning: Provisioning | None,
         recorder: EventRecorder,
     ) -> None:
+        self._client = client
         self._writer = writer
-        self._shelf = shelf
-        self._volumes, self._classes, self._pods = caches
+        self._shelf, self._volumes, self._classes, self._pods = caches
         self._provisioning = provisioning
         self._recorder = recorder
 
@@ -108,16 +110,28 @@ class ClaimReconciler:
             message = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
             await self._writer.lose_claim(claim, "ClaimLost", message)
             return False
-        volume: PersistentVolume | None = self._volumes.get("", claim.spec.volume_name)
+        volume = await self._own_volume(claim)
         if volume is None:
             message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
             await self._writer.lose_claim(claim, "ClaimLost", message)
-        elif volume.spec.claim_ref is None or volume.spec.claim_ref.uid == claim.metadata.uid:
+        elif not is_others(volume, claim):
             return await self._bind(volume, claim)
         else:
             message = "Two claims are bound to the same volume, this one is bound incorrectly"
             await self._writer.lose_claim(claim, "ClaimMisbound", message)
         return False
+
+    async def _own_volume(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """The volume that a bound claim has. Before a claim is told to be lost the server itself is asked."""
+        volume: PersistentVolume | None = self._volumes.get("", claim.spec.volume_name)
+        if volume is not None and not is_others(volume, claim):
+            return volume
+        if claim.status.phase == "Lost":
+            return volume
+        try:
+            return await self._client.get(PersistentVolume, claim.spec.volume_name)
+        except NotFound:
+            return None
 
     async def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
         """While one claim's binding is being written no other claim looks at the volume."""
@@ -151,6 +165,11 @@ class ClaimReconciler:
         else:
             message = "waiting for first consumer to be created before binding"
             self._recorder.event(claim, "Normal", "WaitForFirstConsumer", message)
+
+
+def is_others(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether the volume is another claim's."""
+    return volume.spec.claim_ref is not None and volume.spec.claim_ref.uid != claim.metadata.uid
 
 
 def waits_for_pod(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> bool:

@@ -1,0 +1,127 @@
+"""Pods that could not share a volume on one node, because of their SELinux labels, are told so.
+
+Watches: pods; claims, volumes and CSI drivers for the volumes that pods use.
+Owns: nothing.
+Writes: events only.
+Wakes itself: never.
+Differs from upstream: looks only at volumes that can be mounted with a label, which no others conflict about: those of
+    CSI drivers that say so, iSCSI and Fibre Channel, by way of claims. A pod that mounts one volume with two labels is
+    told once, not again and again. The metric of present conflicts is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from kubeloop.api.generated.storage_v1 import CSIDriver
+from kubeloop.api.volumes import PODS_BY_CLAIM, VOLUMES_BY_DRIVER, claim_keys_of, claim_uses, driver_of, is_made_for
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.selinux_warning.uses import Uses, is_mounted, labels_of, use_of
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "selinux-warning-controller"
+COMPONENT: Final = "selinux_warning"  # whom upstream's events name
+QUEUE: Final = "selinux_warning"  # upstream's, as dashboards know it
+WORKERS: Final = 1  # upstream's
+
+
+class Caches(NamedTuple):
+    """What the loop reads."""
+
+    pods: Informer
+    claims: Informer
+    volumes: Informer
+    drivers: Informer
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    kinds = (Pod, PersistentVolumeClaim, PersistentVolume, CSIDriver)
+    caches = Caches(*(context.informers.of(resource_of_class(kind)) for kind in kinds))
+    caches.pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
+    caches.volumes.add_indexer(VOLUMES_BY_DRIVER, driver_of)
+    reconciler = Reconciler(caches, context.recorder.of_component(COMPONENT))
+    queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
+    )
+    controller.watches(caches.pods, own_key, _begins_or_ends)
+    controller.watches(caches.claims, lambda claim: users_of(caches, claim.metadata.namespace, claim.metadata.name))
+    controller.watches(caches.volumes, lambda volume: users_of_volume(caches, volume))
+    controller.watches(caches.drivers, lambda driver: users_of_driver(caches, driver.metadata.name))
+    return controller
+
+
+class Reconciler:
+    def __init__(self, caches: Caches, recorder: EventRecorder) -> None:
+        self._caches = caches
+        self._recorder = recorder
+        self._uses = Uses()
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        pod: Pod | None = self._caches.pods.get(*key)
+        if pod is None or pod.status.phase in ("Failed", "Succeeded"):
+            self._uses.remove(key)
+            return
+        for name, volume in self._volumes_of(pod):
+            self._look(pod, name, volume)
+
+    def _look(self, pod: Pod, name: str, volume: PersistentVolume) -> None:
+        labels = labels_of(pod, name)
+        if len(labels) > 1:
+            message = f'Volume "{name}" is mounted twice with different SELinux labels inside this pod'
+            self._recorder.event(pod, "Warning", "MultipleSELinuxLabels", message)
+            return
+        use = use_of(pod, labels, self._takes_label(volume))
+        for told in self._uses.put(volume.metadata.name, key_of(pod), use):
+            about = self._caches.pods.get(*told.pod)
+            if about is not None:
+                self._recorder.event(about, "Normal", told.reason, told.message)
+
+    def _volumes_of(self, pod: Pod) -> Iterable[tuple[str, PersistentVolume]]:
+        """The volumes that a pod mounts by way of claims, by the names that it gives them."""
+        for use in claim_uses(pod):
+            claim: PersistentVolumeClaim | None = self._caches.claims.get(pod.metadata.namespace, use.name)
+            if claim is None or not claim.spec.volume_name or not is_mounted(pod, use.volume.name):
+                continue
+            if use.volume.ephemeral is not None and not is_made_for(claim, pod):
+                continue
+            volume: PersistentVolume | None = self._caches.volumes.get("", claim.spec.volume_name)
+            reference = volume.spec.claim_ref if volume is not None else None
+            if volume is not None and reference is not None and reference.uid == claim.metadata.uid:
+                yield use.volume.name, volume
+
+    def _takes_label(self, volume: PersistentVolume) -> bool:
+        """Whether the volume can be mounted with a label for all its files."""
+        spec = volume.spec
+        if spec.csi is None:
+            return spec.iscsi is not None or spec.fc is not None
+        driver: CSIDriver | None = self._caches.drivers.get("", spec.csi.driver)
+        return driver is not None and bool(driver.spec.se_linux_mount)
+
+
+def users_of(caches: Caches, namespace: str, claim: str) -> list[ObjectKey]:
+    return [key_of(pod) for pod in caches.pods.by_index(PODS_BY_CLAIM, f"{namespace}/{claim}")]
+
+
+def users_of_volume(caches: Caches, volume: PersistentVolume) -> list[ObjectKey]:
+    reference = volume.spec.claim_ref
+    return [] if reference is None else users_of(caches, reference.namespace, reference.name)
+
+
+def users_of_driver(caches: Caches, driver: str) -> list[ObjectKey]:
+    return [
+        key for volume in caches.volumes.by_index(VOLUMES_BY_DRIVER, driver) for key in users_of_volume(caches, volume)
+    ]
+
+
+def _begins_or_ends(old: Any, new: Any) -> bool:
+    """What matters of a pod never changes but for its end."""
+    return old is None or new is None or old.status.phase != new.status.phase

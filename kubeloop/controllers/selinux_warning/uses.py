@@ -1,0 +1,132 @@
+"""Which pods use a volume with which SELinux label and policy, and which of them cannot share it on one node. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kubeloop.api.generated.core_v1 import Container, EphemeralContainer, Pod, SELinuxOptions
+from kubeloop.runtime.keys import ObjectKey
+
+MOUNT_OPTION: Final = "MountOption"
+RECURSIVE: Final = "Recursive"
+_NO_LABEL: Final = ":::"
+
+
+class Use(NamedTuple):
+    """How one pod uses a volume."""
+
+    label: str
+    policy: str
+
+
+class Conflict(NamedTuple):
+    """What one of two pods is told."""
+
+    what: str
+    pod: ObjectKey
+    value: str
+    other: ObjectKey
+    other_value: str
+
+    @property
+    def reason(self) -> str:
+        return f"{self.what}Conflict"
+
+    @property
+    def message(self) -> str:
+        """Pods of other namespaces are not named. Upstream's words, in which a blank is missing."""
+        end = "If both pods land on the same node, only one of them may access the volume."
+        if self.pod.namespace == self.other.namespace:
+            other = f'with {self.what} "{self.other_value}"'
+            with_whom = f"conflicts with pod {self.other.name} that uses the same volume as this pod {other}"
+            return f'{self.what} "{self.value}" {with_whom}. {end}'
+        with_whom = f"conflicts with another pod that uses the same volume as this pod with a different {self.what}"
+        return f'{self.what}"{self.value}" {with_whom}. {end}'
+
+
+class Uses:
+    """All pods, by volume."""
+
+    def __init__(self) -> None:
+        self._volumes: dict[str, dict[ObjectKey, Use]] = {}
+        self._pods: dict[ObjectKey, set[str]] = {}
+
+    def put(self, volume: str, pod: ObjectKey, use: Use) -> list[Conflict]:
+        """The conflicts that this use causes; none if it was known."""
+        users = self._volumes.setdefault(volume, {})
+        if users.get(pod) == use:
+            return []
+        users[pod] = use
+        self._pods.setdefault(pod, set()).add(volume)
+        return [told for other, theirs in users.items() for told in _between(pod, use, other, theirs)]
+
+    def remove(self, pod: ObjectKey) -> None:
+        for volume in self._pods.pop(pod, ()):
+            users = self._volumes[volume]
+            del users[pod]
+            if not users:
+                del self._volumes[volume]
+
+
+def _between(pod: ObjectKey, use: Use, other: ObjectKey, theirs: Use) -> Iterable[Conflict]:
+    """Told to both."""
+    if use.policy != theirs.policy:
+        yield Conflict("SELinuxChangePolicy", pod, use.policy, other, theirs.policy)
+        yield Conflict("SELinuxChangePolicy", other, theirs.policy, pod, use.policy)
+    if labels_conflict(use.label, theirs.label):
+        yield Conflict("SELinuxLabel", pod, use.label, other, theirs.label)
+        yield Conflict("SELinuxLabel", other, theirs.label, pod, use.label)
+
+
+def labels_conflict(one: str, other: str) -> bool:
+    """Whether two labels differ for certain. A node completes their first three parts, never the level."""
+    parts, others = _parts(one), _parts(other)
+    if parts[3] != others[3]:
+        return True
+    return any(a and b and a != b for a, b in zip(parts[:3], others[:3], strict=True))
+
+
+def _parts(label: str) -> list[str]:
+    parts = label.split(":", 3) if label else []
+    return parts + [""] * (4 - len(parts))
+
+
+def label_of(options: SELinuxOptions) -> str:
+    label = ":".join((options.user, options.role, options.type, options.level))
+    return "" if label == _NO_LABEL else label
+
+
+def labels_of(pod: Pod, volume: str) -> set[str]:
+    """The labels of the containers that mount a volume of the pod."""
+    found = set()
+    for container in containers_of(pod):
+        options = _options(pod, container)
+        if options is not None and any(mount.name == volume for mount in container.volume_mounts):
+            found.add(label_of(options))
+    return found
+
+
+def is_mounted(pod: Pod, volume: str) -> bool:
+    return any(mount.name == volume for one in containers_of(pod) for mount in one.volume_mounts)
+
+
+def containers_of(pod: Pod) -> Iterable[Container | EphemeralContainer]:
+    return (*pod.spec.init_containers, *(pod.spec.containers or ()), *pod.spec.ephemeral_containers)
+
+
+def _options(pod: Pod, container: Container | EphemeralContainer) -> SELinuxOptions | None:
+    """What a container says counts more than what its pod says."""
+    own, of_pod = container.security_context, pod.spec.security_context
+    if own is not None and own.se_linux_options is not None:
+        return own.se_linux_options
+    return None if of_pod is None else of_pod.se_linux_options
+
+
+def use_of(pod: Pod, labels: set[str], takes_label: bool) -> Use:
+    """How a pod uses a volume: with its one label as a mount option, or changing labels file by file."""
+    context = pod.spec.security_context
+    wanted = context.se_linux_change_policy if context is not None else None
+    label = next(iter(labels), "") if takes_label and wanted != RECURSIVE else ""
+    policy = wanted or MOUNT_OPTION
+    return Use(label, policy if takes_label and label else RECURSIVE)

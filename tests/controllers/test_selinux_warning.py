@@ -1,0 +1,113 @@
+"""Pods whose SELinux labels don't go together on one volume are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.controllers.selinux_warning import wire
+from kubeloop.controllers.selinux_warning.uses import Use, Uses, labels_conflict
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.testing import Cluster
+from tests.controllers.storage import NS, claim, told, user_of, volume
+
+
+def add_volume(cluster: Cluster, takes_label: bool = True) -> None:
+    made = cluster.add(claim("c", volumeName="v"))
+    reference = {"namespace": NS, "name": "c", "uid": made.metadata.uid}
+    cluster.add(volume("v", hostPath=None, csi={"driver": "d", "volumeHandle": "h"}, claimRef=reference))
+    driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "d"}}
+    cluster.add({**driver, "spec": {"seLinuxMount": takes_label}})
+
+
+def pod(name: str, level: str = "", policy: str = "", **container: Any) -> dict[str, Any]:
+    made = user_of(name, "c")
+    made["spec"]["containers"][0] |= {"volumeMounts": [{"name": "v0", "mountPath": "/v"}], **container}
+    context: dict[str, Any] = {"seLinuxOptions": {"level": level}} if level else {}
+    if policy:
+        context["seLinuxChangePolicy"] = policy
+    made["spec"]["securityContext"] = context
+    return made
+
+
+def test_both_pods_are_told_of_different_labels(cluster: Cluster) -> None:
+    add_volume(cluster)
+    cluster.start(wire)
+    cluster.add(pod("p", "s0:c1"), pod("q", "s0:c2"), pod("r", "s0:c2"))
+    cluster.settle()
+    what = "that uses the same volume as this pod with SELinuxLabel"
+    end = "If both pods land on the same node, only one of them may access the volume."
+    first = f'SELinuxLabel ":::s0:c1" conflicts with pod q {what} ":::s0:c2". {end}'
+    assert f"Normal SELinuxLabelConflict: {first}" in told(cluster, "p")
+    assert len(told(cluster, "p")) == 2
+    assert [one.split(":")[0] for one in told(cluster, "q")] == ["Normal SELinuxLabelConflict"]
+
+
+def test_pods_that_differ_in_policy_are_told(cluster: Cluster) -> None:
+    add_volume(cluster)
+    cluster.start(wire)
+    cluster.add(pod("p", "s0:c1"), pod("q", "s0:c1", policy="Recursive"))
+    cluster.settle()
+    reasons = {one.split(":")[0] for one in told(cluster, "q")}
+    assert reasons == {"Normal SELinuxChangePolicyConflict", "Normal SELinuxLabelConflict"}
+
+
+@pytest.mark.parametrize("how", ["same label", "driver takes none", "first has ended"])
+def test_pods_that_can_share_are_told_nothing(cluster: Cluster, how: str) -> None:
+    add_volume(cluster, takes_label=how != "driver takes none")
+    cluster.start(wire)
+    cluster.add(pod("p", "s0:c1"))
+    cluster.settle()
+    if how == "first has ended":
+        cluster.client.patch(Pod, "p", {"status": {"phase": "Succeeded"}}, NS, subresource="status")
+        cluster.settle()
+    cluster.add(pod("q", "s0:c1" if how == "same label" else "s0:c2"))
+    cluster.settle()
+    assert told(cluster, "p") == told(cluster, "q") == []
+
+
+def test_a_driver_that_takes_labels_from_now_on_makes_pods_conflict(cluster: Cluster) -> None:
+    add_volume(cluster, takes_label=False)
+    cluster.start(wire)
+    cluster.add(pod("p", "s0:c1"), pod("q", "s0:c2"))
+    cluster.settle()
+    cluster.client.patch("csidrivers", "d", {"spec": {"seLinuxMount": True}})
+    cluster.settle()
+    assert told(cluster, "p") != []
+
+
+def test_a_pod_that_mounts_a_volume_with_two_labels_is_told(cluster: Cluster) -> None:
+    add_volume(cluster)
+    cluster.start(wire)
+    both = pod("p", "s0:c1")
+    other = {"name": "d", "image": "x", "volumeMounts": [{"name": "v0", "mountPath": "/v"}]}
+    both["spec"]["containers"].append({**other, "securityContext": {"seLinuxOptions": {"level": "s0:c9"}}})
+    cluster.add(both)
+    cluster.settle()
+    message = 'Volume "v0" is mounted twice with different SELinux labels inside this pod'
+    assert told(cluster, "p") == [f"Warning MultipleSELinuxLabels: {message}"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "conflict"),
+    [
+        ("", "", False),
+        (":::s0:c1,c2", "u:r:t:s0:c1,c2", False),
+        (":::s0:c1,c2", "u:r:t:s0:c8,c9", True),
+        (":::s0:c1,c2", "", True),
+        ("u:r:t:s0", "u:r:other:s0", True),
+        ("u::t:s0", "u:r::s0", False),
+    ],
+)
+def test_what_is_left_out_of_a_label_conflicts_with_nothing_but_the_level(one: str, other: str, conflict: bool) -> None:
+    assert labels_conflict(one, other) is conflict
+    assert labels_conflict(other, one) is conflict
+
+
+def test_uses_of_pods_that_are_gone_are_forgotten() -> None:
+    uses = Uses()
+    uses.put("v", ObjectKey("a", "p"), Use("l", "MountOption"))
+    uses.remove(ObjectKey("a", "p"))
+    assert uses.put("v", ObjectKey("a", "q"), Use("other", "Recursive")) == []
