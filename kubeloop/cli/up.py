@@ -20,6 +20,7 @@ from kubeloop.cli.pki import Pki, ensure_pki, serving_names
 from kubeloop.cli.up_flags import CloudPlan, NodePlan, default_data_dir
 from kubeloop.cli.up_loops import start_loops
 from kubeloop.cli.up_scheduler import start_scheduler
+from kubeloop.cli.up_storage import ensure_default_class
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.store.filelock import FileLock
 
@@ -36,6 +37,7 @@ class Plan:
     manager_port: int
     nodes: NodePlan
     cloud: CloudPlan
+    default_class: bool
 
 
 class RunningPlane:
@@ -62,6 +64,7 @@ def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
         options.controller_manager_port,
         NodePlan(options.nodes, options.node_events, options.node_stages, options.node_static_pods),
         CloudPlan(options.cloud_provider, options.cloud_config),
+        options.default_storage_class,
     )
 
 
@@ -95,6 +98,8 @@ async def _start(plan: Plan) -> RunningPlane:
     async with AsyncExitStack() as parts:
         server = await start_server(_with_keys(config, pki), clock)
         parts.push_async_callback(server.close)
+        if plan.default_class:
+            await ensure_default_class(server.app)
         loops = await start_loops(server.app, pki, clock, plan.manager_port)
         parts.push_async_callback(loops.close)
         scheduler = start_scheduler(server.app, clock)

@@ -83,5 +83,10 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument("--cloud-config", default="", metavar="FILE", help="what the cloud provider is told")
     parser.add_argument(
+        "--default-storage-class",
+        action="store_true",
+        help="make a default class of volumes named standard: directories on the nodes",
+    )
+    parser.add_argument(
         "--store", choices=("sqlite", "memory"), help="where state lives (default: sqlite, or memory if ephemeral)"
     )
