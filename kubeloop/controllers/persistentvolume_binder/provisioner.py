@@ -107,10 +107,10 @@ class HostPaths:
         return PersistentVolume(metadata=ObjectMeta(name=request.name, annotations=annotations), spec=made)
 
     async def delete(self, volume: PersistentVolume) -> None:
-        """Only directories of its own root are removed from this machine; nobody else's."""
-        source = volume.spec.host_path
+        """Only the directory that it would make for this volume is removed from this machine; nobody else's."""
+        source, name = volume.spec.host_path, volume.metadata.name
         path = Path(source.path) if source is not None else Path()
-        if path.parent == self._root:
+        if path == self._root / name and name not in ("", ".", ".."):
             shutil.rmtree(path, ignore_errors=True)
         elif not _DELETABLE.search(str(path)):
             raise CannotDelete(f"host_path deleter only supports /tmp/.+ but received provided {path}")

@@ -1,0 +1,163 @@
+"""What bindings change, from plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api import codec
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
+from kubeloop.api.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, MIGRATED_TO, PROVISIONED_BY, STORAGE_PROVISIONER
+from kubeloop.controllers.persistentvolume_binder.changes import (
+    PRE_RESIZE_CAPACITY,
+    NoCapacity,
+    asked_of,
+    bound_claim,
+    bound_volume,
+    claim_status,
+    migration,
+    unbound_volume,
+    volume_finalizers,
+)
+
+
+def volume(metadata: dict[str, Any] | None = None, **spec: Any) -> PersistentVolume:
+    body = {"metadata": {"name": "v", **(metadata or {})}, "spec": {"capacity": {"storage": "2Gi"}, **spec}}
+    return codec.from_plain(body, PersistentVolume)
+
+
+def claim(metadata: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **spec: Any) -> Any:
+    meta = {"namespace": "ns", "name": "c", "uid": "u", "resourceVersion": "7", **(metadata or {})}
+    return codec.from_plain({"metadata": meta, "spec": spec, "status": status or {}}, PersistentVolumeClaim)
+
+
+REFERENCE = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": "ns", "name": "c", "uid": "u"}
+
+
+def test_a_free_volume_gets_the_reference_and_the_mark() -> None:
+    patch = bound_volume(volume(), claim())
+    assert patch == {
+        "metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}},
+        "spec": {"claimRef": {**REFERENCE, "resourceVersion": "7", "fieldPath": None}},
+    }
+
+
+def test_a_reserved_volume_gets_only_the_uid() -> None:
+    patch = bound_volume(volume(claimRef={"namespace": "ns", "name": "c"}), claim())
+    assert patch is not None
+    assert list(patch) == ["spec"]
+
+
+def test_a_bound_volume_is_left_alone() -> None:
+    assert bound_volume(volume(claimRef=REFERENCE), claim()) is None
+
+
+def test_unbinding_undoes_what_the_loop_did_and_no_more() -> None:
+    ours = volume({"annotations": {BOUND_BY_CONTROLLER: "yes"}}, claimRef=REFERENCE)
+    assert unbound_volume(ours)["spec"] == {"claimRef": None}
+    assert unbound_volume(volume(claimRef=REFERENCE)) == {"spec": {"claimRef": {"uid": None}}}
+
+
+@pytest.mark.parametrize(
+    ("found", "patch"),
+    [
+        (
+            claim(),
+            {
+                "spec": {"volumeName": "v"},
+                "metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes", BIND_COMPLETED: "yes"}},
+            },
+        ),
+        (claim(volumeName="v"), {"metadata": {"annotations": {BIND_COMPLETED: "yes"}}}),
+        (claim({"annotations": {BIND_COMPLETED: "yes"}}, volumeName="v"), None),
+    ],
+)
+def test_a_claim_says_what_it_has(found: PersistentVolumeClaim, patch: Any) -> None:
+    assert bound_claim(found, volume()) == patch
+
+
+def test_a_claim_that_becomes_bound_takes_over_what_its_volume_has() -> None:
+    has = volume(accessModes=["ReadWriteOnce"], volumeAttributesClassName="gold")
+    assert claim_status(claim(status={"phase": "Pending"}), "Bound", has) == {
+        "status": {
+            "phase": "Bound",
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "2Gi"},
+            "currentVolumeAttributesClassName": "gold",
+        }
+    }
+
+
+def test_a_claim_that_loses_its_volume_has_nothing() -> None:
+    had = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi", "other": "1"}}
+    assert claim_status(claim(status=had), "Lost", None) == {
+        "status": {"phase": "Lost", "accessModes": None, "capacity": None}
+    }
+
+
+def test_nothing_is_written_where_nothing_changes() -> None:
+    assert claim_status(claim(status={"phase": "Bound", "capacity": {"storage": "1Gi"}}), "Bound", volume()) is None
+    assert claim_status(claim(status={"phase": "Pending"}), "Pending", None) is None
+
+
+@pytest.mark.parametrize(("noted", "told"), [("1Gi", "1Gi"), ("nonsense", "2Gi")])
+def test_a_volume_that_is_growing_gives_the_size_before(noted: str, told: str) -> None:
+    growing = volume({"annotations": {PRE_RESIZE_CAPACITY: noted}})
+    patch = claim_status(claim(), "Bound", growing)
+    assert patch is not None
+    assert patch["status"]["capacity"] == {"storage": told}
+
+
+def test_a_volume_without_a_size_cannot_be_bound() -> None:
+    with pytest.raises(NoCapacity, match='PersistentVolume "v" is without a storage capacity'):
+        claim_status(claim(), "Bound", volume(capacity={}))
+
+
+def test_equal_sizes_may_be_written_differently() -> None:
+    patch = claim_status(claim(status={"phase": "Pending", "capacity": {"storage": "2048Mi"}}), "Bound", volume())
+    assert patch == {"status": {"phase": "Bound"}}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "changes"),
+    [
+        ({}, {}),
+        ({PROVISIONED_BY: "example.com/x"}, {}),
+        ({PROVISIONED_BY: "kubernetes.io/aws-ebs"}, {MIGRATED_TO: "ebs.csi.aws.com"}),
+        ({PROVISIONED_BY: "kubernetes.io/aws-ebs", MIGRATED_TO: "ebs.csi.aws.com"}, {}),
+        ({PROVISIONED_BY: "example.com/x", MIGRATED_TO: "gone"}, {MIGRATED_TO: None}),
+    ],
+)
+def test_volumes_say_which_driver_has_become_of_a_disk(annotations: dict[str, str], changes: dict[str, Any]) -> None:
+    assert migration(annotations, False) == changes
+
+
+def test_whoever_is_asked_is_asked_once() -> None:
+    assert asked_of(claim({"annotations": {STORAGE_PROVISIONER: "x"}}), "x") is None
+    patch = asked_of(claim(), "x")
+    assert patch is not None
+    assert set(patch["metadata"]["annotations"].values()) == {"x"}
+
+
+IN_TREE, EXTERNAL = "kubernetes.io/pv-controller", "external-provisioner.volume.kubernetes.io/finalizer"
+
+
+@pytest.mark.parametrize(
+    ("provisioner", "policy", "before", "after"),
+    [
+        ("", "Delete", [], None),
+        ("example.com/x", "Delete", [], None),
+        ("own", "Delete", [], [IN_TREE]),
+        ("kubernetes.io/host-path", "Delete", ["a"], ["a", IN_TREE]),
+        ("kubernetes.io/host-path", "Delete", [IN_TREE], None),
+        ("kubernetes.io/host-path", "Retain", [IN_TREE, "a"], ["a"]),
+        ("kubernetes.io/host-path", "Recycle", [IN_TREE], []),
+        ("kubernetes.io/host-path", "Delete", [EXTERNAL], [IN_TREE]),
+        ("kubernetes.io/aws-ebs", "Delete", [IN_TREE, EXTERNAL], [EXTERNAL]),
+    ],
+)
+def test_which_volumes_are_held_back(provisioner: str, policy: str, before: list[str], after: list[str] | None) -> None:
+    annotations = {PROVISIONED_BY: provisioner} if provisioner else {}
+    found = volume({"annotations": annotations, "finalizers": before}, persistentVolumeReclaimPolicy=policy)
+    assert volume_finalizers(found, frozenset({"own"})) == after
