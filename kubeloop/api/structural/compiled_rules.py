@@ -74,16 +74,23 @@ class RuleNode:
 
 def has_rules(schema: Any) -> bool:
     """Whether there are rules somewhere along the places of a schema."""
+    return any(node.get(RULES) for node in _places(schema))
+
+
+def text_of_rules(schema: Schema) -> int:
+    """How many characters all rules of a schema have; each counts for a few at least."""
+    rules = [rule for node in _places(schema) for rule in node.get(RULES) or ()]
+    return sum(20 + len(rule.get("rule") or "") + len(rule.get("messageExpression") or "") for rule in rules)
+
+
+def _places(schema: Any) -> Iterator[Schema]:
     left = [schema]
     while left:
         node = left.pop()
-        if not isinstance(node, Mapping):
-            continue
-        if node.get(RULES):
-            return True
-        left += (node.get("properties") or {}).values()
-        left += (node.get("items"), node.get("additionalProperties"))
-    return False
+        if isinstance(node, Mapping):
+            yield node
+            left += (node.get("properties") or {}).values()
+            left += (node.get("items"), node.get("additionalProperties"))
 
 
 @lru_cache(maxsize=64)

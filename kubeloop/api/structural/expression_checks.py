@@ -9,11 +9,13 @@ from typing import Any, Final
 import msgspec
 
 from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid
-from kubeloop.api.structural.compiled_rules import RULES, Rule, RuleNode, rules_of
+from kubeloop.api.structural.compiled_rules import RULES, Rule, RuleNode, rules_of, text_of_rules
 from kubeloop.api.structural.model import Schema
 
 RULE_LIMIT: Final = 10_000_000
 SCHEMA_LIMIT: Final = 100_000_000
+# Ten times what the largest definitions that people install have; upstream has no such limit, and compiles faster.
+MOST_TEXT: Final = 200_000
 _TOLD: Final = 4  # of the most expensive rules
 _MOST: Final = 2**64 - 1
 _HINT: Final = (
@@ -65,6 +67,8 @@ class _Where:
 
 def expression_problems(schema: Schema, path: Path, known: FieldErrors) -> FieldErrors:
     """Places at or above which something else is `known` to be wrong are left out: what rules see there is unclear."""
+    if text_of_rules(schema) > MOST_TEXT:
+        return [forbidden(path, f"must not have more than {MOST_TEXT} characters of {RULES} in all")]
     rules = rules_of(msgspec.json.encode(schema))
     if rules is None:
         return []
