@@ -41,6 +41,7 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     dry_run: bool = False
     forgets_managers: bool = False  # the client sent an empty list of managedFields
+    written: tuple[str, int] | None = None  # the key and revision of the object that is the answer
 
     @property
     def resource(self) -> Resource:
