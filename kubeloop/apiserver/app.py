@@ -20,6 +20,7 @@ from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.node_calls import NodeDialer, ReadOnlyGroup
 from kubeloop.api.schema import definitions
 from kubeloop.apiserver.admission import Chain
+from kubeloop.apiserver.admission.configured import Configured
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.aggregation.following import AggregatorConfig
 from kubeloop.apiserver.aggregation.following import Following as Aggregation
@@ -105,6 +106,8 @@ class ApiServer:
         self._custom.start()
         self.aggregation = Aggregation(registry, clock, aggregator or AggregatorConfig(), self.paths.serve_remote)
         self.aggregation.start()
+        self._configured = Configured(registry, admission, self.authorizer, self.metrics, clock)
+        self._configured.start()
         self._writes = writes
         self.nodes: NodeDialer | None = None  # how nodes are reached, set by whoever wires them
 
@@ -295,6 +298,7 @@ class ApiServer:
     def close(self) -> None:
         """End all watches."""
         self.aggregation.close()
+        self._configured.close()
         self._custom.close()
         self.registry.close_watches()
 

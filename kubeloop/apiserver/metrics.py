@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from kubeloop import KUBERNETES_VERSION
@@ -40,6 +40,11 @@ class Metrics:
         self._by_kind: dict[tuple[str, str, str, str, str, str, int], int] = {}
         self._durations: dict[tuple[str, str, str, str, str, str], Histogram] = {}
         self._cut_watchers = 0
+        self._others: list[Callable[[], Iterable[str]]] = []
+
+    def also(self, lines: Callable[[], Iterable[str]]) -> None:
+        """Show what another part measures of itself."""
+        self._others.append(lines)
 
     def count_cut_watcher(self, _request: Request) -> None:
         """A watcher read too slowly, and was cut off."""
@@ -84,6 +89,8 @@ class Metrics:
         yield from _family("apiserver_longrunning_requests", "gauge", self._watch_samples())
         yield from _family("apiserver_storage_objects", "gauge", self._object_samples())
         yield from _family("apiserver_terminated_watchers_total", "counter", [((), self._cut_watchers)])
+        for lines in self._others:
+            yield from lines()
         yield from _family("kubernetes_build_info", "gauge", [(_BUILD, 1)])
         yield from _process()
 

@@ -84,7 +84,9 @@ class Mutations:
         if generated:
             self._draw_name(meta)
         attempt = self._attempt("CREATE", ctx, "", obj, None)
-        self._admission.admit(attempt)
+        attempt.has_drawn_name = generated
+        obj = await self._admit(attempt)
+        meta, generated = obj.metadata, attempt.has_drawn_name
         stored = to_stored(obj, resource)
         if claim is not None:
             claim.allocate(stored, None)
@@ -93,7 +95,7 @@ class Mutations:
         self._refuse_invalid(resource, meta.name, validate_create(checked))
         for text in warnings_for(stored, None):
             ctx.warn(text)
-        self._admission.check(attempt)
+        await self._check(attempt)
         if meta.resource_version:
             raise errors.ApiError("resourceVersion should not be set on objects to be created")
         return await self._insert(ctx, storage, stored, generated, claim)
@@ -200,7 +202,7 @@ class Mutations:
         if tracked:
             track(obj, current, resource, ctx, subresource, settable_in(strategy, subresource))
         attempt = self._attempt("UPDATE", ctx, subresource, obj, current.served)
-        self._admission.admit(attempt)
+        obj = await self._admit(attempt)
         new = to_stored(obj, resource)
         if claim is not None:
             claim.allocate(new, old)
@@ -210,7 +212,7 @@ class Mutations:
         self._refuse_invalid(resource, ctx.target.name, validate_update(*checked, checked_as))
         for text in warnings_for(new, old, checked_as):
             ctx.warn(text)
-        self._admission.check(attempt)
+        await self._check(attempt)
         value = stored_bytes(new)
         if metadata.done_deleting(new.metadata, old.metadata) and not metadata.held_by_spec(new):
             return await self._remove(ctx, storage, record, value)
@@ -270,16 +272,33 @@ class Mutations:
         self.causes.note(ctx, record.key, event.revision)
         return Written(last, event.revision)
 
-    def admit_delete(self, ctx: Context, old: Any) -> None:
+    async def admit_delete(self, ctx: Context, old: Any, options: Any) -> None:
         attempt = self._attempt("DELETE", ctx, "", None, old)
-        self._admission.admit(attempt)
-        self._admission.check(attempt)
+        attempt.delete_options = options
+        await self._admit(attempt)
+        await self._check(attempt)
 
-    def admit_posted(self, ctx: Context, obj: Any) -> None:
-        """A POST that isn't stored itself: a binding, an eviction, a token request."""
+    async def admit_posted(self, ctx: Context, obj: Any) -> Any:
+        """A POST that isn't stored itself: a binding, an eviction, a token request. What became of it."""
         attempt = self._attempt("CREATE", ctx, ctx.target.subresource, obj, None)
+        await self._admit(attempt)
+        await self._check(attempt)
+        return attempt.obj
+
+    # -- admission --------------------------------------------------------------------------------------------------
+
+    async def _admit(self, attempt: Attempt) -> Any:
+        """The object as admission wants it. Nothing is waited for unless somebody configured more than plugins."""
         self._admission.admit(attempt)
+        if self._admission.mutate is not None:
+            await self._admission.mutate(attempt)
+        return attempt.obj
+
+    async def _check(self, attempt: Attempt) -> None:
         self._admission.check(attempt)
+        if self._admission.validate is not None:
+            await self._admission.validate(attempt)
+        self._admission.charge(attempt)
 
     # -- shared -----------------------------------------------------------------------------------------------------
 
@@ -298,6 +317,7 @@ class Mutations:
             ctx.dry_run,
             ctx.now,
             ctx.warnings,
+            ctx.query,
         )
 
     def _refuse_invalid(self, resource: Resource, name: str, found: list[fields.FieldError]) -> None:

@@ -76,15 +76,20 @@ def _validate_resources(resources: tuple[str, ...], path: Path) -> FieldErrors:
     return errors
 
 
-def validate_match_conditions(conditions: tuple[admission_v1.MatchCondition, ...], path: Path) -> FieldErrors:
+def validate_match_conditions(
+    conditions: tuple[admission_v1.MatchCondition, ...], path: Path, has_params: bool = False
+) -> FieldErrors:
     errors: FieldErrors = []
     if len(conditions) > _MAX_CONDITIONS:
         errors.append(too_many(path, len(conditions), _MAX_CONDITIONS))
     names: set[str] = set()
     for index, condition in enumerate(conditions):
         at = path.index(index)
-        if not condition.expression.strip():
+        expression = condition.expression.strip()
+        if not expression:
             errors.append(required(at.child("expression")))
+        else:
+            errors += _expression_problems(expression, at.child("expression"), has_params)
         if not condition.name:
             errors.append(required(at.child("name")))
             continue
@@ -93,6 +98,14 @@ def validate_match_conditions(conditions: tuple[admission_v1.MatchCondition, ...
             errors.append(duplicate(at.child("name"), condition.name))
         names.add(condition.name)
     return errors
+
+
+def _expression_problems(text: str, path: Path, has_params: bool) -> FieldErrors:
+    """What is wrong with an expression that may speak of no variables of a policy."""
+    from kubeloop.api.admission_expressions import TRUTH, Scope, expression_of  # few ever write expressions
+
+    problem = expression_of(text, Scope(params=has_params), TRUTH).problem
+    return [invalid(path, text, problem)] if problem else []
 
 
 def validate_match_resources(match: admission_v1.MatchResources | None, path: Path) -> FieldErrors:

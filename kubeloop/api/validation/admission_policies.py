@@ -1,9 +1,9 @@
-"""Rules of admission policies and their bindings: all but what their expressions mean."""
+"""Rules of admission policies and their bindings."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kubeloop.api.fields import FieldErrors, Path, duplicate, invalid, not_supported, required
 from kubeloop.api.generated import admissionregistration_v1 as admission_v1
@@ -21,6 +21,9 @@ from kubeloop.api.validation.objectmeta import byte_length
 from kubeloop.api.validation.rules import Rules
 from kubeloop.api.validation.scalars import dns_subdomain, qualified_name
 
+if TYPE_CHECKING:
+    from kubeloop.api.admission_expressions import PolicyExpressions
+
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
 _REASONS: Final = frozenset(("Forbidden", "Invalid", "RequestEntityTooLarge"))
@@ -31,6 +34,7 @@ _MUTABLE: Final = frozenset(("*", "CONNECT", "CREATE", "UPDATE"))
 _MAX_ANNOTATIONS: Final = 20
 _MAX_VALUE_EXPRESSION: Final = 5 * 1024
 _AT_LEAST_ONE: Final = "validations or auditAnnotations must contain at least one item"
+_NO_EXPRESSION: Final = "expression is not specified"
 _NOT_BLANK: Final = "must be non-empty if specified"
 _IDENTIFIER: Final = re.compile("[_a-zA-Z][_a-zA-Z0-9]*")
 _RESERVED: Final = frozenset((
@@ -42,7 +46,7 @@ Policy = admission_v1.ValidatingAdmissionPolicy | admission_v1.MutatingAdmission
 Binding = admission_v1.ValidatingAdmissionPolicyBinding | admission_v1.MutatingAdmissionPolicyBinding
 
 
-def _validate_frame(obj: Policy, old: Policy | None) -> FieldErrors:
+def _validate_frame(obj: Policy, old: Policy | None, expressions: PolicyExpressions) -> FieldErrors:
     """What both kinds of policies have: when they apply, and what happens when they fail."""
     spec = obj.spec
     errors: FieldErrors = []
@@ -60,50 +64,69 @@ def _validate_frame(obj: Policy, old: Policy | None) -> FieldErrors:
         if not spec.match_constraints.resource_rules:
             errors.append(required(at.child("resourceRules")))
     if old is None or (spec.param_kind, spec.match_conditions) != (old.spec.param_kind, old.spec.match_conditions):
-        errors += validate_match_conditions(spec.match_conditions, _SPEC.child("matchConditions"))
+        has_params = spec.param_kind is not None
+        errors += validate_match_conditions(spec.match_conditions, _SPEC.child("matchConditions"), has_params)
     for index, variable in enumerate(spec.variables):
-        errors += _validate_variable(variable, _SPEC.child("variables").index(index))
+        errors += _validate_variable(variable, _SPEC.child("variables").index(index), expressions)
     return errors
 
 
-def _validate_variable(variable: admission_v1.Variable, path: Path) -> FieldErrors:
+def _validate_variable(variable: admission_v1.Variable, path: Path, expressions: PolicyExpressions) -> FieldErrors:
     errors: FieldErrors = []
     if not variable.name.strip():
         errors.append(required(path.child("name"), "name is not specified"))
     elif not _IDENTIFIER.fullmatch(variable.name) or variable.name in _RESERVED:
         errors.append(invalid(path.child("name"), variable.name, "must be a valid CEL identifier"))
-    return errors + _validate_expression(variable.expression, path)
+    if not variable.expression.strip():
+        return [*errors, required(path.child("expression"), _NO_EXPRESSION)]
+    problem = expressions.declare(variable.name, variable.expression)
+    return errors + _problem(problem, variable.expression, path.child("expression"))
 
 
-def _validate_expression(expression: str, path: Path, detail: str = "expression is not specified") -> FieldErrors:
-    return [] if expression.strip() else [required(path.child("expression"), detail)]
+def _problem(problem: str, text: str, path: Path) -> FieldErrors:
+    return [invalid(path, text, problem)] if problem else []
 
 
 def _validate_validating(
     obj: admission_v1.ValidatingAdmissionPolicy, old: admission_v1.ValidatingAdmissionPolicy | None = None
 ) -> FieldErrors:
     spec, at = obj.spec, _SPEC.child("auditAnnotations")
-    errors = _validate_frame(obj, old)
+    expressions = _expressions_of(spec.param_kind, has_variables=bool(spec.variables))
+    errors = _validate_frame(obj, old, expressions)
     if not spec.validations and not spec.audit_annotations:
         return [*errors, required(_SPEC.child("validations"), _AT_LEAST_ONE), required(at, _AT_LEAST_ONE)]
     for index, validation in enumerate(spec.validations):
-        errors += _validate_validation(validation, _SPEC.child("validations").index(index))
+        errors += _validate_validation(validation, _SPEC.child("validations").index(index), expressions)
     if len(spec.audit_annotations) > _MAX_ANNOTATIONS:
         shown = [ordered({"Key": one.key, "ValueExpression": one.value_expression}) for one in spec.audit_annotations]
         errors.append(invalid(at, shown, f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"))
     keys: set[str] = set()
     for index, annotation in enumerate(spec.audit_annotations):
-        errors += _validate_annotation(annotation, obj.metadata.name, at.index(index))
+        errors += _validate_annotation(annotation, obj.metadata.name, at.index(index), expressions)
         if annotation.key in keys:
             errors.append(duplicate(at.index(index).child("key"), annotation.key))
         keys.add(annotation.key)
     return errors
 
 
-def _validate_validation(validation: admission_v1.Validation, path: Path) -> FieldErrors:
-    errors = _validate_expression(validation.expression, path)
-    if validation.message_expression and not validation.message_expression.strip():
-        errors.append(invalid(path.child("messageExpression"), validation.message_expression, _NOT_BLANK))
+def _expressions_of(params: admission_v1.ParamKind | None, *, has_variables: bool) -> PolicyExpressions:
+    from kubeloop.api.admission_expressions import PolicyExpressions  # few ever write policies
+
+    return PolicyExpressions(has_params=params is not None, has_variables=has_variables)
+
+
+def _validate_validation(
+    validation: admission_v1.Validation, path: Path, expressions: PolicyExpressions
+) -> FieldErrors:
+    text, told = validation.expression, validation.message_expression
+    if text.strip():
+        errors = _problem(expressions.truth(text).problem, text, path.child("expression"))
+    else:
+        errors = [required(path.child("expression"), _NO_EXPRESSION)]
+    if told and not told.strip():
+        errors.append(invalid(path.child("messageExpression"), told, _NOT_BLANK))
+    elif told:
+        errors += _problem(expressions.message(told).problem, told, path.child("messageExpression"))
     message = validation.message.strip()
     if validation.message and not message:
         errors.append(invalid(path.child("message"), validation.message, _NOT_BLANK))
@@ -114,7 +137,9 @@ def _validate_validation(validation: admission_v1.Validation, path: Path) -> Fie
     return errors
 
 
-def _validate_annotation(annotation: admission_v1.AuditAnnotation, name: str, path: Path) -> FieldErrors:
+def _validate_annotation(
+    annotation: admission_v1.AuditAnnotation, name: str, path: Path, expressions: PolicyExpressions
+) -> FieldErrors:
     if name:
         errors = qualified_name(f"{name}/{annotation.key}", path.child("key"))
     else:
@@ -124,6 +149,8 @@ def _validate_annotation(annotation: admission_v1.AuditAnnotation, name: str, pa
         errors.append(required(at, "valueExpression is not specified"))
     elif byte_length(expression) > _MAX_VALUE_EXPRESSION:
         errors.append(required(at, f"must not exceed {_MAX_VALUE_EXPRESSION} bytes in length"))
+    else:
+        errors += _problem(expressions.annotation(expression).problem, annotation.value_expression, at)
     return errors
 
 
@@ -145,12 +172,13 @@ def _validate_mutating(
     obj: admission_v1.MutatingAdmissionPolicy, old: admission_v1.MutatingAdmissionPolicy | None = None
 ) -> FieldErrors:
     spec = obj.spec
-    errors = _validate_frame(obj, old)
+    expressions = _expressions_of(spec.param_kind, has_variables=True)
+    errors = _validate_frame(obj, old, expressions)
     errors += _validate_mutable(spec.match_constraints, _SPEC.child("matchConstraints"))
     if not spec.mutations:
         errors.append(required(_SPEC.child("mutations"), "mutations must contain at least one item"))
     for index, mutation in enumerate(spec.mutations):
-        errors += _validate_mutation(mutation, _SPEC.child("mutations").index(index))
+        errors += _validate_mutation(mutation, _SPEC.child("mutations").index(index), expressions)
     at = _SPEC.child("reinvocationPolicy")
     if not spec.reinvocation_policy:
         errors.append(required(at))
@@ -171,7 +199,7 @@ def _validate_mutable(match: admission_v1.MatchResources | None, path: Path) -> 
     ]
 
 
-def _validate_mutation(mutation: admission_v1.Mutation, path: Path) -> FieldErrors:
+def _validate_mutation(mutation: admission_v1.Mutation, path: Path, expressions: PolicyExpressions) -> FieldErrors:
     kind = mutation.patch_type
     if not kind:
         return [required(path.child("patchType"))]
@@ -189,7 +217,8 @@ def _validate_mutation(mutation: admission_v1.Mutation, path: Path) -> FieldErro
         elif name == wanted and patch is None:
             errors.append(required(path.child(name), f"must be specified when patchType is {kind}"))
         elif name == wanted:
-            errors += _validate_expression(patch.expression, path.child(name), "")
+            text, at = patch.expression.strip(), path.child(name, "expression")
+            errors += _problem(expressions.patch(text, kind).problem, text, at) if text else [required(at)]
     return errors
 
 

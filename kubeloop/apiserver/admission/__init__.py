@@ -1,12 +1,15 @@
 """Admission: what may still change or refuse a write after it was decoded and before it is stored.
 
-decoded, defaulted ─▶ admit (plugins in order, may change) ─▶ strategy, validation ─▶ check (may only refuse) ─▶ store
+decoded, defaulted ─▶ admit (plugins in order, may change) ─▶ mutate (policies, webhooks) ─▶ strategy, validation
+     store ◀─ charge (quotas) ◀─ validate (policies, webhooks) ◀─ check (plugins, may only refuse) ◀─┘
+
+Plugins answer at once. Policies and webhooks, which may have to wait for others, are there only if somebody made some.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.context import User
+from kubeloop.apiserver.query import Query
 from kubeloop.clock import Clock
 
 if TYPE_CHECKING:
@@ -38,6 +42,15 @@ class Attempt:
     dry_run: bool
     now: datetime
     warnings: list[str]
+    query: Query | None = None
+    delete_options: Any | None = None
+    has_drawn_name: bool = False  # one that the client left to the server
+    annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
+
+    def warn(self, text: str) -> None:
+        """Shown to the client; each text once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
 
     def forbidden(self, why: str, causes: Iterable[errors.Cause] = ()) -> errors.Forbidden:
         """The refusal of this write; an object that has no name yet is told by the name it will be made from."""
@@ -66,6 +79,7 @@ class Plugin:
     resources: ClassVar[frozenset[str]] = frozenset()  # with their group, such as "ingresses.networking.k8s.io"
     subresources: ClassVar[frozenset[str]] = frozenset({""})
     operations: ClassVar[frozenset[Operation]] = frozenset({"CREATE"})
+    charges: ClassVar[bool] = False  # whether its check is the very last, after all others agreed
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         """Whether such writes concern this plugin; asked once for each combination, so not about an object."""
@@ -81,14 +95,18 @@ class Plugin:
 
 
 _Step = Callable[[Attempt], None]
-_Steps = tuple[tuple[_Step, ...], tuple[_Step, ...]]
+_Steps = tuple[tuple[_Step, ...], tuple[_Step, ...], tuple[_Step, ...]]
 
 
 class Chain:
     """All plugins, in order, given or made when the first write comes.
 
-    Which of them have a say is worked out once for each kind of write.
+    Which of them have a say is worked out once for each kind of write. `mutate` and `validate` are what somebody
+    configured besides, None as long as nobody has.
     """
+
+    mutate: Callable[[Attempt], Awaitable[None]] | None = None
+    validate: Callable[[Attempt], Awaitable[None]] | None = None
 
     def __init__(self, plugins: Sequence[Plugin] | Callable[[], Sequence[Plugin]] = ()) -> None:
         self._given = plugins
@@ -100,6 +118,11 @@ class Chain:
 
     def check(self, attempt: Attempt) -> None:
         for step in self._steps_of(attempt)[1]:
+            step(attempt)
+
+    def charge(self, attempt: Attempt) -> None:
+        """The last word, after everybody else's."""
+        for step in self._steps_of(attempt)[2]:
             step(attempt)
 
     def _steps_of(self, attempt: Attempt) -> _Steps:
@@ -116,9 +139,11 @@ class Chain:
 
     def _select(self, operation: Operation, resource: Resource, subresource: str) -> _Steps:
         concerned = [plugin for plugin in self.plugins if plugin.handles(operation, resource, subresource)]
+        checking = [plugin for plugin in concerned if type(plugin).check is not Plugin.check]
         return (
             tuple(plugin.admit for plugin in concerned if type(plugin).admit is not Plugin.admit),
-            tuple(plugin.check for plugin in concerned if type(plugin).check is not Plugin.check),
+            tuple(plugin.check for plugin in checking if not plugin.charges),
+            tuple(plugin.check for plugin in checking if plugin.charges),
         )
 
 

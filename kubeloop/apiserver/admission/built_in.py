@@ -47,7 +47,6 @@ def built_in_plugins(
         DefaultIngressClass(lookup),
         PodTopologyLabels(lookup),
         PodResizeValidator(lookup),
-        # The last to be asked: what others refuse must not be charged.
         ResourceQuotaPlugin(lookup, ledger),
     )
 

@@ -28,6 +28,7 @@ _GROWING = frozenset(
 
 class ResourceQuotaPlugin(Plugin):
     name = "ResourceQuota"
+    charges = True  # what others refuse must not be charged
 
     def __init__(self, lookup: Lookup, ledger: Ledger) -> None:
         self._ledger = ledger

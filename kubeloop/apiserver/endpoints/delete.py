@@ -58,7 +58,7 @@ async def delete_object(ctx: Context, storage: Storage, mutations: Mutations) ->
     record = storage.peek(ctx.target.namespace, ctx.target.name)
     if record is None:
         raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
-    mutations.admit_delete(ctx, storage.view.decode_record(record))
+    await mutations.admit_delete(ctx, storage.view.decode_record(record), options)
     removed, written = await delete_record(ctx, storage, mutations, record, options)
     if removed and storage.resource.qualified not in _ANSWER_WITH_OBJECT:
         uid = storage.view.decode(written.value, written.revision).metadata.uid
@@ -79,7 +79,7 @@ async def delete_collection(ctx: Context, storage: Storage, mutations: Mutations
         newest = storage.store.peek(record.key)
         if newest is None:
             return
-        mutations.admit_delete(ctx, storage.view.decode_record(newest))
+        await mutations.admit_delete(ctx, storage.view.decode_record(newest), options)
         await delete_record(ctx, storage, mutations, newest, msgspec.structs.replace(options))
 
     for begin in range(0, len(page.records), _AT_ONCE):

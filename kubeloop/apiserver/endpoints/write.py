@@ -63,14 +63,17 @@ async def replace_object(ctx: Context, storage: Storage, mutations: Mutations) -
     is_text = "protobuf" not in ctx.request.headers.get("content-type", "")
     ctx.forgets_managers = is_text and b'"managedFields"' in ctx.request.body and not obj.metadata.managed_fields
 
+    unused = [obj]
+
     def produce(current: Current | None) -> Any:
         if current is not None and uid:
             demand(storage, current.record, current.stored.metadata, uid=uid)
-        return obj
+        # An object is completed in place; after somebody was faster, another try begins from what was sent.
+        return unused.pop() if unused else read_body(ctx, ctx.resource)
 
     subresource = ctx.target.subresource
     may_create = storage.strategy.allow_create_on_update and not subresource
-    written = await mutations.update(ctx, produce, subresource=subresource, may_create=may_create)
+    written = await mutations.update(ctx, produce, subresource=subresource, may_create=may_create, retry=True)
     return answer(ctx, storage, written)
 
 

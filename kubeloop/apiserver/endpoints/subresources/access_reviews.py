@@ -36,21 +36,21 @@ async def review_subject(ctx: Context, server: ApiServer) -> Response:
     """POST a SubjectAccessReview: may they?"""
     review = _read(ctx)
     _refuse(ctx, review_errors(review))
-    return _answer(ctx, server, review, _subject(review.spec))
+    return await _answer(ctx, server, review, _subject(review.spec))
 
 
 async def review_local_subject(ctx: Context, server: ApiServer) -> Response:
     """POST a LocalSubjectAccessReview: may they, in this namespace?"""
     review = _read(ctx)
     _refuse(ctx, local_review_errors(review))
-    return _answer(ctx, server, review, _subject(review.spec))
+    return await _answer(ctx, server, review, _subject(review.spec))
 
 
 async def review_self(ctx: Context, server: ApiServer) -> Response:
     """POST a SelfSubjectAccessReview: may I?"""
     review = _read(ctx)
     _refuse(ctx, self_review_errors(review))
-    return _answer(ctx, server, review, ctx.user)
+    return await _answer(ctx, server, review, ctx.user)
 
 
 async def review_own_rules(ctx: Context, server: ApiServer) -> Response:
@@ -59,7 +59,7 @@ async def review_own_rules(ctx: Context, server: ApiServer) -> Response:
     namespace = asked.spec.namespace
     if not namespace:
         raise errors.bad_request("no namespace on request")
-    server.mutations.admit_posted(ctx, asked)
+    await server.mutations.admit_posted(ctx, asked)
     known = rules_of(server.authorizer, ctx.user, namespace)
     status = SubjectRulesReviewStatus(
         resource_rules=known.resources,
@@ -90,8 +90,8 @@ def _subject(spec: Any) -> User:
     return User(spec.user, spec.groups, spec.uid, extra)
 
 
-def _answer(ctx: Context, server: ApiServer, review: Any, user: User) -> Response:
-    server.mutations.admit_posted(ctx, review)
+async def _answer(ctx: Context, server: ApiServer, review: Any, user: User) -> Response:
+    await server.mutations.admit_posted(ctx, review)
     decision = _decide(server.authorizer, review.spec, user)
     status = SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)
     force_setattr(review, "status", status)

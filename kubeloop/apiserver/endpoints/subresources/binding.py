@@ -43,7 +43,7 @@ async def bind(ctx: Context, server: ApiServer) -> Response:
     found = binding_errors(binding)
     if found:
         raise errors.ApiError(fields.aggregate(error.message() for error in found))
-    server.mutations.admit_posted(ctx, binding)
+    binding = await server.mutations.admit_posted(ctx, binding)
     await _assign(ctx, server, binding)
     return success(ctx)
 

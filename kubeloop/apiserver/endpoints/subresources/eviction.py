@@ -56,7 +56,7 @@ async def evict(ctx: Context, server: ApiServer) -> Response:
     if ctx.target.name != eviction.metadata.name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
     options = _delete_options(ctx, eviction)
-    server.mutations.admit_posted(ctx, eviction)
+    await server.mutations.admit_posted(ctx, eviction)
     storage = server.registry.of(ctx.resource)
     pod = await _delete_unless_guarded(ctx, server, storage, options)
     if pod is not None:

@@ -35,7 +35,7 @@ async def who_am_i(ctx: Context, server: ApiServer) -> Response:
     check_write_options(ctx.query, "CreateOptions")
     asked = read_body(ctx, ctx.resource)
     ensure_namespace(asked.metadata, "")
-    server.mutations.admit_posted(ctx, asked)
+    await server.mutations.admit_posted(ctx, asked)
     review = SelfSubjectReview(
         metadata=ObjectMeta(creation_timestamp=time_of(ctx.now)),
         status=SelfSubjectReviewStatus(user_info=_told(ctx.user)),
@@ -51,7 +51,7 @@ async def review_token(ctx: Context, server: ApiServer) -> Response:
     track(review, None, ctx.resource, ctx, "", None)
     if not review.spec.token:
         raise errors.bad_request("token is required for TokenReview in authentication")
-    server.mutations.admit_posted(ctx, review)
+    await server.mutations.admit_posted(ctx, review)
     force_setattr(review, "status", _recognized(server, review.spec.token, review.spec.audiences))
     return made_up_object(ctx, ctx.resource, review, 201)
 

@@ -50,7 +50,7 @@ async def request_token(ctx: Context, server: ApiServer) -> Response:
     ensure_namespace(request.metadata, ctx.target.namespace)
     track(request, None, TOKEN_REQUEST, ctx, "token", None)
     # Before anything is filled in: a node may ask for no audience, which means something else than asking for ours.
-    server.mutations.admit_posted(ctx, request)
+    request = await server.mutations.admit_posted(ctx, request)
     account = _account(ctx, server.registry, request)
     if given_uid and given_uid != account.metadata.uid:
         told = (

@@ -104,6 +104,7 @@ class Writes:
         )
         self._chain.admit(attempt)
         self._chain.check(attempt)
+        self._chain.charge(attempt)
         return {} if obj is None else to_plain(obj)
 
 

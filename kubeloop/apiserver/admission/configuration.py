@@ -1,0 +1,87 @@
+"""What people configured for admission, at work: in which order policies and webhooks see a write.
+
+mutate:   policies ─▶ webhooks ─▶ (once more, if something changed: plugins ─▶ policies ─▶ webhooks)
+validate: policies ─▶ webhooks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.admission import Attempt, Chain
+from kubeloop.apiserver.admission.configured import GROUP
+from kubeloop.apiserver.admission.lookup import RegistryLookup
+from kubeloop.apiserver.admission.matching import UNSEEN_BY_WEBHOOKS, Matcher
+from kubeloop.apiserver.admission.rounds import Participants, Reinvocation
+from kubeloop.apiserver.admission.subject import Subject
+from kubeloop.apiserver.admission.webhooks.asking import Webhooks
+from kubeloop.apiserver.admission.webhooks.calling import Caller
+from kubeloop.apiserver.admission.webhooks.hooks import Hook, hooks_of
+from kubeloop.apiserver.admission.webhooks.metrics import WebhookMetrics
+from kubeloop.apiserver.authorization import Authorizer
+from kubeloop.apiserver.custom.converting import convert
+from kubeloop.apiserver.outgoing.callees import Callees
+from kubeloop.apiserver.storage import Registry
+from kubeloop.clock import Clock
+
+
+class Configuration:
+    """Read anew whenever one of the objects changes; the chain knows of it only while there is something."""
+
+    def __init__(self, registry: Registry, chain: Chain, authorizer: Authorizer, clock: Clock) -> None:
+        self._registry = registry
+        self._chain = chain
+        self._lookup = RegistryLookup(registry)
+        self._callees = Callees(self._lookup, clock.random())
+        self._matcher = Matcher(self._lookup, self._equivalents)
+        self._metrics = WebhookMetrics()
+        caller = Caller(self._callees, clock)
+        self._webhooks = Webhooks(caller, self._matcher, authorizer, self._metrics, clock)
+        self._mutating: Sequence[Hook] = ()
+        self._validating: Sequence[Hook] = ()
+
+    def changed(self) -> None:
+        """Take up what is configured now."""
+        self._matcher.forget()
+        self._mutating = hooks_of(self._every("mutatingwebhookconfigurations"))
+        self._validating = hooks_of(self._every("validatingwebhookconfigurations"))
+        self._chain.mutate = self._mutate if self._mutating else None
+        self._chain.validate = self._validate if self._validating else None
+
+    def close(self) -> None:
+        self._callees.close()
+
+    def metric_lines(self) -> Iterator[str]:
+        return self._metrics.lines()
+
+    async def _mutate(self, attempt: Attempt) -> None:
+        subject = Subject(attempt, convert, settled=False)
+        reinvocation = Reinvocation()
+        webhooks = Participants(reinvocation)
+        await self._mutate_once(subject, reinvocation, webhooks)
+        if reinvocation.is_needed:
+            reinvocation.is_second = True
+            self._chain.admit(attempt)
+            await self._mutate_once(subject, reinvocation, webhooks)
+
+    async def _mutate_once(self, subject: Subject, reinvocation: Reinvocation, webhooks: Participants) -> None:
+        if self._mutating and subject.attempt.resource.qualified not in UNSEEN_BY_WEBHOOKS:
+            await self._webhooks.mutate(self._mutating, subject, webhooks, reinvocation)
+
+    async def _validate(self, attempt: Attempt) -> None:
+        subject = Subject(attempt, convert, settled=True)
+        if self._validating and attempt.resource.qualified not in UNSEEN_BY_WEBHOOKS:
+            await self._webhooks.validate(self._validating, subject)
+
+    def _every(self, plural: str) -> list[Any]:
+        return self._registry.every(plural, group=GROUP)
+
+    def _equivalents(self, resource: Resource) -> list[Resource]:
+        """All versions in which the same objects are served."""
+        return [
+            storage.resource
+            for storage in self._registry.storages()
+            if storage.resource.key_prefix == resource.key_prefix
+        ]

@@ -1,0 +1,219 @@
+"""Which writes a webhook, a policy or a binding is about: its rules and selectors. Pure, but for looking up a namespace.
+
+Rules look only at what kind of write it is, so their answers are remembered; selectors look at labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+from kubeloop.api import errors
+from kubeloop.api.kinds import Resource
+from kubeloop.api.selectors import EVERYTHING, LabelSelector, from_label_selector
+from kubeloop.apiserver.admission import Attempt, Lookup
+
+_REMEMBERED: Final = 4096
+# Whoever could intercept these could lock everybody out: of repairing the configuration, or of all that needs rights.
+_CONFIGURATION: Final = frozenset(
+    f"{plural}.admissionregistration.k8s.io"
+    for plural in (
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "validatingwebhookconfigurations",
+    )
+)
+_REVIEWS: Final = frozenset(
+    (
+        "localsubjectaccessreviews.authorization.k8s.io",
+        "selfsubjectaccessreviews.authorization.k8s.io",
+        "selfsubjectreviews.authentication.k8s.io",
+        "selfsubjectrulesreviews.authorization.k8s.io",
+        "subjectaccessreviews.authorization.k8s.io",
+        "tokenreviews.authentication.k8s.io",
+    )
+)
+UNSEEN_BY_WEBHOOKS: Final = _CONFIGURATION | _REVIEWS
+UNSEEN_BY_POLICIES: Final = (
+    frozenset(name for name in _CONFIGURATION if "policies." in name or "bindings." in name) | _REVIEWS
+)
+
+
+class RuleObject(Protocol):
+    """A rule as it stands in API objects."""
+
+    @property
+    def operations(self) -> Sequence[str]: ...
+    @property
+    def api_groups(self) -> Sequence[str]: ...
+    @property
+    def api_versions(self) -> Sequence[str]: ...
+    @property
+    def resources(self) -> Sequence[str]: ...
+    @property
+    def scope(self) -> str | None: ...
+
+
+class Write(NamedTuple):
+    """What rules look at. A namespace counts as being in itself."""
+
+    operation: str
+    resource: Resource
+    subresource: str
+    in_namespace: bool
+    name: str
+
+
+def namespace_of(attempt: Attempt) -> str:
+    """Where a write is; one of a namespace is in that."""
+    return attempt.name if is_namespace(attempt.resource) else attempt.namespace
+
+
+def is_namespace(resource: Resource) -> bool:
+    return resource.plural == "namespaces" and not resource.group
+
+
+def write_of(attempt: Attempt) -> Write:
+    inside = bool(namespace_of(attempt))
+    return Write(attempt.operation, attempt.resource, attempt.subresource, inside, attempt.name)
+
+
+def rule_matches(rule: RuleObject, write: Write) -> bool:
+    resource = write.resource
+    return (
+        _in_scope(rule.scope, write)
+        and _listed(rule.operations, write.operation)
+        and _listed(rule.api_groups, resource.group)
+        and _listed(rule.api_versions, resource.version)
+        and any(_names(pattern, resource.plural, write.subresource) for pattern in rule.resources)
+    )
+
+
+def _listed(items: Sequence[str], wanted: str) -> bool:
+    return wanted in items or "*" in items
+
+
+def _names(pattern: str, plural: str, subresource: str) -> bool:
+    resource, _, part = pattern.partition("/")
+    return resource in ("*", plural) and part in ("*", subresource)
+
+
+def _in_scope(scope: str | None, write: Write) -> bool:
+    if scope in (None, "*"):
+        return True
+    namespaced = write.in_namespace and not is_namespace(write.resource)
+    return namespaced if scope == "Namespaced" else not namespaced and scope == "Cluster"
+
+
+Equivalents = Callable[[Resource], Sequence[Resource]]
+
+
+def first_match(
+    rules: Sequence[RuleObject], write: Write, others: Iterable[Resource], equivalent: bool
+) -> Resource | None:
+    """The resource under which some rule covers a write: the one that was asked for, or another of its versions."""
+    for rule in rules:
+        if rule_matches(rule, write) and _is_named(rule, write.name):
+            return write.resource
+    if not equivalent:
+        return None
+    other_writes = [write._replace(resource=other) for other in others]
+    for rule in rules:
+        for other in other_writes:
+            if rule_matches(rule, other) and _is_named(rule, write.name):
+                return other.resource
+    return None
+
+
+def _is_named(rule: RuleObject, name: str) -> bool:
+    names = _names_of(rule)
+    return not names or name in names
+
+
+def _names_of(rule: RuleObject) -> Sequence[str]:
+    """Only policies' rules speak of names."""
+    names: Sequence[str] = getattr(rule, "resource_names", ())
+    return names
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Criteria:
+    """What is matched, and to be left out although it is."""
+
+    rules: Sequence[RuleObject]
+    namespaces: LabelSelector = EVERYTHING
+    objects: LabelSelector = EVERYTHING
+    equivalent: bool = True
+    excluded: Sequence[RuleObject] = ()
+    any_resource: bool = False  # whether no rules mean everything
+
+    @property
+    def by_name(self) -> bool:
+        """Whether it matters what an object is called."""
+        return any(_names_of(rule) for rule in (*self.rules, *self.excluded))
+
+    def resource_for(self, write: Write, others: Sequence[Resource]) -> Resource | None:
+        if self.excluded and first_match(self.excluded, write, others, self.equivalent) is not None:
+            return None
+        if not self.rules and self.any_resource:
+            return write.resource
+        return first_match(self.rules, write, others, self.equivalent)
+
+
+def selector_of(selector: Any) -> LabelSelector:
+    """An absent selector selects everything, where it is about matching."""
+    return EVERYTHING if selector is None else from_label_selector(selector)
+
+
+class Matcher:
+    """Finds out which criteria a write meets, remembering what rules say of each kind of write."""
+
+    def __init__(self, lookup: Lookup, equivalents: Equivalents) -> None:
+        self._lookup = lookup
+        self._equivalents = equivalents
+        self._known: dict[tuple[Any, ...], tuple[Resource, Resource | None]] = {}
+
+    def forget(self) -> None:
+        """The criteria are others from now on."""
+        self._known.clear()
+
+    def resource_for(self, criteria: Criteria, attempt: Attempt) -> Resource | None:
+        """In which version the criteria want to see a write; None if it is none of their business."""
+        found = self._by_rules(criteria, attempt)
+        if found is None or not self._has_labels(criteria, attempt):
+            return None
+        return found if self._in_namespace(criteria, attempt) else None
+
+    def _by_rules(self, criteria: Criteria, attempt: Attempt) -> Resource | None:
+        write = write_of(attempt)
+        name = write.name if criteria.by_name else ""
+        key = (id(criteria), id(write.resource), write.operation, write.subresource, write.in_namespace, name)
+        known = self._known.get(key)
+        if known is None or known[0] is not write.resource:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            others = [one for one in self._equivalents(write.resource) if one is not write.resource]
+            known = self._known[key] = write.resource, criteria.resource_for(write, others)
+        return known[1]
+
+    def _has_labels(self, criteria: Criteria, attempt: Attempt) -> bool:
+        selector = criteria.objects
+        return selector is EVERYTHING or any(
+            selector.matches(obj.metadata.labels or {}) for obj in (attempt.obj, attempt.old) if obj is not None
+        )
+
+    def _in_namespace(self, criteria: Criteria, attempt: Attempt) -> bool:
+        selector = criteria.namespaces
+        name = namespace_of(attempt)
+        if selector is EVERYTHING or not (name or is_namespace(attempt.resource)):
+            return True
+        if is_namespace(attempt.resource) and not attempt.subresource and attempt.operation in ("CREATE", "UPDATE"):
+            return bool(selector.matches(attempt.obj.metadata.labels or {})) if attempt.obj is not None else False
+        found = self._lookup.find("namespaces", "", name)
+        if found is None:
+            raise errors.not_found("", "namespaces", name)
+        return bool(selector.matches(found.metadata.labels or {}))
