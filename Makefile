@@ -3,14 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+AWS := .venv-aws
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test lint format type layers generate docs bench kubectl clean
+.PHONY: help install up test test-aws lint format type layers generate docs bench kubectl clean
 
 help: ## list what can be made
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## set up .venv with the package and its tools
 
@@ -29,6 +30,11 @@ up: install ## run the control plane in the foreground (flags: make up ARGS="--e
 test: install kubectl ## run all tests (some of them: make test ARGS="-k store")
 	@echo "== pytest, two at a time"
 	@$(BIN)/pytest -q -n 2 $(ARGS)
+
+test-aws: ## run the tests of Amazon's cloud against moto, whose libraries need an environment of their own
+	@test -x $(AWS)/bin/pip || $(PYTHON) -m venv $(AWS)
+	@PIP_CONSTRAINT= $(AWS)/bin/pip install -qq --editable '.[aws-test]' hypothesis
+	@$(AWS)/bin/python -m pytest -q -p no:cacheprovider tests/cloud/test_aws.py tests/cloud/test_provider_contract.py $(ARGS)
 
 kubectl:
 	@command -v kubectl >/dev/null || { \
@@ -68,5 +74,5 @@ bench: install ## measure the server on this machine (bench/README.md)
 	@$(BIN)/python -m bench $(ARGS)
 
 clean: ## remove everything that make made
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AWS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

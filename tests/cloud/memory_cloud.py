@@ -64,7 +64,7 @@ class MemoryInstances(_Failing):
 
     async def exists(self, node: Node) -> bool:
         self._asked("exists")
-        return node.metadata.name in self.machines
+        return self._find(node) is not None
 
     async def is_shut_down(self, node: Node) -> bool:
         self._asked("is_shut_down")
@@ -75,9 +75,15 @@ class MemoryInstances(_Failing):
         return self._of(node).metadata
 
     def _of(self, node: Node) -> Machine:
-        if node.metadata.name not in self.machines:
+        found = self._find(node)
+        if found is None:
             raise InstanceNotFound
-        return self.machines[node.metadata.name]
+        return found
+
+    def _find(self, node: Node) -> Machine | None:
+        wanted = node.spec.provider_id
+        by_id = (one for one in self.machines.values() if one.metadata.provider_id == wanted)
+        return (next(by_id, None) if wanted.startswith("memory://") else None) or self.machines.get(node.metadata.name)
 
 
 class MemoryBalancers(_Failing):

@@ -1,0 +1,124 @@
+"""A network load balancer for each service: a listener and a group of targets for each of its ports.
+
+Every step finds out what is there and changes the difference, so that one that broke off is simply done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kubeloop.api.generated.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, Service
+from kubeloop.cloud.aws.calls import Aws, AwsError
+from kubeloop.cloud.aws.file import AwsSettings
+from kubeloop.cloud.aws.security_groups import SecurityGroups
+from kubeloop.cloud.aws.target_groups import TargetGroups
+from kubeloop.cloud.aws.wanted import Port, name_of, permissions, ports_of, scheme, targets_of
+from kubeloop.cloud.provider import CloudError
+
+
+class AwsBalancers:
+    def __init__(self, aws: Aws, said: AwsSettings) -> None:
+        self._aws = aws
+        self._vpc = said.vpc
+        self._subnets = said.subnets
+        self._security = SecurityGroups(aws, said.vpc)
+        self._targets = TargetGroups(aws, said.vpc)
+
+    async def status(self, cluster: str, service: Service) -> LoadBalancerStatus | None:
+        found = await self._find(name_of(service))
+        return None if found is None else _status(found)
+
+    async def ensure(self, cluster: str, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
+        if not self._vpc:
+            raise CloudError("--cloud-config names no vpc, which load balancers need")
+        ports, name, tags = ports_of(service), name_of(service), _tags(cluster, service)
+        security = await self._security.ensure(name, tags, permissions(service))
+        found = await self._find(name)
+        if found is not None and found["Scheme"] != scheme(service):  # the one thing that Amazon can't change
+            await self._remove(name, found)
+            found = None
+        if found is None:
+            found = await self._create(name, service, security, tags)
+        groups = {one.group: await self._targets.ensure(one, service, tags) for one in ports}
+        await self._listen(found["LoadBalancerArn"], ports, groups)
+        for arn in groups.values():
+            await self._targets.direct(arn, targets_of(nodes))
+        await self._targets.delete_of(name, keep=frozenset(groups))
+        return _status(found)
+
+    async def update_hosts(self, cluster: str, service: Service, nodes: Sequence[Node]) -> None:
+        name, wanted = name_of(service), targets_of(nodes)
+        present = await self._targets.of(name)
+        for one in ports_of(service):
+            if one.group not in present:
+                raise CloudError(f"the target group {one.group} is missing")
+            await self._targets.direct(present[one.group], wanted)
+
+    async def delete(self, cluster: str, service: Service) -> None:
+        name = name_of(service)
+        found = await self._find(name)
+        await self._remove(name, found)
+        await self._security.delete(name)
+
+    async def _remove(self, name: str, found: Any | None) -> None:
+        """With its listeners; then nothing uses the targets."""
+        if found is not None:
+            await self._aws.elb("delete_load_balancer", LoadBalancerArn=found["LoadBalancerArn"])
+        await self._targets.delete_of(name)
+
+    async def _find(self, name: str) -> Any | None:
+        try:
+            return (await self._aws.elb("describe_load_balancers", Names=[name]))["LoadBalancers"][0]
+        except AwsError as error:
+            if error.code == "LoadBalancerNotFound":
+                return None
+            raise
+
+    async def _create(self, name: str, service: Service, security: str, tags: list[dict[str, str]]) -> Any:
+        made = await self._aws.elb(
+            "create_load_balancer",
+            Name=name,
+            Type="network",
+            Scheme=scheme(service),
+            Subnets=list(self._subnets) or await self._all_subnets(),
+            SecurityGroups=[security],
+            Tags=tags,
+        )
+        return made["LoadBalancers"][0]
+
+    async def _all_subnets(self) -> list[str]:
+        """One of each zone, as Amazon wants it."""
+        filters = [{"Name": "vpc-id", "Values": [self._vpc]}]
+        found = await self._aws.all_ec2("describe_subnets", "Subnets", Filters=filters)
+        by_zone = {one["AvailabilityZone"]: one["SubnetId"] for one in sorted(found, key=lambda one: one["SubnetId"])}
+        return list(by_zone.values())
+
+    async def _listen(self, balancer: str, ports: Sequence[Port], groups: dict[str, str]) -> None:
+        found = await self._aws.all_elb("describe_listeners", "Listeners", LoadBalancerArn=balancer)
+        present = {(one["Port"], one["Protocol"]): one for one in found}
+        wanted = {(one.port, one.protocol): groups[one.group] for one in ports}
+        for key, one in present.items():
+            if key not in wanted:
+                await self._aws.elb("delete_listener", ListenerArn=one["ListenerArn"])
+        for (port, protocol), group in wanted.items():
+            actions = [{"Type": "forward", "TargetGroupArn": group}]
+            old = present.get((port, protocol))
+            if old is None:
+                await self._aws.elb(
+                    "create_listener", LoadBalancerArn=balancer, Port=port, Protocol=protocol, DefaultActions=actions
+                )
+            elif old["DefaultActions"][0].get("TargetGroupArn") != group:
+                await self._aws.elb("modify_listener", ListenerArn=old["ListenerArn"], DefaultActions=actions)
+
+
+def _status(found: Any) -> LoadBalancerStatus:
+    return LoadBalancerStatus(ingress=(LoadBalancerIngress(hostname=str(found["DNSName"])),))
+
+
+def _tags(cluster: str, service: Service) -> list[dict[str, str]]:
+    meta = service.metadata
+    return [
+        {"Key": f"kubernetes.io/cluster/{cluster}", "Value": "owned"},
+        {"Key": "kubernetes.io/service-name", "Value": f"{meta.namespace}/{meta.name}"},
+    ]

@@ -1,0 +1,184 @@
+"""What Amazon has to have for a service, found in moto's state; and what is decided without asking anybody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from kubeloop.api.generated.core_v1 import Node, Service, ServicePort, ServiceSpec
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.cloud.aws.instances import instance_id_of
+from kubeloop.cloud.aws.routes import route_of
+from kubeloop.cloud.aws.security_groups import permissions_in, written
+from kubeloop.cloud.aws.wanted import INTERNAL, health_check, name_of, ports_of, scheme, targets_of
+from kubeloop.cloud.loading import Surroundings, UnusableProvider, load
+from kubeloop.cloud.provider import CloudError, Route
+from tests.cloud.worlds import CLUSTER, AwsWorld, aws_world, node_of
+
+pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning", "default::ResourceWarning")
+needs_moto = pytest.mark.skipif(find_spec("moto") is None, reason="moto is not installed: make test-aws")
+UID = "0a1b2c3d-0000-4000-8000-000000000000"
+
+
+def port(number: int, node_port: int, protocol: str = "TCP") -> ServicePort:
+    return ServicePort(name=f"p{number}-{protocol.lower()}", port=number, node_port=node_port, protocol=protocol)
+
+
+def service(*ports: ServicePort, annotations: dict[str, str] | None = None, **spec: Any) -> Service:
+    return Service(
+        metadata=ObjectMeta(name="web", namespace="default", uid=UID, annotations=annotations or {}),
+        spec=ServiceSpec(type="LoadBalancer", ports=ports or (port(80, 30080),), **spec),
+    )
+
+
+# Decided without asking.
+
+
+def test_name_is_upstreams_and_not_too_long() -> None:
+    assert name_of(service()) == "a0a1b2c3d00004000800000000000000"
+    assert len(name_of(service())) == 32
+    assert all(len(one.group) <= 32 for one in ports_of(service(port(65535, 32767, "UDP"))))
+
+
+def test_same_node_port_of_two_protocols_has_two_groups() -> None:
+    both = ports_of(service(port(53, 30053), port(53, 30053, "UDP")))
+    assert len({one.group for one in both}) == 2
+
+
+@pytest.mark.parametrize("bad", [port(80, 0), port(80, 30080, "SCTP")])
+def test_port_that_can_not_be_balanced_is_refused(bad: ServicePort) -> None:
+    with pytest.raises(CloudError):
+        ports_of(service(bad))
+
+
+def test_instances_are_those_of_provider_ids_of_this_cloud() -> None:
+    assert instance_id_of("aws:///us-east-1a/i-1") == "i-1"
+    assert targets_of([node_of("a", "aws:///z/i-1"), node_of("b", "local://b"), node_of("c")]) == {"i-1"}
+
+
+def test_local_traffic_is_checked_by_http() -> None:
+    local = service(external_traffic_policy="Local", health_check_node_port=31000)
+    assert health_check(local)["HealthCheckPort"] == "31000"
+    assert health_check(service()) == {"HealthCheckProtocol": "TCP"}
+
+
+def test_annotation_makes_a_balancer_internal() -> None:
+    assert scheme(service()) == "internet-facing"
+    assert scheme(service(annotations={INTERNAL: "true"})) == "internal"
+    assert scheme(service(annotations={INTERNAL: "false"})) == "internet-facing"
+
+
+def test_permissions_are_read_as_they_are_written() -> None:
+    wanted = frozenset({("tcp", 80, "10.0.0.0/8"), ("udp", 53, "fd00::/8")})
+    assert permissions_in(written(wanted)) == wanted
+
+
+def test_routes_to_gateways_are_none_of_ours_and_blackholes_are() -> None:
+    names = {"i-1": "n1"}
+    ours = {"DestinationCidrBlock": "10.1.0.0/24", "InstanceId": "i-1", "State": "active"}
+    assert route_of(ours, names) == Route("n1", "10.1.0.0/24", "i-1-10.1.0.0/24", False)
+    assert route_of({"DestinationCidrBlock": "0.0.0.0/0", "GatewayId": "igw"}, names) is None
+    lost = route_of({"DestinationCidrBlock": "10.1.0.0/24", "State": "blackhole"}, names)
+    assert lost is not None
+    assert lost.blackhole
+
+
+@pytest.mark.skipif(find_spec("boto3") is not None, reason="boto3 is installed")
+def test_missing_library_is_told_with_what_to_do() -> None:
+    with pytest.raises(UnusableProvider, match=r"pip install 'kubeloop\[aws\]'"):
+        load("aws", Surroundings(None, None, None))  # type: ignore[arg-type]
+
+
+# Found at Amazon's.
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[AwsWorld]:
+    with ExitStack() as parts:
+        made = aws_world(tmp_path, parts)
+        assert isinstance(made, AwsWorld)
+        yield made
+
+
+def machine(world: AwsWorld) -> Node:
+    node = world.add_machine()
+    assert world.provider.instances is not None
+    found = asyncio.run(world.provider.instances.metadata(node))
+    assert found is not None
+    return structs.replace(node, spec=structs.replace(node.spec, provider_id=found.provider_id))
+
+
+def ensure(world: AwsWorld, wanted: Service, *nodes: Node) -> None:
+    assert world.provider.load_balancers is not None
+    asyncio.run(world.provider.load_balancers.ensure(CLUSTER, wanted, nodes))
+
+
+def delete(world: AwsWorld, wanted: Service) -> None:
+    assert world.provider.load_balancers is not None
+    asyncio.run(world.provider.load_balancers.delete(CLUSTER, wanted))
+
+
+def listeners(world: AwsWorld) -> dict[int, int]:
+    """From each port to the node port of its targets."""
+    (balancer,) = world.elb.describe_load_balancers()["LoadBalancers"]
+    groups = {one["TargetGroupArn"]: one["Port"] for one in world.elb.describe_target_groups()["TargetGroups"]}
+    found = world.elb.describe_listeners(LoadBalancerArn=balancer["LoadBalancerArn"])["Listeners"]
+    return {one["Port"]: groups[one["DefaultActions"][0]["TargetGroupArn"]] for one in found}
+
+
+def security_groups(world: AwsWorld) -> list[Any]:
+    filters = [{"Name": "group-name", "Values": [name_of(service())]}]
+    found: list[Any] = world.ec2.describe_security_groups(Filters=filters)["SecurityGroups"]
+    return found
+
+
+@needs_moto
+def test_listeners_follow_the_ports_and_leave_no_groups_behind(world: AwsWorld) -> None:
+    ensure(world, service(port(80, 30080), port(443, 30443)))
+    assert listeners(world) == {80: 30080, 443: 30443}
+    ensure(world, service(port(80, 31111), port(8443, 30443)))
+    assert listeners(world) == {80: 31111, 8443: 30443}
+    assert len(world.elb.describe_target_groups()["TargetGroups"]) == 2
+
+
+@needs_moto
+def test_targets_are_the_nodes_instances(world: AwsWorld) -> None:
+    first, second = machine(world), machine(world)
+    ensure(world, service(), first)
+    ensure(world, service(), second)
+    (group,) = world.elb.describe_target_groups()["TargetGroups"]
+    told = world.elb.describe_target_health(TargetGroupArn=group["TargetGroupArn"])["TargetHealthDescriptions"]
+    there = [one["Target"]["Id"] for one in told if one["TargetHealth"]["State"] != "draining"]
+    assert there == [instance_id_of(second.spec.provider_id)]
+
+
+@needs_moto
+def test_affinity_makes_targets_sticky(world: AwsWorld) -> None:
+    ensure(world, service(session_affinity="ClientIP"))
+    (group,) = world.elb.describe_target_groups()["TargetGroups"]
+    told = world.elb.describe_target_group_attributes(TargetGroupArn=group["TargetGroupArn"])["Attributes"]
+    assert {one["Key"]: one["Value"] for one in told}["stickiness.enabled"] == "true"
+
+
+@needs_moto
+def test_only_the_wanted_ranges_may_come(world: AwsWorld) -> None:
+    ensure(world, service())
+    ensure(world, service(load_balancer_source_ranges=("10.0.0.0/8", "192.168.0.0/16")))
+    (group,) = security_groups(world)
+    assert permissions_in(group["IpPermissions"]) == {("tcp", 80, "10.0.0.0/8"), ("tcp", 80, "192.168.0.0/16")}
+
+
+@needs_moto
+def test_nothing_is_left_of_a_deleted_balancer(world: AwsWorld) -> None:
+    ensure(world, service(port(80, 30080), port(443, 30443)))
+    delete(world, service())
+    assert world.elb.describe_load_balancers()["LoadBalancers"] == []
+    assert world.elb.describe_target_groups()["TargetGroups"] == []
+    assert security_groups(world) == []

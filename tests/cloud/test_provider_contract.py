@@ -1,0 +1,234 @@
+"""What every provider promises: one suite for the test's own, the local one, and Amazon's against moto.
+
+Amazon's needs boto3 and moto, which do not go with the kubernetes client's python-dateutil: `make test-aws`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from kubeloop.api.generated.core_v1 import LoadBalancerStatus, Node, Service, ServicePort, ServiceSpec
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.cloud.provider import InstanceNotFound, Instances, LoadBalancers, Route, Routes
+from tests.cloud.worlds import CLUSTER, WORLDS, World, node_of
+
+NEEDED = {"aws": ("boto3", "moto")}
+
+# What boto3 and moto say about themselves is not about us.
+pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning", "default::ResourceWarning")
+
+
+@pytest.fixture(params=list(WORLDS))
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    for module in NEEDED.get(request.param, ()):
+        if find_spec(module) is None:
+            pytest.skip(f"{module} is not installed: make test-aws")
+    with ExitStack() as parts:
+        yield WORLDS[request.param](tmp_path, parts)
+
+
+def run(world: World, scenario: Callable[[], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        try:
+            await scenario()
+        finally:
+            await world.provider.close()
+
+    asyncio.run(whole())
+
+
+def instances(world: World) -> Instances:
+    assert world.provider.instances is not None
+    return world.provider.instances
+
+
+def balancers(world: World) -> LoadBalancers:
+    assert world.provider.load_balancers is not None
+    return world.provider.load_balancers
+
+
+def routes(world: World) -> Routes:
+    if world.provider.routes is None:
+        pytest.skip("routes need the right to make a network namespace")
+    return world.provider.routes
+
+
+def service(uid: str, *ports: int, **spec: Any) -> Service:
+    numbers = ports or (21290,)
+    told = tuple(
+        ServicePort(name=f"p{one}", port=one, protocol="TCP", node_port=10000 + one % 20000) for one in numbers
+    )
+    return Service(
+        metadata=ObjectMeta(name=uid, namespace="default", uid=f"{uid}-0000-4000-8000-000000000000"),
+        spec=ServiceSpec(type="LoadBalancer", ports=told, **spec),
+    )
+
+
+async def registered(world: World) -> Node:
+    """A node with the provider id that its cloud gives it."""
+    node = world.add_machine()
+    found = await instances(world).metadata(node)
+    assert found is not None
+    spec = structs.replace(node.spec, provider_id=found.provider_id)
+    return structs.replace(node, spec=spec)
+
+
+def places(status: LoadBalancerStatus | None) -> list[str]:
+    return [] if status is None else [one.ip or one.hostname for one in status.ingress]
+
+
+# Instances.
+
+
+def test_machine_is_found_by_name_and_by_its_id_and_is_the_same(world: World) -> None:
+    async def scenario() -> None:
+        node = world.add_machine()
+        by_name = await instances(world).metadata(node)
+        assert by_name is not None
+        assert "://" in by_name.provider_id
+        assert by_name.instance_type
+        assert by_name.addresses
+        assert by_name.zone
+        assert by_name.region
+        other_name = node_of("another-name", by_name.provider_id)
+        assert await instances(world).metadata(other_name) == by_name
+        assert await instances(world).exists(other_name)
+
+    run(world, scenario)
+
+
+def test_two_machines_have_two_ids(world: World) -> None:
+    async def scenario() -> None:
+        first, second = await registered(world), await registered(world)
+        assert first.spec.provider_id != second.spec.provider_id
+
+    run(world, scenario)
+
+
+def test_machine_that_is_unknown_does_not_exist(world: World) -> None:
+    async def scenario() -> None:
+        nobody = node_of("nobody")
+        assert not await instances(world).exists(nobody)
+        with pytest.raises(InstanceNotFound):
+            await instances(world).metadata(nobody)
+
+    run(world, scenario)
+
+
+def test_stopped_machine_exists_and_is_shut_down(world: World) -> None:
+    async def scenario() -> None:
+        node = await registered(world)
+        assert not await instances(world).is_shut_down(node)
+        world.stop_machine(node)
+        assert await instances(world).is_shut_down(node)
+        assert await instances(world).exists(node)
+
+    run(world, scenario)
+
+
+def test_removed_machine_no_longer_exists(world: World) -> None:
+    async def scenario() -> None:
+        node = await registered(world)
+        world.remove_machine(node)
+        assert not await instances(world).exists(node)
+
+    run(world, scenario)
+
+
+# Load balancers.
+
+
+def test_balancer_is_there_from_its_making_to_its_end(world: World) -> None:
+    async def scenario() -> None:
+        wanted, nodes = service("web"), [await registered(world)]
+        assert await balancers(world).status(CLUSTER, wanted) is None
+        made = await balancers(world).ensure(CLUSTER, wanted, nodes)
+        assert places(made)
+        assert places(await balancers(world).status(CLUSTER, wanted)) == places(made)
+        await balancers(world).delete(CLUSTER, wanted)
+        assert await balancers(world).status(CLUSTER, wanted) is None
+
+    run(world, scenario)
+
+
+def test_asking_again_changes_nothing(world: World) -> None:
+    async def scenario() -> None:
+        wanted, nodes = service("web"), [await registered(world)]
+        first = await balancers(world).ensure(CLUSTER, wanted, nodes)
+        assert await balancers(world).ensure(CLUSTER, wanted, nodes) == first
+
+    run(world, scenario)
+
+
+def test_deleting_what_is_not_there_is_well_done(world: World) -> None:
+    async def scenario() -> None:
+        wanted = service("web")
+        await balancers(world).delete(CLUSTER, wanted)
+        await balancers(world).ensure(CLUSTER, wanted, [])
+        await balancers(world).delete(CLUSTER, wanted)
+        await balancers(world).delete(CLUSTER, wanted)
+        assert await balancers(world).status(CLUSTER, wanted) is None
+
+    run(world, scenario)
+
+
+def test_two_services_have_two_places(world: World) -> None:
+    async def scenario() -> None:
+        nodes = [await registered(world)]
+        first = await balancers(world).ensure(CLUSTER, service("aaaaaaaa"), nodes)
+        second = await balancers(world).ensure(CLUSTER, service("bbbbbbbb"), nodes)
+        assert places(first) != places(second)
+        await balancers(world).delete(CLUSTER, service("aaaaaaaa"))
+        assert places(await balancers(world).status(CLUSTER, service("bbbbbbbb"))) == places(second)
+
+    run(world, scenario)
+
+
+def test_balancer_follows_its_service_and_stays_where_it_is(world: World) -> None:
+    async def scenario() -> None:
+        nodes = [await registered(world)]
+        first = await balancers(world).ensure(CLUSTER, service("web", 21290, 21291), nodes)
+        changed = service("web", 21291, 21292, session_affinity="ClientIP", load_balancer_source_ranges=("10.0.0.0/8",))
+        second = await balancers(world).ensure(CLUSTER, changed, nodes)
+        assert places(second) == places(first)
+        await balancers(world).delete(CLUSTER, changed)
+
+    run(world, scenario)
+
+
+def test_hosts_come_and_go(world: World) -> None:
+    async def scenario() -> None:
+        wanted, first, second = service("web"), await registered(world), await registered(world)
+        before = await balancers(world).ensure(CLUSTER, wanted, [first])
+        for hosts in ([first, second], [second], []):
+            await balancers(world).update_hosts(CLUSTER, wanted, hosts)
+        assert places(await balancers(world).status(CLUSTER, wanted)) == places(before)
+
+    run(world, scenario)
+
+
+# Routes.
+
+
+def test_route_is_there_from_its_making_to_its_end(world: World) -> None:
+    async def scenario() -> None:
+        node = await registered(world)
+        world.know(node)
+        name = node.metadata.name
+        wanted = Route(name, "10.244.1.0/24", target_addresses=node.status.addresses)
+        assert await routes(world).list(CLUSTER) in ([], ())
+        await routes(world).create(CLUSTER, "hint", wanted)
+        (found,) = await routes(world).list(CLUSTER)
+        assert (found.target_node, found.destination, found.blackhole) == (name, "10.244.1.0/24", False)
+        await routes(world).delete(CLUSTER, found)
+        assert not await routes(world).list(CLUSTER)
+
+    run(world, scenario)
