@@ -1,0 +1,144 @@
+"""Pods get the resource claims that their templates describe; claims that nobody uses are freed for others.
+
+pods, templates ──▶ pod_claims: make, tell, reserve ──▶ claims, status of pods
+pods, claims ─────▶ claim_use: who still uses it? ───▶ status and finalizer of claims, deletions
+
+Watches: pods, resource claims, resource claim templates.
+Owns: the claims that it makes from templates.
+Writes: creates and deletes claims; their reservations, allocation and finalizer; `resourceClaimStatuses` of pods.
+Wakes itself: never.
+Differs from upstream: claims of pod groups are left to a later version, as their gate is off; nothing is made for a pod
+    that has ended; a deletion names the uid of the claim that was judged.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.resource_v1 import ResourceClaim, ResourceClaimTemplate
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.resourceclaim.caches import PODS_BY_CLAIM, PODS_BY_TEMPLATE, Caches, Informed
+from kubeloop.controllers.resourceclaim.claim_use import ClaimUse
+from kubeloop.controllers.resourceclaim.instruments import Instruments
+from kubeloop.controllers.resourceclaim.pod_claims import PodClaims
+from kubeloop.controllers.resourceclaim.policy import claim_names, extended_claim_name, is_done
+from kubeloop.runtime.causes import Event, Origin
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.keys import key_of
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME = "resourceclaim-controller"
+QUEUE = "resource_claim"
+COMPONENT = "resource_claim"
+
+
+class Key(NamedTuple):
+    """A pod whose claims are to be made, or a claim whose use is to be looked at."""
+
+    kind: Literal["pod", "claim"]
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.namespace}/{self.name}"
+
+
+def wire(context: Context) -> Controller[Key]:
+    informed = Informed(
+        context.informers.of(resource_of_class(Pod)),
+        context.informers.of(resource_of_class(ResourceClaim)),
+        context.informers.of(resource_of_class(ResourceClaimTemplate)),
+    )
+    informed.add_indexers()
+    registry = context.telemetry.registry
+    caches, instruments = Caches(informed), Instruments(registry)
+    informed.claims.add_handler(instruments)
+    pods = PodClaims(context.client, caches, context.recorder.of_component(COMPONENT), instruments)
+    reconciler = Reconciler(caches, pods, ClaimUse(context.client, caches))
+    queue: WorkQueue[Key] = WorkQueue(context.clock, name=QUEUE, registry=registry)
+    workers = context.config.concurrent_resourceclaim_syncs
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
+    )
+    waker = Waker(caches, pods, queue)
+    controller.listens_to(
+        informed.pods,
+        Callbacks(waker.pod_changed, lambda _, new: waker.pod_changed(new), waker.pod_gone),
+    )
+    controller.listens_to(
+        informed.claims,
+        Callbacks(waker.claim_changed, lambda _, new: waker.claim_changed(new), waker.claim_gone),
+    )
+    controller.listens_to(
+        informed.templates, Callbacks(waker.template_changed, lambda _, new: waker.template_changed(new))
+    )
+    return controller
+
+
+class Reconciler:
+    def __init__(self, caches: Caches, pods: PodClaims, claims: ClaimUse) -> None:
+        self._informed = caches.informed
+        self._pods = pods
+        self._claims = claims
+
+    async def reconcile(self, key: Key) -> None:
+        if key.kind == "pod":
+            pod: Pod | None = self._informed.pods.get(key.namespace, key.name)
+            if pod is not None:
+                await self._pods.reconcile(pod)
+            return
+        claim: ResourceClaim | None = self._informed.claims.get(key.namespace, key.name)
+        if claim is not None:
+            await self._claims.reconcile(claim)
+
+
+class Waker:
+    """From changes to keys; most changes of pods are none of this loop's."""
+
+    def __init__(self, caches: Caches, pods: PodClaims, queue: WorkQueue[Key]) -> None:
+        self._caches = caches
+        self._informed = caches.informed
+        self._pods = pods
+        self._queue = queue
+
+    def pod_changed(self, pod: Pod) -> None:
+        self._wake_for_pod(pod, "MODIFIED", done=is_done(pod))
+
+    def pod_gone(self, pod: Pod) -> None:
+        if pod.spec.resource_claims or extended_claim_name(pod):
+            self._caches.note_gone(pod)
+        self._wake_for_pod(pod, "DELETED", done=True)
+
+    def _wake_for_pod(self, pod: Pod, event: Event, *, done: bool) -> None:
+        extended = extended_claim_name(pod)
+        if not pod.spec.resource_claims and not extended:
+            return
+        meta = pod.metadata
+        origins = (Origin("Pod", meta.namespace, meta.name, meta.resource_version, event),)
+        if done:
+            for name in (*claim_names(pod), *((extended,) if extended else ())):
+                self._queue.add(Key("claim", meta.namespace, name), origins)
+        if event != "DELETED" and self._pods.need_work(pod):
+            self._queue.add(Key("pod", meta.namespace, meta.name), origins)
+
+    def claim_changed(self, claim: ResourceClaim) -> None:
+        self._caches.note_seen(claim)
+        meta = claim.metadata
+        origins = (Origin("ResourceClaim", meta.namespace, meta.name, meta.resource_version, "MODIFIED"),)
+        self._queue.add(Key("claim", *key_of(claim)), origins)
+        self._wake_users(claim)
+
+    def claim_gone(self, claim: ResourceClaim) -> None:
+        self._caches.note_seen(claim)
+        self._wake_users(claim)
+
+    def _wake_users(self, claim: ResourceClaim) -> None:
+        for pod in self._informed.pods.by_index(PODS_BY_CLAIM, str(key_of(claim))):
+            self.pod_changed(pod)
+
+    def template_changed(self, template: ResourceClaimTemplate) -> None:
+        for pod in self._informed.pods.by_index(PODS_BY_TEMPLATE, str(key_of(template))):
+            self.pod_changed(pod)

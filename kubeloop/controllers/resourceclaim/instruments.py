@@ -1,0 +1,55 @@
+"""How many claims there are, of which sort, and how many were made; by upstream's names."""
+
+from __future__ import annotations
+
+from kubeloop.api.generated.resource_v1 import ResourceClaim
+from kubeloop.controllers.resourceclaim.policy import ANNOTATION, EXTENDED, asks_for_admin_access
+from kubeloop.runtime.metrics import Registry
+
+_PREFIX = "dynamic_resource_allocation"
+
+
+class Instruments:
+    """Also a handler of the claims' informer: what comes and goes is counted, nothing is listed."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._claims = registry.gauge(
+            f"{_PREFIX}_resource_claims", "Claims that there are.", "allocated", "admin_access", "source"
+        )
+        self._made = registry.counter(
+            f"{_PREFIX}_resourceclaim_creates_total",
+            "Attempts to make a claim.",
+            "status",
+            "admin_access",
+            "owner_api_group",
+            "owner_api_kind",
+        )
+
+    def made(self, claim: ResourceClaim, status: str) -> None:
+        self._made.of(status, _word(asks_for_admin_access(claim)), "", "Pod").value += 1
+
+    def on_add(self, claim: ResourceClaim) -> None:
+        self._claims.of(*_labels(claim)).value += 1
+
+    def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:
+        self.on_delete(old)
+        self.on_add(new)
+
+    def on_delete(self, claim: ResourceClaim) -> None:
+        self._claims.of(*_labels(claim)).value -= 1
+
+
+def _labels(claim: ResourceClaim) -> tuple[str, str, str]:
+    allocated = _word(claim.status.allocation is not None)
+    return allocated, _word(asks_for_admin_access(claim)), _source(claim)
+
+
+def _source(claim: ResourceClaim) -> str:
+    annotations = claim.metadata.annotations or {}
+    if annotations.get(EXTENDED) == "true":
+        return "extended_resource"
+    return "resource_claim_template" if annotations.get(ANNOTATION) else ""
+
+
+def _word(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,127 @@
+"""Which claims a pod uses, which it still needs, and what a claim that is made for it looks like. Pure."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from kubeloop.api.generated.core_v1 import Pod, PodResourceClaim
+from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
+from kubeloop.api.generated.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from kubeloop.api.owners import controller_of
+from kubeloop.api.pods import is_terminal
+
+ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
+EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+MOST_CONSUMERS: Final = 256
+_LONGEST_BASE: Final = 57  # room for five random characters in a name of 63
+
+
+class NotMadeYet(Exception):
+    """A claim that is made from a template isn't there, or the pod's status doesn't tell of it yet."""
+
+
+class UnknownSource(Exception):
+    """A pod of a newer API: none of the fields that we know says where a claim comes from."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"pod claim {name}: none of the supported fields are set")
+
+
+class Named(NamedTuple):
+    """A claim that a pod uses; None for one that was found not to be needed."""
+
+    name: str | None
+    is_generated: bool  # and has to belong to the pod
+
+
+def claim_of(pod: Pod, wanted: PodResourceClaim) -> Named:
+    if wanted.resource_claim_name is not None:
+        return Named(wanted.resource_claim_name, False)
+    if wanted.resource_claim_template_name is None:
+        raise UnknownSource(wanted.name)
+    for status in pod.status.resource_claim_statuses:
+        if status.name == wanted.name:
+            return Named(status.resource_claim_name, True)
+    raise NotMadeYet("ResourceClaim not created yet")
+
+
+def claim_names(pod: Pod) -> tuple[str, ...]:
+    """All claims that a pod is known to use, those for extended resources apart."""
+    found = []
+    for wanted in pod.spec.resource_claims:
+        try:
+            name = claim_of(pod, wanted).name
+        except (NotMadeYet, UnknownSource):
+            continue
+        if name:
+            found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
+def extended_claim_name(pod: Pod) -> str:
+    """The claim that the scheduler made for a pod's extended resources, if any."""
+    status = pod.status.extended_resource_claim_status
+    return "" if status is None else status.resource_claim_name
+
+
+def template_names(pod: Pod) -> tuple[str, ...]:
+    names = (one.resource_claim_template_name for one in pod.spec.resource_claims)
+    return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def is_done(pod: Pod) -> bool:
+    """Whether nothing of a pod runs, nor ever will."""
+    return is_terminal(pod) or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
+
+
+def owning_pod(claim: ResourceClaim) -> OwnerReference | None:
+    """The pod that a claim was made for."""
+    owner = controller_of(claim.metadata.owner_references)
+    return owner if owner is not None and owner.kind == "Pod" and owner.api_version == "v1" else None
+
+
+def belongs_to(claim: ResourceClaim, pod: Pod) -> bool:
+    owner = controller_of(claim.metadata.owner_references)
+    return owner is not None and owner.uid == pod.metadata.uid
+
+
+def lacks_reservation(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether a pod that is bound already uses an allocated claim that isn't reserved for it, and could be."""
+    reserved = claim.status.reserved_for
+    if claim.status.allocation is None or len(reserved) >= MOST_CONSUMERS:
+        return False
+    return not any(one.uid == pod.metadata.uid for one in reserved)
+
+
+def consumer_of(pod: Pod) -> ResourceClaimConsumerReference:
+    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+
+
+def claim_from_template(pod: Pod, name: str, template: ResourceClaimTemplate) -> ResourceClaim:
+    """The claim that a pod calls by this name, as it is to be created."""
+    meta, owner = template.spec.metadata, pod.metadata
+    reference = OwnerReference(api_version="v1", kind="Pod", name=owner.name, uid=owner.uid, controller=True)
+    return ResourceClaim(
+        metadata=ObjectMeta(
+            generate_name=name_base(owner.name, name),
+            namespace=owner.namespace,
+            owner_references=(reference,),
+            annotations={**(meta.annotations or {}), ANNOTATION: name},
+            labels=meta.labels,
+        ),
+        spec=template.spec.spec,
+    )
+
+
+def name_base(pod: str, claim: str) -> str:
+    """What a generated name begins with; of long names both keep their share."""
+    whole = f"{pod}-{claim}-"
+    if len(whole) <= _LONGEST_BASE:
+        return whole
+    base = pod[: len(pod) * _LONGEST_BASE // len(whole)] + "-"
+    return base + claim[: len(claim) * _LONGEST_BASE // len(whole)]
+
+
+def asks_for_admin_access(claim: ResourceClaim) -> bool:
+    return any(one.exactly is not None and one.exactly.admin_access for one in claim.spec.devices.requests or ())

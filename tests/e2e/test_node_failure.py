@@ -1,0 +1,92 @@
+"""The real program: a node that stops its heartbeat is tainted, its pods leave for other nodes, and it comes back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.plane import Plane, environment, eventually
+
+# `kubeloop up` has upstream's grace period of 50 seconds; pods then have five more.
+PATIENCE = 90.0
+TOLERATIONS = [
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+    for key in ("unreachable", "not-ready")
+]
+POD = {"containers": [{"name": "web", "image": "registry.example/web:1"}], "tolerations": TOLERATIONS}
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web"},
+    "spec": {
+        "replicas": 6,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": POD},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    plane = Plane(tmp_path_factory.mktemp("failing"), "--ephemeral", "--nodes", "3", "--controller-manager-port", "0")
+    plane.start()
+    yield plane
+    plane.close()
+
+
+@pytest.fixture
+def kubectl(plane: Plane, kubectl_home: Path) -> Kubectl:
+    return Kubectl(plane.kubeconfig, "default", kubectl_home)
+
+
+def node_command(plane: Plane, *words: str) -> None:
+    command = [sys.executable, "-m", "kubeloop.cli.main", "node", *words, "--kubeconfig", str(plane.kubeconfig)]
+    subprocess.run(command, capture_output=True, timeout=60, check=True, env=environment())
+
+
+def items(kubectl: Kubectl, what: str) -> list[Any]:
+    found: list[Any] = json.loads(kubectl("get", what, "-o", "json"))["items"]
+    return found
+
+
+def is_leaving(pod: Any) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def keys(node: Any) -> set[tuple[str, str]]:
+    return {(one["key"].rpartition("/")[2], one["effect"]) for one in node["spec"].get("taints", ())}
+
+
+def test_pods_of_a_stopped_node_move_and_the_node_comes_back(kubectl: Kubectl, plane: Plane, tmp_path: Path) -> None:
+    manifest = tmp_path / "web.json"
+    manifest.write_text(json.dumps(DEPLOYMENT))
+    kubectl("apply", "-f", str(manifest))
+    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    assert any(pod["spec"]["nodeName"] == "n3" for pod in items(kubectl, "pods"))
+    node_command(plane, "stop", "n3")
+
+    def is_tainted() -> bool:
+        (node,) = (one for one in items(kubectl, "nodes") if one["metadata"]["name"] == "n3")
+        return keys(node) == {("unreachable", "NoExecute"), ("unreachable", "NoSchedule")}
+
+    def has_moved() -> bool:
+        stayed = [pod for pod in items(kubectl, "pods") if not is_leaving(pod)]
+        return len(stayed) == 6 and all(pod["spec"].get("nodeName") not in (None, "n3") for pod in stayed)
+
+    eventually(is_tainted, PATIENCE)
+    eventually(has_moved, PATIENCE)
+    assert "NotReady" in kubectl("get", "node", "n3")
+    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    node_command(plane, "start", "n3")
+    eventually(lambda: all(not keys(node) for node in items(kubectl, "nodes")), PATIENCE)
+    eventually(lambda: not any(map(is_leaving, items(kubectl, "pods"))), PATIENCE)
+    told = kubectl("get", "events", "-A")
+    assert "NodeNotReady" in told
+    assert "TaintManagerEviction" in told
