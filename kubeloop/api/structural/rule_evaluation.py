@@ -68,9 +68,11 @@ class Verdict:
     excused: FieldErrors = field(default_factory=list)
 
 
-def judged(rules: RuleNode, new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> Verdict:
+def judged(
+    rules: RuleNode, new: Mapping[str, Any], old: Mapping[str, Any] | None = None, budget: int = BUDGET
+) -> Verdict:
     """A whole object, and the one whose place it takes."""
-    evaluation = _Evaluation()
+    evaluation = _Evaluation(budget)
     correlation = _NEW if old is None else Correlation(new, old)
     with suppress(_Enough):
         evaluation.judge(rules, None, new, old, correlation)
@@ -78,9 +80,9 @@ def judged(rules: RuleNode, new: Mapping[str, Any], old: Mapping[str, Any] | Non
 
 
 class _Evaluation:
-    def __init__(self) -> None:
+    def __init__(self, budget: int) -> None:
         self.verdict = Verdict()
-        self._budget = BUDGET
+        self._budget = budget
 
     def judge(self, node: RuleNode, path: Path | None, new: Any, old: Any, correlation: Correlation) -> None:
         if new is None:

@@ -19,6 +19,17 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(max_size=3), inner, max_size=4),
     max_leaves=10,
 )
+RULES = [
+    "true",
+    "self == oldSelf",
+    "self.a == 1",
+    "has(self.b)",
+    "self.all(x, x)",
+    "size(self) > 1",
+    "self > 1",
+    "(",
+    "",
+]
 LIMITS = {
     "nullable": st.booleans(),
     "default": VALUES,
@@ -36,6 +47,19 @@ LIMITS = {
     "x-kubernetes-list-map-keys": st.lists(NAMES, max_size=2),
     "x-kubernetes-map-type": st.sampled_from(["atomic", "granular"]),
     "required": st.lists(NAMES, max_size=2),
+    "x-kubernetes-validations": st.lists(
+        st.fixed_dictionaries(
+            {"rule": st.sampled_from(RULES)},
+            optional={
+                "message": st.text(max_size=2),
+                "messageExpression": st.sampled_from(["'a'", "string(self)", "1", "("]),
+                "reason": st.sampled_from(["FieldValueForbidden", "Odd"]),
+                "fieldPath": st.sampled_from([".a", "['a']", ".", "a"]),
+                "optionalOldSelf": st.booleans(),
+            },
+        ),
+        max_size=2,
+    ),
 }
 TYPES = st.sampled_from(["string", "integer", "number", "boolean", "object", "array", "odd"])
 SCHEMAS = st.recursive(

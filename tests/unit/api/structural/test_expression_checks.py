@@ -1,0 +1,176 @@
+"""Which definitions are refused for the rules of their schemas, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api.fields import Path
+from kubeloop.api.structural.checks import schema_problems
+from kubeloop.api.structural.declared import Declarations, escaped
+
+STRING: dict[str, Any] = {"type": "string"}
+INTEGER: dict[str, Any] = {"type": "integer"}
+HINT = (
+    "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are "
+    "declared)"
+)
+
+
+def said(schema: dict[str, Any]) -> list[str]:
+    found = schema_problems({"type": "object", "properties": {"spec": schema}}, Path("schema"), False)
+    return [str(error).removeprefix("schema.properties[spec]") for error in found]
+
+
+def with_rules(schema: dict[str, Any], *rules: str | dict[str, Any]) -> dict[str, Any]:
+    given = [{"rule": rule} if isinstance(rule, str) else rule for rule in rules]
+    return {**schema, "x-kubernetes-validations": given}
+
+
+def of(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def test_rules_that_compile_are_taken() -> None:
+    rules = [
+        "self.a > 0 && self.s.startsWith('x') && self.flag",
+        "has(self.l) && self.l.all(x, x.name == 'y') && 'k' in self.m && self.m['k'] == 1",
+        "type(self.either) == int ? self.either < 5 : self.either == '5%'",
+        "self.when < timestamp('2030-01-01T00:00:00Z') && self.day.getFullYear() > 1 && self.span < duration('1h')",
+        "self.raw == b'x' && self.real > 1.5 && self.with__dash__dash == '' && self.__if__ == '' && self.if == ''",
+        "oldSelf.a <= self.a",
+    ]
+    schema = of(
+        a=INTEGER, s={**STRING, "maxLength": 5}, flag={"type": "boolean"},
+        l={"type": "array", "maxItems": 3, "items": of(name={**STRING, "maxLength": 5})},
+        m={"type": "object", "maxProperties": 3, "additionalProperties": INTEGER},
+        either={"x-kubernetes-int-or-string": True}, when={**STRING, "format": "date-time"},
+        day={**STRING, "format": "date"}, span={**STRING, "format": "duration"},
+        raw={**STRING, "format": "byte"}, real={"type": "number"}, **{"with-dash": STRING, "if": STRING},
+    )  # fmt: skip
+    assert said(with_rules(schema, *rules)) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "where", "what"),
+    [
+        ({"rule": "self.b == 1"}, "rule", "compilation failed: ERROR: <input>:1:5: undefined field 'b'"),
+        ({"rule": "self.a"}, "rule", "cel expression must evaluate to a bool"),
+        ({"rule": "int('x') == self.a"}, "rule", "program instantiation failed: strconv.ParseInt"),
+        (
+            {"rule": "true", "messageExpression": "1"},
+            "messageExpression",
+            "messageExpression must evaluate to a string",
+        ),
+        (
+            {"rule": "true", "messageExpression": "x"},
+            "messageExpression",
+            "messageExpression compilation failed: ERROR",
+        ),
+        ({"rule": "self.free.x == 1"}, "rule", "undefined field 'x'"),
+    ],
+)
+def test_a_rule_that_does_not_compile_is_refused_and_shown(rule: dict[str, Any], where: str, what: str) -> None:
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    (problem,) = said(with_rules(of(a=INTEGER, free=free), rule))
+    assert problem.startswith(f'.x-kubernetes-validations[0].{where}: Invalid value: {{"Rule":')
+    assert what in problem
+
+
+def test_the_root_knows_its_names_but_nothing_else_of_its_metadata() -> None:
+    root = with_rules(
+        {"type": "object"}, "self.metadata.name + self.metadata.generateName == self.kind + self.apiVersion"
+    )
+    assert schema_problems(root, Path("schema"), False) == []
+    root = with_rules({"type": "object"}, "has(self.metadata.labels)")
+    assert "undefined field 'labels'" in str(schema_problems(root, Path("schema"), False)[0])
+
+
+class TestOldSelf:
+    def test_is_known_along_maps_by_keys(self) -> None:
+        keys = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "maxItems": 5}
+        item = with_rules({**of(k=STRING, v=INTEGER), "required": ["k"]}, "self.v >= oldSelf.v")
+        assert said(of(l={"type": "array", "items": item, **keys})) == []
+
+    def test_is_unknown_below_other_lists(self) -> None:
+        items = with_rules(INTEGER, "self >= oldSelf")
+        detail = (
+            "oldSelf cannot be used on the uncorrelatable portion of the schema within "
+            "schema.properties[spec].properties[l]"
+        )
+        assert said(of(l={"type": "array", "maxItems": 5, "items": items})) == [
+            f'.properties[l].items.x-kubernetes-validations[0].rule: Invalid value: "self >= oldSelf": {detail}'
+        ]
+
+    def test_may_be_optional_where_it_is_used(self) -> None:
+        rule = {"rule": "!oldSelf.hasValue() || oldSelf.value() == self", "optionalOldSelf": True}
+        assert said(with_rules(INTEGER, rule)) == []
+        (problem,) = said(with_rules(INTEGER, {"rule": "true", "optionalOldSelf": True}))
+        assert problem.endswith(".optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule")
+
+
+class TestCosts:
+    def test_a_rule_that_may_cost_too_much_is_refused_with_a_hint(self) -> None:
+        found = said(of(l={"type": "array", "items": with_rules(STRING, "self.contains('a')")}))
+        at = ".properties[l].items.x-kubernetes-validations[0].rule: Forbidden: "
+        total = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+        assert found == [
+            f"{at}estimated rule cost exceeds budget by factor of more than 100x {HINT}",
+            f"{at}contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema",
+            f"schema: Forbidden: {total} exceeds budget by factor of more than 100x {HINT}",
+        ]
+
+    def test_limits_make_it_affordable(self) -> None:
+        items = with_rules({**STRING, "maxLength": 100}, "self.contains('a')")
+        assert said(of(l={"type": "array", "maxItems": 100, "items": items})) == []
+
+    def test_the_factor_is_told(self) -> None:
+        items = with_rules({**STRING, "maxLength": 1000}, "self.contains('a')")
+        (problem,) = said(of(l={"type": "array", "maxItems": 30_000, "items": items}))
+        assert "estimated rule cost exceeds budget by factor of 1.203000x" in problem
+
+    def test_all_rules_count_together(self) -> None:
+        affordable = with_rules({**STRING, "maxLength": 100_000}, *["self.matches('aaaaaaaa')"] * 150)
+        found = said({"type": "array", "maxItems": 100, "items": affordable})
+        assert len(found) == 5
+        assert found[-1].startswith("schema: Forbidden: x-kubernetes-validations estimated rule cost total")
+
+
+def test_only_the_places_whose_schema_is_in_order_are_compiled() -> None:
+    wrong = with_rules({"type": "object", "x-kubernetes-map-type": "odd"}, "self.a")
+    found = said(of(wrong=wrong, other=with_rules(INTEGER, "self")))
+    assert any("x-kubernetes-map-type" in problem for problem in found)
+    assert any("properties[other].x-kubernetes-validations[0].rule" in problem for problem in found)
+    assert not any("properties[wrong].x-kubernetes-validations" in problem for problem in found)
+
+
+def test_the_rules_of_a_schema_are_bounded_in_all() -> None:
+    found = said(with_rules(INTEGER, *["self > 0 || " * 1000 + "true"] * 20))
+    assert len(found) == 1
+    assert "must not have more than 200000 characters" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("plain", "plain"),
+        ("a.b-c/d", "a__dot__b__dash__c__slash__d"),
+        ("a__b", "a__underscores__b"),
+        ("namespace", "__namespace__"),
+        ("1st", None),
+        ("häh", None),
+        ("", None),
+        ("a b", None),
+    ],
+)
+def test_names_are_escaped(name: str, written: str | None) -> None:
+    assert escaped(name) == written
+
+
+def test_sizes_follow_the_limits_of_a_schema() -> None:
+    root = Declarations(of(s={**STRING, "maxLength": 5}, l={"type": "array", "items": INTEGER})).root
+    assert root is not None
+    assert root.size_at(("self", "s"), root.type) == (0, 20)
+    assert root.size_at(("self", "l"), root.type) == (0, (3 * 1024 * 1024 - 2) // 2)
+    assert root.size_at(("self", "nothing"), root.type) is None
