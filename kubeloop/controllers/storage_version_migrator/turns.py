@@ -1,0 +1,85 @@
+"""Whose turn it is among the migrations of one resource, and what their conditions say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from kubeloop.api.conditions import is_true
+from kubeloop.api.generated.meta_v1 import Condition
+from kubeloop.api.generated.storagemigration_v1 import StorageVersionMigration
+
+RUNNING: Final = "Running"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+
+
+class Turns(NamedTuple):
+    ended: list[StorageVersionMigration]  # and still called running
+    running: StorageVersionMigration | None
+    next: StorageVersionMigration | None  # to be begun, if none is running
+
+
+def turns_of(migrations: Sequence[StorageVersionMigration]) -> Turns:
+    open_ones = [one for one in migrations if not has_ended(one)]
+    running = next((one for one in sorted(open_ones, key=_age) if is_running(one)), None)
+    waiting = sorted((one for one in open_ones if not is_running(one)), key=_age)
+    return Turns(
+        [one for one in migrations if has_ended(one) and is_running(one)],
+        running,
+        waiting[0] if running is None and waiting else None,
+    )
+
+
+def has_ended(migration: StorageVersionMigration) -> bool:
+    return has_succeeded(migration) or is_true(migration.status.conditions, FAILED)
+
+
+def has_succeeded(migration: StorageVersionMigration) -> bool:
+    return is_true(migration.status.conditions, SUCCEEDED)
+
+
+def is_running(migration: StorageVersionMigration) -> bool:
+    return is_true(migration.status.conditions, RUNNING)
+
+
+def running(message: str) -> Condition:
+    return Condition(type=RUNNING, status="True", reason="MigrationRunning", message=message)
+
+
+def completed(generation: int) -> Condition:
+    return Condition(
+        type=RUNNING,
+        status="False",
+        reason="MigrationCompleted",
+        message="Migration completed",
+        observed_generation=generation,
+    )
+
+
+def succeeded() -> Condition:
+    return Condition(
+        type=SUCCEEDED, status="True", reason="StorageVersionMigrationSucceeded", message="Migration completed"
+    )
+
+
+def failed(message: str) -> Condition:
+    return Condition(type=FAILED, status="True", reason="StorageVersionMigrationFailed", message=message)
+
+
+def progress_message(left: int | None = None, total: int = 0, trouble: object = "") -> str:
+    """How far a migration is."""
+    message = "The migration is running"
+    if left is not None and total > 0:
+        message += f", {left}/{total} objects not yet migrated" if left else f", {total} objects verified migrated"
+    return f"{message}; transient error: {trouble}" if trouble else message
+
+
+def resource_named(migration: StorageVersionMigration) -> tuple[str]:
+    """Which resource a migration is about: `deployments.apps`, `pods`."""
+    wanted = migration.spec.resource
+    return (f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource,)
+
+
+def _age(migration: StorageVersionMigration) -> tuple[str, str]:
+    return migration.metadata.creation_timestamp or "", migration.metadata.name

@@ -1,0 +1,147 @@
+"""What an API server that is gone has said of the versions that it stores is forgotten.
+
+Each API server has a lease in kube-system, and an entry in the StorageVersion of every resource that it serves.
+
+Watches: storage versions; leases of API servers, for their deletion.
+Owns: nothing.
+Writes: deletes storage versions of which no entry is left; takes entries from the others' status.
+Wakes itself: never.
+Differs from upstream: one queue, of storage versions, serves both; a lease that is gone wakes those that name it. A
+    lease that cannot be asked for is not taken for one that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+
+from kubeloop.api.errors import Conflict, NotFound
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.kinds import Resource
+from kubeloop.api.times import format_time
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.controllers.context import Context
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "storageversion-garbage-collector-controller"
+QUEUE = "storage_version_garbage_collector_storageversions"  # upstream's, as dashboards know it
+# Of an API that is off unless somebody turns it on, and so is not among the generated types.
+STORAGE_VERSIONS: Final = Resource(
+    "internal.apiserver.k8s.io", "v1alpha1", "storageversions", "StorageVersion", namespaced=False
+)
+NAMESPACE: Final = "kube-system"
+IDENTITY: Final = "apiserver.kubernetes.io/identity"
+API_SERVER: Final = "kube-apiserver"
+BY_SERVER: Final = "API server"
+EQUAL: Final = "AllEncodingVersionsEqual"
+
+Entry = Mapping[str, Any]
+
+
+def wire(context: Context) -> Controller[str]:
+    versions = context.informers.of(STORAGE_VERSIONS)
+    versions.add_indexer(BY_SERVER, servers_of)
+    leases = context.informers.of(resource_of_class(Lease), namespace=NAMESPACE, labels=f"{IDENTITY}={API_SERVER}")
+    reconciler = Reconciler(context.client, versions, context.clock)
+    queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry
+    )
+
+    def naming(lease: Lease) -> list[str]:
+        return [one.metadata.name for one in versions.by_index(BY_SERVER, lease.metadata.name)]
+
+    def is_stale(_: Any, new: Any) -> bool:
+        return new is not None and any(leases.get(NAMESPACE, one) is None for one in servers_of(new))
+
+    controller.watches(leases, naming, _is_gone)
+    controller.watches(versions, lambda one: (one.metadata.name,), is_stale)
+    return controller
+
+
+class Reconciler:
+    def __init__(self, client: Client, versions: Informer, clock: Clock) -> None:
+        self._client = client
+        self._versions = versions
+        self._clock = clock
+
+    async def reconcile(self, key: str) -> None:
+        found = self._versions.get("", key)
+        if found is None:
+            return
+        entries = entries_of(found)
+        living = [one for one in entries if await self._lives(str(one.get("apiServerID", "")))]
+        if len(living) == len(entries):
+            return
+        meta = found.metadata
+        if not living:
+            this_one = Preconditions(uid=meta.uid, resource_version=meta.resource_version)
+            with suppress(NotFound):
+                await self._client.delete(STORAGE_VERSIONS, key, preconditions=this_one)
+            return
+        patch = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": status_of(found, living, self._clock.now()),
+        }
+        with suppress(NotFound, Conflict):  # what has changed wakes this loop again
+            await self._client.patch(STORAGE_VERSIONS, key, patch, subresource="status")
+
+    async def _lives(self, server: str) -> bool:
+        """Whether an API server has its lease, by the server's own word."""
+        if not server:
+            return False
+        try:
+            lease = await self._client.get(Lease, server, NAMESPACE)
+        except NotFound:
+            return False
+        return lease.metadata.labels.get(IDENTITY) == API_SERVER
+
+
+def entries_of(version: Mapping[str, Any]) -> Sequence[Entry]:
+    return (version.get("status") or {}).get("storageVersions") or ()
+
+
+def servers_of(version: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys(str(one.get("apiServerID", "")) for one in entries_of(version)))
+
+
+def status_of(version: Any, entries: Sequence[Entry], now: datetime) -> dict[str, Any]:
+    """The status with these entries: the version that all of them store in, and whether there is one."""
+    before = version.get("status") or {}
+    stored = {str(one.get("encodingVersion", "")) for one in entries}
+    common = stored.pop() if len(stored) == 1 else None
+    condition: dict[str, Any] = {
+        "type": EQUAL,
+        "status": "False" if common is None else "True",
+        "observedGeneration": version.metadata.generation,
+        "reason": "CommonEncodingVersionUnset" if common is None else "CommonEncodingVersionSet",
+        "message": "Common encoding version unset" if common is None else "Common encoding version set",
+        "lastTransitionTime": format_time(now),
+    }
+    moved = common is not None and before.get("commonEncodingVersion") not in (None, common)
+    return {
+        "storageVersions": [dict(one) for one in entries],
+        "commonEncodingVersion": common,
+        "conditions": _with(before.get("conditions") or (), condition, moved),
+    }
+
+
+def _with(conditions: Sequence[Any], new: dict[str, Any], moved: bool) -> list[Any]:
+    """The conditions with one replaced; when it changed is told anew only if it did."""
+    old = next((one for one in conditions if one.get("type") == new["type"]), None)
+    if old is None:
+        return [*conditions, new]
+    if old.get("status") == new["status"] and not moved:
+        new = {**new, "lastTransitionTime": old.get("lastTransitionTime")}
+    return [new if one is old else one for one in conditions]
+
+
+def _is_gone(_: Any, new: Any) -> bool:
+    return new is None

@@ -1,0 +1,213 @@
+"""Objects are stored anew, and definitions forget versions that nothing is stored in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api.errors import InternalError, Invalid
+from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
+from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.api.generated.meta_v1 import Condition, GroupResource, ObjectMeta
+from kubeloop.api.generated.storagemigration_v1 import (
+    StorageVersionMigration,
+    StorageVersionMigrationSpec,
+    StorageVersionMigrationStatus,
+)
+from kubeloop.api.wire import Time
+from kubeloop.controllers.storage_version_migrator import wire
+from kubeloop.controllers.storage_version_migrator.turns import progress_message, turns_of
+from kubeloop.testing import Cluster, config_map
+from tests.controllers.rights import start_as
+
+ACCOUNT = "storage-version-migrator-controller"
+WIDGETS = "widgets.example.com"
+
+
+def migration(name: str = "m", resource: str = "widgets", group: str = "example.com") -> dict[str, Any]:
+    return {
+        "apiVersion": "storagemigration.k8s.io/v1",
+        "kind": "StorageVersionMigration",
+        "metadata": {"name": name},
+        "spec": {"resource": {"group": group, "resource": resource}},
+    }
+
+
+def versions(stored: str) -> list[dict[str, Any]]:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return [{"name": one, "served": True, "storage": one == stored, "schema": schema} for one in ("v1", "v2")]
+
+
+@pytest.fixture
+def world(cluster: Cluster) -> Cluster:
+    """Widgets were stored as v1, and are stored as v2 from now on."""
+    names = {"plural": "widgets", "kind": "Widget"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions("v1")}
+    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    cluster.client.create({**kind, "metadata": {"name": WIDGETS}, "spec": spec})
+    cluster.settle()
+    for name in ("a", "b", "c"):
+        meta = {"name": name, "namespace": "default"}
+        cluster.client.create({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": meta})
+    cluster.client.patch(CustomResourceDefinition, WIDGETS, {"spec": {"versions": versions("v2")}})
+    cluster.settle()
+    return cluster
+
+
+def definition(cluster: Cluster) -> tuple[list[str], tuple[str, str, str]]:
+    status = cluster.client.get(CustomResourceDefinition, WIDGETS).status
+    told = [one for one in status.conditions or () if one.type == "StorageMigrating"]
+    condition = (told[0].status, told[0].reason, told[0].message) if told else ("", "", "")
+    return list(status.stored_versions or ()), condition
+
+
+def conditions(cluster: Cluster, name: str = "m") -> dict[str, tuple[str, str, str]]:
+    found = cluster.client.get(StorageVersionMigration, name)
+    return {one.type: (one.status, one.reason, one.message) for one in found.status.conditions}
+
+
+DONE = {
+    "Running": ("False", "MigrationCompleted", "Migration completed"),
+    "Succeeded": ("True", "StorageVersionMigrationSucceeded", "Migration completed"),
+}
+
+
+def test_objects_are_written_anew_and_the_definition_forgets_the_old_version(world: Cluster) -> None:
+    assert definition(world)[0] == ["v1", "v2"]
+    before = {one.metadata.name: one.metadata.resource_version for one in world.client.list(WIDGETS).items}
+    start_as(world, ACCOUNT, wire)
+    world.client.create(migration())
+    world.settle()
+    assert conditions(world) == DONE
+    after = {one.metadata.name: one.metadata.resource_version for one in world.client.list(WIDGETS).items}
+    assert all(int(after[name]) > int(before[name]) for name in before)
+    stored, told = definition(world)
+    assert stored == ["v2"]
+    assert told == (
+        "False",
+        "MigrationSucceeded",
+        "The migration has succeeded and the stored versions have been updated",
+    )
+    assert world.client.get(StorageVersionMigration, "m").status.resource_version
+
+
+def test_builtin_resources_have_no_definition_and_are_written_too(cluster: Cluster) -> None:
+    cluster.add(config_map("a"))
+    start_as(cluster, ACCOUNT, wire)
+    cluster.client.create(migration(resource="configmaps", group=""))
+    cluster.settle()
+    assert conditions(cluster) == DONE
+    assert cluster.client.get(ConfigMap, "a", "default").data == {}
+
+
+def test_definition_that_changes_meanwhile_keeps_its_versions(world: Cluster) -> None:
+    world.faults.fail("patch", "widgets", times=None)
+    loop = world.start(wire)
+    world.client.create(migration())
+    world.settle()
+    assert definition(world)[1] == ("True", "MigrationRunning", "Migration m is running")
+    changed = versions("v2")
+    changed[0]["served"] = False
+    world.client.patch(CustomResourceDefinition, WIDGETS, {"spec": {"versions": changed}})
+    world.faults.clear()
+    world.advance(60)
+    assert conditions(world) == DONE
+    stored, told = definition(world)
+    assert stored == ["v1", "v2"]
+    assert told[2] == (
+        "The migration has succeeded but the stored versions have not been updated due to a generation mismatch"
+    )
+    world.stop(loop)
+
+
+def test_trouble_that_passes_is_told_and_waited_out(world: Cluster) -> None:
+    world.faults.fail("patch", "widgets", times=None, error=lambda _: InternalError("the store is away"))
+    world.start(wire)
+    world.client.create(migration())
+    world.settle()
+    assert conditions(world)["Running"] == (
+        "True",
+        "MigrationRunning",
+        "The migration is running, 3/3 objects not yet migrated; transient error: the store is away",
+    )
+    world.faults.clear()
+    world.advance(60)
+    assert conditions(world) == DONE
+
+
+def test_trouble_that_does_not_pass_ends_the_migration(world: Cluster) -> None:
+    world.faults.fail("patch", "widgets", times=None, error=lambda _: Invalid("it is wrong"))
+    world.start(wire)
+    world.client.create(migration())
+    world.settle()
+    told = conditions(world)
+    assert told["Running"][0] == "False"
+    assert told["Failed"] == (
+        "True",
+        "StorageVersionMigrationFailed",
+        "3/3 not yet migrated. migration encountered unhandled error: it is wrong",
+    )
+    stored, condition = definition(world)
+    assert stored == ["v1", "v2"]
+    assert condition == ("False", "MigrationFailed", "The migration has failed")
+
+
+def test_resource_that_nobody_serves_is_waited_for_a_minute(cluster: Cluster) -> None:
+    start_as(cluster, ACCOUNT, wire)
+    cluster.client.create(migration(resource="things"))
+    cluster.advance(50)
+    assert conditions(cluster) == {"Running": ("True", "MigrationRunning", "The migration is running")}
+    cluster.advance(20)
+    assert conditions(cluster)["Failed"] == (
+        "True",
+        "StorageVersionMigrationFailed",
+        "resource does not exist in discovery",
+    )
+
+
+def test_resource_that_cannot_be_written_fails_at_once(cluster: Cluster) -> None:
+    start_as(cluster, ACCOUNT, wire)
+    cluster.client.create(migration(resource="componentstatuses", group=""))
+    cluster.settle()
+    assert conditions(cluster)["Failed"][2] == (
+        'resource "/v1, Resource=componentstatuses" does not support discovery operations: [update patch list]'
+    )
+
+
+def test_migrations_of_a_resource_take_turns(world: Cluster) -> None:
+    world.faults.fail("patch", "widgets", times=None)
+    world.start(wire)
+    world.client.create(migration("first"))
+    world.advance(2)
+    world.client.create(migration("second"))
+    world.advance(2)
+    assert "Running" in conditions(world, "first")
+    assert conditions(world, "second") == {}
+    world.faults.clear()
+    world.advance(60)
+    assert conditions(world, "first") == conditions(world, "second") == DONE
+
+
+def test_who_runs_goes_on_before_who_is_older() -> None:
+    def made(name: str, moment: str, *types: str) -> StorageVersionMigration:
+        told = tuple(Condition(type=one, status="True", reason="x") for one in types)
+        return StorageVersionMigration(
+            metadata=ObjectMeta(name=name, creation_timestamp=Time(moment)),
+            spec=StorageVersionMigrationSpec(resource=GroupResource(resource="pods")),
+            status=StorageVersionMigrationStatus(conditions=told),
+        )
+
+    old, young = made("old", "2024-01-01T00:00:00Z"), made("young", "2024-01-02T00:00:00Z")
+    assert turns_of([young, old]) == ([], None, old)
+    running = made("running", "2024-01-03T00:00:00Z", "Running")
+    assert turns_of([young, old, running]) == ([], running, None)
+    ended = made("ended", "2024-01-03T00:00:00Z", "Running", "Failed")
+    assert turns_of([young, ended]) == ([ended], None, young)
+    assert turns_of([made("done", "2024-01-03T00:00:00Z", "Succeeded")]) == ([], None, None)
+
+
+def test_progress_is_told_in_numbers() -> None:
+    assert progress_message() == progress_message(0, 0) == "The migration is running"
+    assert progress_message(2, 5) == "The migration is running, 2/5 objects not yet migrated"
+    assert progress_message(0, 5) == "The migration is running, 5 objects verified migrated"

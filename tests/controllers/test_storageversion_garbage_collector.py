@@ -1,0 +1,107 @@
+"""Entries of API servers that are gone go too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api.errors import InternalError, NotFound
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.controllers.storageversion_garbage_collector import wire
+from kubeloop.testing import Cluster
+
+RESOURCE = "storageversions.internal.apiserver.k8s.io"
+
+
+@pytest.fixture
+def plane(cluster: Cluster) -> Cluster:
+    """The kind of storage versions is an alpha, so it is defined as a custom one."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": schema, "subresources": {"status": {}}}
+    names = {"plural": "storageversions", "kind": "StorageVersion"}
+    spec = {"group": "internal.apiserver.k8s.io", "scope": "Cluster", "names": names, "versions": [version]}
+    approved = {"api-approved.kubernetes.io": "unapproved, test"}
+    cluster.client.create(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": RESOURCE, "annotations": approved},
+            "spec": spec,
+        }
+    )
+    cluster.settle()
+    for name in ("one", "two"):
+        lease(cluster, name)
+    return cluster
+
+
+def lease(cluster: Cluster, name: str, identity: str = "kube-apiserver") -> None:
+    meta = {"name": name, "namespace": "kube-system", "labels": {"apiserver.kubernetes.io/identity": identity}}
+    cluster.client.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta})
+
+
+def stored(cluster: Cluster, name: str = "apps.deployments", **encodings: str) -> None:
+    kind = {"apiVersion": "internal.apiserver.k8s.io/v1alpha1", "kind": "StorageVersion"}
+    cluster.client.create({**kind, "metadata": {"name": name}, "spec": {}})
+    entries = [{"apiServerID": one, "encodingVersion": encoding} for one, encoding in encodings.items()]
+    patch = {"status": {"storageVersions": entries}}
+    cluster.client.patch(f"{RESOURCE}", name, patch, subresource="status")
+    cluster.settle()
+
+
+def status(cluster: Cluster, name: str = "apps.deployments") -> Any:
+    try:
+        return cluster.client.get(RESOURCE, name)["status"]
+    except NotFound:
+        return None
+
+
+def servers(cluster: Cluster, name: str = "apps.deployments") -> list[str]:
+    return [one["apiServerID"] for one in status(cluster, name)["storageVersions"]]
+
+
+def test_entry_goes_with_the_lease_of_its_server(plane: Cluster) -> None:
+    plane.start(wire)
+    stored(plane, one="v1", two="v2")
+    assert servers(plane) == ["one", "two"]
+    plane.client.delete(Lease, "one", "kube-system")
+    plane.settle()
+    assert servers(plane) == ["two"]
+    told = status(plane)
+    assert told["commonEncodingVersion"] == "v2"
+    (condition,) = told["conditions"]
+    assert (condition["type"], condition["status"]) == ("AllEncodingVersionsEqual", "True")
+    assert (condition["reason"], condition["message"]) == ("CommonEncodingVersionSet", "Common encoding version set")
+
+
+def test_storage_version_without_entries_is_deleted(plane: Cluster) -> None:
+    plane.start(wire)
+    stored(plane, one="v1")
+    plane.client.delete(Lease, "one", "kube-system")
+    plane.settle()
+    assert status(plane) is None
+
+
+def test_entries_of_servers_that_never_were_go_at_once(plane: Cluster) -> None:
+    lease(plane, "other", identity="something-else")
+    plane.start(wire)
+    stored(plane, one="v1", absent="v1", other="v1", two="v2")
+    assert servers(plane) == ["one", "two"]
+    assert "commonEncodingVersion" not in status(plane)
+    assert status(plane)["conditions"][0]["reason"] == "CommonEncodingVersionUnset"
+
+
+def test_entries_of_servers_that_went_while_nobody_looked_go_too(plane: Cluster) -> None:
+    stored(plane, one="v1", two="v1")
+    plane.client.delete(Lease, "one", "kube-system")
+    plane.start(wire)
+    assert servers(plane) == ["two"]
+
+
+def test_lease_that_cannot_be_asked_for_is_not_gone(plane: Cluster) -> None:
+    stored(plane, one="v1", two="v1", absent="v1")
+    plane.faults.fail("get", "leases", InternalError("away"), times=2)
+    plane.start(wire)
+    plane.advance(5)
+    assert servers(plane) == ["one", "two"]
