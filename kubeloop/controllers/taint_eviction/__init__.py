@@ -13,19 +13,18 @@ Differs from upstream: a pod that can't be deleted is tried again until it is go
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kubeloop.api import codec
 from kubeloop.api.calls import STRATEGIC_PATCH
-from kubeloop.api.conditions import find_condition, set_condition
 from kubeloop.api.errors import NotFound
-from kubeloop.api.generated.core_v1 import Node, ObjectReference, Pod, PodCondition
+from kubeloop.api.generated.core_v1 import Node, ObjectReference, Pod
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.times import format_time
 from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.controllers.context import Context
+from kubeloop.controllers.pod_disruption import disruption_patch
 from kubeloop.controllers.taint_eviction.policy import Eviction, eviction_of, eviction_taints, seconds_tolerated
 from kubeloop.runtime.cache import NODE, node_name_of
 from kubeloop.runtime.controller import Controller, Result
@@ -39,6 +38,7 @@ NAME = "taint-eviction-controller"
 QUEUE = "noexec_taint_pod"
 WORKERS = 16  # deletions at a time: two calls each, and most of that is waiting
 REASON = "TaintManagerEviction"
+MESSAGE = "Taint manager: deleting due to NoExecute taint"
 # Upstream's, from 5 ms to 4 minutes.
 _BOUNDS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0)
 
@@ -168,7 +168,8 @@ class Deleter:
         self._lateness.observe(max(0.0, -seconds_until(eviction.due, self._clock.now())))
 
     async def _say_why(self, pod: Pod) -> None:
-        patch = disruption_patch(pod, format_time(self._clock.now()))
+        now, generation = format_time(self._clock.now()), pod.metadata.generation or 0
+        patch = disruption_patch(pod, "DeletionByTaintManager", MESSAGE, now, generation)
         if patch is not None:
             meta = pod.metadata
             await self._client.patch(
@@ -178,22 +179,6 @@ class Deleter:
     def tell(self, key: Key, message: str) -> None:
         about = ObjectReference(api_version="v1", kind="Pod", name=key.name, namespace=key.namespace)
         self._recorder.event(about, "Normal", REASON, message)
-
-
-def disruption_patch(pod: Pod, now: Any) -> dict[str, Any] | None:
-    """A strategic patch of the status that says why the pod is deleted; None if it says so already."""
-    told = PodCondition(
-        type="DisruptionTarget",
-        status="True",
-        reason="DeletionByTaintManager",
-        message="Taint manager: deleting due to NoExecute taint",
-        observed_generation=pod.metadata.generation,
-    )
-    conditions = set_condition(pod.status.conditions, told, now)
-    if conditions is pod.status.conditions:
-        return None
-    changed = find_condition(conditions, told.type)
-    return {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [codec.to_plain(changed)]}}
 
 
 def seconds_until(moment: datetime, now: datetime) -> float:

@@ -1,0 +1,53 @@
+"""What the status of a rule says of how far the eviction is. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+IN_PROGRESS = "EvictionInProgress"
+
+
+class Progress(NamedTuple):
+    """What there is to tell of."""
+
+    pods: int  # that have to leave, or would
+    namespaces: int
+    evicted: int  # since the loop began
+    published: int = 0  # devices, of a rule without an effect
+    allocated: int = 0
+
+
+class Told(NamedTuple):
+    status: str
+    reason: str
+    message: str
+
+
+def told_of(effect: str, progress: Progress) -> Told:
+    status, reason, message = _said(effect, progress)
+    if progress.evicted:
+        pods = "1 pod" if progress.evicted == 1 else f"{progress.evicted} pods"
+        message = f"{message} {pods} evicted since starting the controller.".lstrip()
+    return Told(status, reason, message)
+
+
+def _said(effect: str, progress: Progress) -> Told:
+    where = "1 namespace" if progress.namespaces == 1 else f"{progress.namespaces} different namespaces"
+    if effect == "NoExecute":
+        if progress.pods:
+            pods = "1 pod needs" if progress.pods == 1 else f"{progress.pods} pods need"
+            return Told("True", "PodsPendingEviction", f"{pods} to be evicted in {where}.")
+        return Told("False", "Completed" if progress.evicted else "NotStarted", "")
+    if effect == "None":
+        pods = "1 pod" if progress.pods == 1 else f"{progress.pods} pods"
+        selected = f"{_devices(progress.published, 'published')} {_devices(progress.allocated, 'allocated')}"
+        message = (
+            f"{selected} {pods} would be evicted in {where} if the effect was NoExecute. This information will not be "
+            "updated again. Recreate the DeviceTaintRule to trigger an update."
+        )
+        return Told("False", "NoEffect", message)
+    return Told("False", "OtherEffect", "Eviction only happens for the NoExecute effect.")
+
+
+def _devices(count: int, which: str) -> str:
+    return f"1 {which} device selected." if count == 1 else f"{count} {which} devices selected."

@@ -1,0 +1,121 @@
+"""Devices, their taints and who uses them, as the caches show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.resource_v1 import DeviceRequestAllocationResult, DeviceTaintRule, ResourceClaim
+from kubeloop.api.pods import is_active
+from kubeloop.controllers.device_taint_eviction.policy import (
+    NO_EXECUTE,
+    Cause,
+    DeviceId,
+    Eviction,
+    current,
+    evicting_taints,
+    eviction_of,
+    pool_of,
+    selects,
+)
+from kubeloop.controllers.resourceclaim.policy import NotMadeYet, UnknownSource, belongs_to, claim_of
+from kubeloop.runtime.informer import Informer
+
+SLICES_BY_POOL = "device taints: pool"
+CLAIMS_BY_DEVICE = "device taints: device"
+
+
+def results_of(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
+    allocation = claim.status.allocation
+    return () if allocation is None else allocation.devices.results
+
+
+def place_of(result: DeviceRequestAllocationResult) -> DeviceId:
+    return DeviceId(result.driver, result.pool, result.device)
+
+
+def devices_of(claim: ResourceClaim) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(place_of(one)) for one in results_of(claim)))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    pods: Informer
+    claims: Informer
+    slices: Informer
+    rules: Informer
+
+    def add_indexers(self) -> None:
+        self.slices.add_indexer(SLICES_BY_POOL, _pools)
+        self.claims.add_indexer(CLAIMS_BY_DEVICE, devices_of)
+
+    def eviction_of_pod(self, pod: Pod, rules: Iterable[DeviceTaintRule] | None = None) -> Eviction | None:
+        """When a pod has to leave; of these rules, or of all that make pods leave."""
+        if not pod.spec.node_name or not is_active(pod):
+            return None
+        evicting = self._evicting_rules() if rules is None else list(rules)
+        found: Eviction | None = None
+        for claim in self._claims_of(pod):
+            for result in results_of(claim):
+                due = eviction_of(result, self._causes(place_of(result), evicting))
+                found = due.joined(found) if due is not None else found
+        return found
+
+    def _evicting_rules(self) -> list[DeviceTaintRule]:
+        return [rule for rule in self.rules.list() if rule.spec.taint.effect == NO_EXECUTE]
+
+    def _claims_of(self, pod: Pod) -> Iterator[ResourceClaim]:
+        """The claims that a pod uses, and that are reserved for it."""
+        for wanted in pod.spec.resource_claims:
+            try:
+                named = claim_of(pod, wanted)
+            except (NotMadeYet, UnknownSource):
+                continue
+            claim: ResourceClaim | None = self.claims.get(pod.metadata.namespace, named.name or "")
+            if claim is None or (named.is_generated and not belongs_to(claim, pod)):
+                continue
+            if any(one.uid == pod.metadata.uid for one in claim.status.reserved_for):
+                yield claim
+
+    def _causes(self, where: DeviceId, rules: Iterable[DeviceTaintRule]) -> Iterator[Cause]:
+        for one in current(self.slices.by_index(SLICES_BY_POOL, where.pool_key)):
+            for device in one.spec.devices:
+                if device.name == where.device:
+                    yield from map(Cause, evicting_taints(device))
+        for rule in rules:
+            if selects(rule, where):
+                yield Cause(rule.spec.taint, rule.metadata.uid)
+
+    # Who is concerned
+
+    def users_of(self, claim: ResourceClaim) -> Iterator[tuple[str, str]]:
+        """Namespace and name of the pods that a claim is reserved for."""
+        for one in claim.status.reserved_for:
+            if one.resource == "pods" and not one.api_group:
+                yield claim.metadata.namespace, one.name
+
+    def claims_selected(self, rule: DeviceTaintRule) -> Iterator[ResourceClaim]:
+        for claim in self.claims.list():
+            if any(selects(rule, place_of(one)) for one in results_of(claim)):
+                yield claim
+
+    def pods_selected(self, rule: DeviceTaintRule) -> list[Pod]:
+        """Pods that use a device that a rule is about."""
+        keys = dict.fromkeys(key for claim in self.claims_selected(rule) for key in self.users_of(claim))
+        found = (self.pods.get(*key) for key in keys)
+        return [pod for pod in found if pod is not None]
+
+    def count_devices(self, rule: DeviceTaintRule) -> tuple[int, int]:
+        """How many devices that are published, and how many that are allocated, a rule is about."""
+        published = 0
+        for pool in self.slices.index_values(SLICES_BY_POOL):
+            for one in current(self.slices.by_index(SLICES_BY_POOL, pool)):
+                places = (DeviceId(one.spec.driver, one.spec.pool.name, device.name) for device in one.spec.devices)
+                published += sum(selects(rule, where) for where in places)
+        allocated = sum(selects(rule, place_of(one)) for claim in self.claims.list() for one in results_of(claim))
+        return published, allocated
+
+
+def _pools(one: object) -> tuple[str, ...]:
+    return (pool_of(one),)  # type: ignore[arg-type]  # the informer's kind
