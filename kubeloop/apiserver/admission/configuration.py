@@ -13,7 +13,10 @@ from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.admission import Attempt, Chain
 from kubeloop.apiserver.admission.configured import GROUP
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.admission.matching import UNSEEN_BY_WEBHOOKS, Matcher
+from kubeloop.apiserver.admission.matching import UNSEEN_BY_POLICIES, UNSEEN_BY_WEBHOOKS, Matcher
+from kubeloop.apiserver.admission.policies.mutating import MutatingPolicies
+from kubeloop.apiserver.admission.policies.policies import MutatingPolicy, ValidatingPolicy, bound
+from kubeloop.apiserver.admission.policies.validating import ValidatingPolicies
 from kubeloop.apiserver.admission.rounds import Participants, Reinvocation
 from kubeloop.apiserver.admission.subject import Subject
 from kubeloop.apiserver.admission.webhooks.asking import Webhooks
@@ -39,16 +42,22 @@ class Configuration:
         self._metrics = WebhookMetrics()
         caller = Caller(self._callees, clock)
         self._webhooks = Webhooks(caller, self._matcher, authorizer, self._metrics, clock)
+        self._mutating_policies = MutatingPolicies(self._matcher, registry, authorizer)
+        self._validating_policies = ValidatingPolicies(self._matcher, registry, authorizer)
         self._mutating: Sequence[Hook] = ()
         self._validating: Sequence[Hook] = ()
+        self._changing: Sequence[MutatingPolicy] = ()
+        self._demanding: Sequence[ValidatingPolicy] = ()
 
     def changed(self) -> None:
         """Take up what is configured now."""
         self._matcher.forget()
         self._mutating = hooks_of(self._every("mutatingwebhookconfigurations"))
         self._validating = hooks_of(self._every("validatingwebhookconfigurations"))
-        self._chain.mutate = self._mutate if self._mutating else None
-        self._chain.validate = self._validate if self._validating else None
+        self._changing = self._policies(MutatingPolicy, "mutating")
+        self._demanding = self._policies(ValidatingPolicy, "validating")
+        self._chain.mutate = self._mutate if self._mutating or self._changing else None
+        self._chain.validate = self._validate if self._validating or self._demanding else None
 
     def close(self) -> None:
         self._callees.close()
@@ -59,21 +68,31 @@ class Configuration:
     async def _mutate(self, attempt: Attempt) -> None:
         subject = Subject(attempt, convert, settled=False)
         reinvocation = Reinvocation()
-        webhooks = Participants(reinvocation)
-        await self._mutate_once(subject, reinvocation, webhooks)
+        policies, webhooks = Participants(reinvocation), Participants(reinvocation)
+        await self._mutate_once(subject, reinvocation, policies, webhooks)
         if reinvocation.is_needed:
             reinvocation.is_second = True
             self._chain.admit(attempt)
-            await self._mutate_once(subject, reinvocation, webhooks)
+            await self._mutate_once(subject, reinvocation, policies, webhooks)
 
-    async def _mutate_once(self, subject: Subject, reinvocation: Reinvocation, webhooks: Participants) -> None:
-        if self._mutating and subject.attempt.resource.qualified not in UNSEEN_BY_WEBHOOKS:
+    async def _mutate_once(
+        self, subject: Subject, reinvocation: Reinvocation, policies: Participants, webhooks: Participants
+    ) -> None:
+        qualified = subject.attempt.resource.qualified
+        if self._changing and qualified not in UNSEEN_BY_POLICIES:
+            await self._mutating_policies.mutate(self._changing, subject, policies)
+        if self._mutating and qualified not in UNSEEN_BY_WEBHOOKS:
             await self._webhooks.mutate(self._mutating, subject, webhooks, reinvocation)
 
     async def _validate(self, attempt: Attempt) -> None:
         subject = Subject(attempt, convert, settled=True)
+        if self._demanding and attempt.resource.qualified not in UNSEEN_BY_POLICIES:
+            await self._validating_policies.validate(self._demanding, subject)
         if self._validating and attempt.resource.qualified not in UNSEEN_BY_WEBHOOKS:
             await self._webhooks.validate(self._validating, subject)
+
+    def _policies(self, make: Any, kind: str) -> Any:
+        return bound(make, self._every(f"{kind}admissionpolicies"), self._every(f"{kind}admissionpolicybindings"))
 
     def _every(self, plural: str) -> list[Any]:
         return self._registry.every(plural, group=GROUP)

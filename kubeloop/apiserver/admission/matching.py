@@ -1,4 +1,4 @@
-"""Which writes a webhook, a policy or a binding is about: its rules and selectors. Pure, but for looking up a namespace.
+"""Which writes a webhook, a policy or a binding is about: its rules and selectors. Pure but for a namespace.
 
 Rules look only at what kind of write it is, so their answers are remembered; selectors look at labels.
 """

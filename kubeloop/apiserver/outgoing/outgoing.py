@@ -43,6 +43,8 @@ class Outgoing:
     async def request(self, method: str, target: str, headers: Headers, body: bytes, seconds: float) -> Answer:
         """Raises `Unreachable`, in the words of Go's clients, when there is no whole answer in time."""
         sent = _request_bytes(method, target, (("Host", self.host), *headers), body)
+        if asyncio.current_task() is None:
+            await asyncio.sleep(0)  # a handler has no task until it first waits, and a timeout needs one
         try:
             async with asyncio.timeout(seconds):
                 return await self._exchange(sent, seconds)

@@ -1,4 +1,4 @@
-"""Asks the webhooks that a write concerns: those that may change it one by one, those that may refuse it all at once."""
+"""Asks the webhooks that a write concerns: those that may change it one by one, those that may refuse it at once."""
 
 from __future__ import annotations
 

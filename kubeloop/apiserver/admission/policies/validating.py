@@ -1,0 +1,194 @@
+"""ValidatingAdmissionPolicy: what must hold of a write, and what comes of it where it doesn't."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.apiserver.admission.evaluation import (
+    CONDITIONS_BUDGET,
+    POLICY_BUDGET,
+    Budget,
+    ConditionsFailed,
+    Evaluation,
+    Outcome,
+    OutOfBudget,
+    are_met,
+    inputs_of,
+)
+from kubeloop.apiserver.admission.matching import Matcher
+from kubeloop.apiserver.admission.policies.invocations import Failure, Invocation, invocations, namespace_of_subject
+from kubeloop.apiserver.admission.policies.policies import Binding, Policy, ValidatingPolicy
+from kubeloop.apiserver.admission.subject import Subject
+from kubeloop.apiserver.authorization import Authorizer
+from kubeloop.apiserver.storage import Registry
+
+_LONGEST_MESSAGE: Final = 5 * 1024
+_LONGEST_ANNOTATION: Final = 10 * 1024
+_MOST_FAILURES: Final = 50
+_FAILURES: Final = "validation.policy.admission.k8s.io/validation_failure"
+_CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
+
+
+class Denial(NamedTuple):
+    """One thing that does not hold; `place` is that of its validation."""
+
+    message: str
+    reason: str = "Invalid"
+    place: int = 0
+
+
+class Verdict(NamedTuple):
+    """Of one invocation. Failed annotations are denials that no binding can make less of."""
+
+    denials: Sequence[Denial] = ()
+    annotations: Sequence[tuple[str, str]] = ()
+    failed_annotations: Sequence[str] = ()
+
+
+class ValidatingPolicies:
+    """All validating policies of one server, as they are configured at a time."""
+
+    def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer) -> None:
+        self._matcher = matcher
+        self._registry = registry
+        self._authorizer = authorizer
+
+    async def validate(self, policies: Sequence[ValidatingPolicy], subject: Subject) -> None:
+        """Raises the first denial."""
+        record = _Record(subject)
+        for found in invocations(policies, subject, self._matcher, self._registry):
+            if isinstance(found, Failure):
+                if not found.policy.is_lenient:
+                    record.deny(found.policy, found.binding, Denial(found.message))
+                continue
+            record.add(found, await self._verdict(found, subject))
+        record.tell()
+
+    async def _verdict(self, found: Invocation, subject: Subject) -> Verdict:
+        policy: ValidatingPolicy = found.policy
+        namespace = namespace_of_subject(subject, self._registry)
+        inputs = await inputs_of(subject, found.resource, namespace, self._authorizer, found.params)
+        try:
+            if policy.conditions and not self._applies(policy, inputs):
+                return Verdict()
+            denials = tuple(_denials(policy, inputs))
+            annotations, failed = _annotations(policy, inputs)
+        except (ConditionsFailed, OutOfBudget) as error:
+            return Verdict() if policy.is_lenient else Verdict((Denial(str(error)),))
+        return Verdict(denials, annotations, failed)
+
+    def _applies(self, policy: ValidatingPolicy, inputs: dict[str, Any]) -> bool:
+        evaluation = Evaluation(
+            {**inputs, "namespaceObject": None}, Budget(CONDITIONS_BUDGET), policy.expressions.variables
+        )
+        return are_met(policy.conditions, evaluation, policy.is_lenient)
+
+
+def _denials(policy: ValidatingPolicy, inputs: dict[str, Any]) -> Iterator[Denial]:
+    """Raises `OutOfBudget`."""
+    budget = Budget(POLICY_BUDGET)
+    evaluation = Evaluation(inputs, budget, policy.expressions.variables)
+    outcomes = [evaluation.outcome(expression) for _, expression, _ in policy.validations]
+    messages, trouble = _messages(policy, inputs, budget)
+    for index, ((validation, _, _), outcome) in enumerate(zip(policy.validations, outcomes, strict=True)):
+        if outcome.problem or trouble:
+            if not policy.is_lenient:
+                yield Denial(outcome.problem or f"failed messageExpression: {trouble}", "Invalid", index)
+        elif outcome.value is not True:
+            said = messages[index]
+            message = said or validation.message.strip() or f"failed expression: {validation.expression.strip()}"
+            yield Denial(message, validation.reason or "Invalid", index)
+
+
+def _messages(policy: ValidatingPolicy, inputs: dict[str, Any], budget: Budget) -> tuple[list[str], str]:
+    """What each validation has to say, empty where it is nothing that one could show; and why that is all."""
+    evaluation = Evaluation(inputs, budget, policy.expressions.variables)
+    try:
+        outcomes = [evaluation.outcome(message) if message else Outcome(None) for _, _, message in policy.validations]
+    except OutOfBudget as error:
+        return [], str(error)
+    return [_shown(outcome) for outcome in outcomes], ""
+
+
+def _shown(outcome: Outcome) -> str:
+    text = outcome.value.strip() if isinstance(outcome.value, str) else ""
+    return "" if len(text.encode()) > _LONGEST_MESSAGE or "\n" in text else text
+
+
+def _annotations(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list[tuple[str, str]], list[str]]:
+    evaluation = Evaluation(inputs, Budget(POLICY_BUDGET), policy.expressions.variables)
+    found: list[tuple[str, str]] = []
+    failed: list[str] = []
+    for key, expression in policy.annotations:
+        value, problem = evaluation.outcome(expression)
+        if problem:
+            failed += [] if policy.is_lenient else [problem]
+        elif isinstance(value, str) and value.strip():
+            found.append((key, value.strip()))
+    return found, failed
+
+
+class _Record:
+    """What comes of one write."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._first: tuple[Policy, Binding | None, Denial] | None = None
+        self._audited: list[dict[str, Any]] = []
+        self._annotations: dict[str, list[str]] = {}
+
+    def deny(self, policy: Policy, binding: Binding | None, denial: Denial) -> None:
+        if self._first is None:
+            self._first = policy, binding, denial
+
+    def add(self, found: Invocation, verdict: Verdict) -> None:
+        policy, binding = found.policy, found.binding
+        for denial in verdict.denials:
+            for action in binding.spec.validation_actions:
+                self._act(action, policy, binding, denial)
+        for key, value in verdict.annotations:
+            values = self._annotations.setdefault(f"{policy.name}/{key}", [])
+            if value[:_LONGEST_ANNOTATION] not in values:
+                values.append(value[:_LONGEST_ANNOTATION])
+        for message in verdict.failed_annotations:
+            self.deny(policy, binding, Denial(message))
+
+    def _act(self, action: str, policy: Policy, binding: Binding, denial: Denial) -> None:
+        if action == "Deny":
+            self.deny(policy, binding, denial)
+        elif action == "Warn":
+            where = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
+            self._subject.attempt.warn(f"Validation failed for {where}: {denial.message}")
+        elif action == "Audit":
+            self._audited.append(
+                {
+                    "message": denial.message,
+                    "policy": policy.name,
+                    "binding": binding.name,
+                    "expressionIndex": denial.place,
+                    "validationActions": binding.spec.validation_actions,
+                }
+            )
+
+    def tell(self) -> None:
+        """Write it down, and raise the denial if there is one."""
+        annotations = self._subject.attempt.annotations
+        for key, values in self._annotations.items():
+            annotations.setdefault(key, ", ".join(values))
+        if self._audited:
+            annotations[_FAILURES] = msgspec.json.encode(self._audited[:_MOST_FAILURES]).decode()
+        if self._first is not None:
+            raise self._refusal(*self._first)
+
+    def _refusal(self, policy: Policy, binding: Binding | None, denial: Denial) -> errors.ApiError:
+        who = f"ValidatingAdmissionPolicy '{policy.name}'"
+        if binding is not None:
+            who += f" with binding '{binding.name}'"
+        message = f"{who} denied request: {denial.message}"
+        forbidden = self._subject.attempt.forbidden(message, [errors.Cause(message=message)])
+        kind = errors.ApiError.by_reason[denial.reason]
+        return kind(forbidden.message, forbidden.details, code=_CODES.get(denial.reason, 422))
