@@ -1,0 +1,64 @@
+"""Providers are found by name: ours, and those that are installed beside us."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from kubeloop.cloud import CONTROLLERS, loading
+from kubeloop.cloud.config import CloudConfig
+from kubeloop.cloud.context import Context
+from kubeloop.cloud.hosting import host
+from kubeloop.cloud.loading import GROUP, Surroundings, UnusableProvider, load
+from kubeloop.testing import Cluster
+from tests.cloud.memory_cloud import MemoryCloud
+
+ME = "tests.cloud.test_loading"
+
+
+def make(_: Surroundings) -> MemoryCloud:
+    return MemoryCloud(name="mine")
+
+
+def broken(_: Surroundings) -> MemoryCloud:
+    raise RuntimeError("no license")
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"mine": f"{ME}:make", "broken": f"{ME}:broken", "lost": "no_such_module:make"}
+    points = [EntryPoint(name, value, GROUP) for name, value in names.items()]
+    monkeypatch.setattr(loading, "entry_points", lambda group: [one for one in points if one.group == group])
+
+
+def around(cluster: Cluster) -> Surroundings:
+    return Surroundings(cluster.context.client, cluster.context.informers, cluster.clock)
+
+
+def test_provider_of_ones_own_is_found_by_its_entry_point(cluster: Cluster) -> None:
+    assert load("mine", around(cluster)).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "cannot be empty"),
+        ("nimbus", 'unknown cloud provider "nimbus"; there are: aws, broken, local, lost, mine'),
+        ("broken", "RuntimeError: no license"),
+        ("lost", "no_such_module"),
+    ],
+)
+def test_provider_that_can_not_be_had_is_told_in_one_sentence(cluster: Cluster, name: str, message: str) -> None:
+    with pytest.raises(UnusableProvider, match=message):
+        load(name, around(cluster))
+
+
+def test_loops_run_as_far_as_the_cloud_offers_what_they_need(cluster: Cluster) -> None:
+    nothing: Any = None
+    cloud = MemoryCloud(instances=nothing, routes=nothing)
+    shared = cluster.context
+    context = Context(shared.client, shared.informers, shared.clock, shared.recorder, cloud, CloudConfig())
+    hosted = host(CONTROLLERS, context, lambda _: shared.client)
+    assert hosted.manager.names == ("service-lb-controller",)

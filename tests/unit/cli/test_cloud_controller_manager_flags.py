@@ -1,0 +1,65 @@
+"""The flags of `kubeloop cloud-controller-manager`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from kubeloop.cli.cloud_controller_manager_flags import Options, add_flags, options_of
+from kubeloop.cli.controller_manager_flags import UnusableConfig
+from kubeloop.cloud.config import CloudConfig
+
+
+def told(*arguments: str) -> Options:
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    return options_of(parser.parse_args(arguments))
+
+
+def test_defaults_are_upstreams() -> None:
+    found = told()
+    assert (found.process.secure_port, found.process.leader_elect_resource_name) == (10258, "cloud-controller-manager")
+    assert (found.process.kube_api_qps, found.process.kube_api_burst) == (20.0, 30)
+    assert found.process.leader_elect
+    assert found.cloud == CloudConfig()
+
+
+def test_loops_hear_of_both_managers_flags() -> None:
+    found = told(
+        "--cluster-name=c", "--cluster-cidr=10.244.0.0/16", "--configure-cloud-routes=false",
+        "--route-reconciliation-period=1m", "--node-monitor-period=7s", "--node-status-update-frequency=2m",
+        "--concurrent-service-syncs=3", "--concurrent-node-syncs=4",
+    ).cloud  # fmt: skip
+    assert found == CloudConfig(
+        cluster_name="c",
+        cluster_cidr="10.244.0.0/16",
+        configure_cloud_routes=False,
+        route_reconciliation_period=60.0,
+        node_monitor_period=7.0,
+        node_status_update_frequency=120.0,
+        concurrent_service_syncs=3,
+        concurrent_node_syncs=4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--concurrent-node-syncs=0", "concurrent-node-syncs must be a positive number"),
+        ("--concurrent-node-status-updates=-1", "concurrent-node-status-updates cannot be a negative number"),
+        ("--concurrent-node-lifecycle-syncs=0", "concurrent-node-lifecycle-syncs must be at least 1, but got 0"),
+        ("--concurrent-service-syncs=0", "concurrent-service-syncs must be a positive number"),
+        ("--enable-leader-migration", "--enable-leader-migration is not supported yet"),
+        ("--webhooks=mine", "--webhooks is not supported yet"),
+    ],
+)
+def test_what_can_not_be_done_is_refused(flag: str, message: str) -> None:
+    with pytest.raises(UnusableConfig, match=message):
+        told(flag)
+
+
+def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UnusableConfig, match="no such file"):
+        told(f"--cloud-config={tmp_path / 'cloud.yaml'}")
