@@ -60,7 +60,8 @@ def _collection(wanted: Type) -> Accepts:
 def dispatcher_of(function: str, overloads: Sequence[Overload], given: Sequence[Type]) -> Dispatch:
     """What calls the overload that fits, and charges for it."""
     if len(overloads) == 1 and not any(one.kind == "dyn" for one in given):
-        return _only(overloads[0], function)
+        only = overloads[0]  # types were checked beforehand: only null can be where something else was said to be
+        return lambda frame, args: _called(only, frame, args)
     candidates = [(overload, [acceptor_of(param) for param in overload.params]) for overload in overloads]
 
     def dispatch(frame: Frame, args: tuple[Any, ...]) -> Any:
@@ -68,18 +69,6 @@ def dispatcher_of(function: str, overloads: Sequence[Overload], given: Sequence[
             if _fits(acceptors, args):
                 return _called(overload, frame, args)
         raise CelError(f"no such overload: {function}")
-
-    return dispatch
-
-
-def _only(overload: Overload, function: str) -> Dispatch:
-    """Types were checked beforehand, so that only null can be where something else was said to be."""
-
-    def dispatch(frame: Frame, args: tuple[Any, ...]) -> Any:
-        try:
-            return _called(overload, frame, args)
-        except (TypeError, AttributeError):
-            raise CelError(f"no such overload: {function}") from None
 
     return dispatch
 
@@ -93,10 +82,15 @@ def _fits(acceptors: list[Accepts | None], args: tuple[Any, ...]) -> bool:
 
 def _called(overload: Overload, frame: Frame, args: tuple[Any, ...]) -> Any:
     """Charged before the work is done, so that nothing is done that can't be paid."""
-    frame.spend(1 if overload.cost is None else overload.cost(args))
-    if overload.name in _AS_A_WHOLE:
-        frame.touch(args, overload.name in _EQUALITY)
-    return overload.call(*args)
+    try:
+        frame.spend(1 if overload.cost is None else overload.cost(args))
+        if overload.name in _AS_A_WHOLE:
+            frame.touch(args, overload.name in _EQUALITY)
+        return overload.call(*args)
+    except (TypeError, AttributeError):  # of null, or of what a collection of any types holds
+        raise CelError("no such overload") from None
+    except (OverflowError, ValueError) as error:
+        raise CelError(str(error)) from None
 
 
 _EQUALITY: Final = frozenset(("equals", "not_equals"))

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-from kubeloop.api.cel.library.times import duration_of, moment, timestamp_of
-from kubeloop.api.cel.values import CelError, MapList, SetList
+from kubeloop.api.cel.library.times import duration_of, moment, span, timestamp_of
+from kubeloop.api.cel.values import INT_MAX, CelError, MapList, SetList
 from kubeloop.api.structural.declared import Declared
+
+_ZONE: Final = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
+_WORDED: Final = re.compile(r"(?i:(\d{1,9})\s*(micro|milli|us|µs|ms|s|m|h|d|w)[a-z]*)")
+_UNITS: Final = {
+    **dict.fromkeys(("micro", "us", "µs"), timedelta(microseconds=1)),
+    **dict.fromkeys(("milli", "ms"), timedelta(milliseconds=1)),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
 
 
 def converted(value: Any, declared: Declared) -> Any:
@@ -50,8 +63,14 @@ def _number(value: Any, declared: Declared) -> Any:
     if isinstance(value, bool):
         return value
     if declared.type.kind == "double":
-        return float(value)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+        try:
+            return float(value)
+        except OverflowError:
+            raise CelError("invalid data, expected float") from None
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value
+    if not -INT_MAX - 1 <= whole <= INT_MAX:
+        raise CelError("invalid data, expected int, got float64")
+    return whole
 
 
 def _as_it_is(text: str) -> str:
@@ -59,8 +78,10 @@ def _as_it_is(text: str) -> str:
 
 
 def _moment(text: str) -> Any:
+    """With any case of letters, a space for the T, or no zone, all of which the format allows."""
+    written = text.upper().replace(" ", "T")
     try:
-        return timestamp_of(text)
+        return timestamp_of(written if _ZONE.search(written) else f"{written}Z")
     except CelError as error:
         raise CelError(f"Invalid date-time formatted string {text}: {error}") from None
 
@@ -74,9 +95,12 @@ def _day(text: str) -> Any:
 
 
 def _duration(text: str) -> Any:
+    """In Go's way, or a number and a unit in words."""
     try:
         return duration_of(text)
     except CelError as error:
+        if found := _WORDED.fullmatch(text):
+            return span(int(found[1]) * _UNITS[found[2].lower()])
         raise CelError(f"Invalid duration {text}: {error}") from None
 
 

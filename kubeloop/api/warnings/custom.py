@@ -20,8 +20,12 @@ def _of_new(obj: Instance) -> Sequence[str]:
 
 def _of_changed(new: Instance, old: Instance) -> Sequence[str]:
     added = set(new.metadata.finalizers) - set(old.metadata.finalizers)
-    excused = [error.message() for error in new.excused]
-    return [*excused, *(text for one in sorted(added) for text in _finalizer_warnings(one))]
+    return [*_excused(new, old), *(text for one in sorted(added) for text in _finalizer_warnings(one))]
+
+
+def _excused(new: Instance, _: Instance) -> Sequence[str]:
+    """What its rules would refuse if it had not been so before."""
+    return [error.message() for error in new.excused]
 
 
 def _finalizer_warnings(name: str) -> Iterator[str]:
@@ -33,4 +37,4 @@ def _finalizer_warnings(name: str) -> Iterator[str]:
     yield f"{said} prefer a domain-qualified finalizer name{path} {_PREFER}"
 
 
-INSTANCE = Warnings(create=_of_new, update=_of_changed)
+INSTANCE = Warnings(create=_of_new, update=_of_changed, status=_excused)

@@ -47,6 +47,8 @@ def errors(spec: dict[str, Any], new: Any, old: Any = None) -> list[str]:
         ({**STRING, "format": "date-time"}, "2020-01-01T00:00:00Z", "self.getFullYear() == 2020"),
         ({**STRING, "format": "date"}, "2020-02-01", "self == timestamp('2020-02-01T00:00:00Z')"),
         ({**STRING, "format": "duration"}, "1h", "self == duration('60m')"),
+        ({**STRING, "format": "duration"}, "2 Days", "self == duration('48h')"),
+        ({**STRING, "format": "date-time"}, "2020-01-01 00:00:00", "self.getFullYear() == 2020"),
         ({**STRING, "format": "byte"}, "YWI=", "self == b'ab'"),
         ({"x-kubernetes-int-or-string": True}, "5%", "type(self) == string"),
         ({"x-kubernetes-int-or-string": True}, 5, "type(self) == int && self < 6"),

@@ -117,6 +117,23 @@ def test_a_schema_that_is_not_structural_is_refused(api) -> None:
     assert answer.body["details"]["causes"][0]["field"] == ("spec.validation.openAPIV3Schema.properties[spec].type")
 
 
+def test_a_format_that_nobody_knows_is_warned_about_once(api) -> None:
+    odd = {"type": "string", "format": "odd"}
+    answer = api.post(DEFINITIONS, definition(version(schema=fields(a=odd, b={"type": "string", "format": "date"}))))
+    assert answer.headers["Warning"] == '299 - "unrecognized format \\"odd\\""'
+    changed = version(schema=fields(a=odd, b=STRING))
+    kept = api.patch("merge", f"{DEFINITIONS}/{NAME}", {"spec": {"versions": [changed]}})
+    assert kept.status == 200
+    assert "Warning" not in kept.headers
+
+
+def test_a_set_of_objects_is_warned_about(api) -> None:
+    items = {"type": "object", "x-kubernetes-map-type": "atomic"}
+    listed = {"type": "array", "x-kubernetes-list-type": "set", "items": items}
+    answer = api.post(DEFINITIONS, definition(version(schema=fields(a=listed))))
+    assert 'set for items of type \\"object\\" is not supported' in answer.headers["Warning"]
+
+
 class TestDeleting:
     def test_takes_the_objects_and_then_the_definition(self, api, install, settle) -> None:
         install()
