@@ -1,0 +1,85 @@
+"""Expressions that want to keep the server busy: refused, or stopped, before they do."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from kubeloop.api.cel.library.kubernetes import kubernetes_environment
+from kubeloop.api.cel.program import compiled
+from kubeloop.api.cel.syntax import CompileError
+from kubeloop.api.cel.types import ANY, INT, STRING, list_of
+from kubeloop.api.cel.values import Cancelled, CelError
+
+ENVIRONMENT = kubernetes_environment().extended({"l": list_of(INT), "s": STRING, "deep": ANY})
+DATA: dict[str, Any] = {"l": list(range(3000)), "s": "a" * 5000, "deep": [[list(range(20_000))]]}
+
+
+def nested(pattern: str, inner: str, times: int) -> str:
+    for index in range(times):
+        inner = pattern.replace("$", inner).replace("#", f"v{index}")
+    return inner
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "l.all(x, l.all(y, x + y >= 0))",
+        "l.map(x, l.map(y, y)).size() > 0",
+        "l.all(x, deep == deep)",
+        "l.all(x, '%s'.format([deep]).size() > 0)",
+        "l.all(x, s.matches('^(a+)+$') || true)",
+        "l.all(x, l.sort().size() > 0)",
+        "l.all(x, l.distinct().size() > 0)",
+        "s.replace('', s).replace('', s).size() > 0",
+        "lists.range(9223372036854775807).size() > 0",
+        "optional.of(l)" + "".join(f".optMap(v{index}, v{index} + v{index})" for index in range(25)) + ".hasValue()",
+        "optional.of(s)" + "".join(f".optMap(v{index}, v{index} + v{index})" for index in range(25)) + ".hasValue()",
+    ],
+)
+def test_a_runaway_expression_is_stopped(text: str) -> None:
+    with pytest.raises(Cancelled, match="actual cost limit exceeded"):
+        compiled(text, ENVIRONMENT).evaluate(DATA)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nested("[$]", "1", 300),
+        nested("l.all(#, $)", "true", 300),
+        nested("optional.of(1).optMap(#, $)", "1", 300),
+        nested("($ ? 1 : 2) > 1", "true", 300),
+        "l" + ".a" * 5000,
+        "deep" + "[0]" * 5000,
+        "1" + " + 1" * 20_000,
+        "!" * 50_001 + "true && 1",
+        "x" * 200_000,
+    ],
+)
+def test_a_deep_or_long_expression_is_refused(text: str) -> None:
+    with pytest.raises(CompileError):
+        compiled(text, ENVIRONMENT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nested("l.map(#, $).size()", "1", 20),
+        nested("optional.of(1).optMap(#, $).value()", "1", 20),
+        "deep" + ".?a" * 100,
+        "[" + ", ".join(["[]"] * 5000) + "]",
+        "{" + ", ".join(f"{index}: []" for index in range(3000)) + "}",
+        " || ".join(["l == []"] * 5000),
+    ],
+)
+def test_compiling_takes_time_in_proportion(text: str) -> None:
+    before = time.process_time()
+    compiled(text, ENVIRONMENT)
+    assert time.process_time() - before < 5
+
+
+def test_null_where_something_else_was_declared_fails_the_evaluation_alone() -> None:
+    with pytest.raises(CelError, match="no such overload"):
+        compiled("l.all(x, x + 1 > 0)", ENVIRONMENT).evaluate({"l": [None]})
