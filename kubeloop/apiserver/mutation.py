@@ -216,7 +216,8 @@ class Mutations:
         value = stored_bytes(new)
         if metadata.done_deleting(new.metadata, old.metadata) and not metadata.held_by_spec(new):
             return await self._remove(ctx, storage, record, value)
-        if value == record.value or _differs_only_in_times(new, old, value, record.value):
+        unchanged = value == record.value or _differs_only_in_times(new, old, value, record.value)
+        if unchanged and not storage.is_stale(record):
             await storage.store.durable(record.mod_revision)
             return Written(record.value, record.mod_revision)
         if ctx.dry_run:

@@ -50,6 +50,8 @@ log = logging.getLogger(__name__)
 # Writes that wait for a seat, for each one that has one.
 _WAITING_PER_SEAT = 5
 _FINISH_SECONDS = 3.0
+# What encrypted values in a store begin with: there may be some even if nothing says how to read them.
+_ENCRYPTED = b"k8s:enc:"
 # The roles and bindings, of the same names, that give everybody a first look.
 _EVERYBODY = frozenset({"system:basic-user", "system:discovery", "system:public-info-viewer"})
 
@@ -104,6 +106,8 @@ class ServerConfig:
     services: ServiceRanges = DEFAULT_RANGES
     front_proxy: RequestHeaders | None = None  # who may say for whom they speak
     aggregator: AggregatorConfig = field(default_factory=AggregatorConfig)
+    encryption: Path | None = None  # which objects lie in the store encrypted, and with which keys
+    encryption_reload: bool = False
     limits: Limits = field(default_factory=Limits)
 
 
@@ -137,6 +141,7 @@ class RunningServer:
             store = open_store(self._config.store)
             await store.start()
             parts.push_async_callback(store.close)
+            store = self._encrypting(store, parts)
             auditor = self._auditor(parts)
             app = self._app = self._application(store, auditor)
             listener = await self._listen(app, auditor)
@@ -219,6 +224,23 @@ class RunningServer:
             auditor,
             config.aggregator,
         )
+
+    def _encrypting(self, store: Store, parts: AsyncExitStack) -> Store:
+        """The store as the rest of the server sees it: plain, whatever lies in it."""
+        path = self._config.encryption
+        if path is None and not any(one.value.startswith(_ENCRYPTED) for one in store.range("").records):
+            return store
+        from kubeloop.apiserver.encryption.configuration import ConfigurationError, read_configuration
+        from kubeloop.apiserver.encryption.reloading import LOOK_SECONDS, Reloading
+        from kubeloop.apiserver.encryption.store import EncryptedStore
+
+        try:
+            seen = EncryptedStore(store, read_configuration(path) if path is not None else None)
+        except ConfigurationError as error:
+            raise CannotStart(str(error)) from None
+        if path is not None and self._config.encryption_reload:
+            parts.callback(Periodic(LOOK_SECONDS, Reloading(path, seen).look).cancel)
+        return seen
 
     def _auditor(self, parts: AsyncExitStack) -> Auditor | None:
         audit = self._config.audit

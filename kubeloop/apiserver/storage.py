@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kubeloop.api.kinds import Resource
@@ -30,6 +30,8 @@ class Storage:
         self.view = view or View(resource)
         self.memory = memory or Memory(resource)
         self.hub = hub or Hub(store, resource.key_prefix, resource.namespaced, self.memory)
+        # Whether a record should be written again even if nothing in it changes, as with another key.
+        self.is_stale: Callable[[Record], bool] = getattr(store, "is_stale", _never_stale)
         self.allocator: ServiceAllocator | None = None
         self._strategy: Strategy | None = None
         self._objects: dict[str, tuple[Record, int, Any]] = {}
@@ -73,6 +75,10 @@ class Storage:
 
     def peek(self, namespace: str, name: str) -> Record | None:
         return self.store.peek(self.key(namespace, name))
+
+
+def _never_stale(_: Record) -> bool:
+    return False
 
 
 class Registry:

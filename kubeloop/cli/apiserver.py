@@ -164,5 +164,7 @@ def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
         services=ServiceRanges(options.service_cluster_ip_range, options.service_node_port_range),
         front_proxy=_request_headers(options, pki),
         aggregator=_aggregator(options, pki),
+        encryption=options.encryption_provider_config,
+        encryption_reload=options.encryption_provider_config_automatic_reload,
         limits=Limits(body_timeout=options.request_timeout),
     )

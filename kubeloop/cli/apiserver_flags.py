@@ -50,6 +50,8 @@ def _add_own_flags(parser: argparse.ArgumentParser) -> None:
     folder = default_data_dir()
     store = f"sqlite:{folder / 'store.db'}"
     parser.add_argument("--store", default=store, help=f"memory, or sqlite:PATH (default: {store})")
+    parser.add_argument("--encryption-provider-config", type=Path, help="what lies in the store encrypted, and how")
+    _add_switch(parser, "--encryption-provider-config-automatic-reload", False, "read that file again when it changes")
     parser.add_argument("--kubeconfig", type=Path, help="where to write an administrator's access data")
     parser.add_argument(
         "--cert-dir", type=Path, default=folder / "pki", help=f"keys and certificates (default: {folder / 'pki'})"

@@ -44,7 +44,6 @@ authorization-webhook-config-file authorization-webhook-version coordinated-lead
 coordinated-leadership-renew-deadline coordinated-leadership-retry-period cors-allowed-origins debug-socket-path
 default-not-ready-toleration-seconds default-unreachable-toleration-seconds disable-admission-plugins disabled-metrics
 egress-selector-config-file emulated-version emulation-forward-compatible enable-admission-plugins
-encryption-provider-config encryption-provider-config-automatic-reload
 endpoint-reconciler-type etcd-cafile etcd-certfile etcd-count-metric-poll-period etcd-db-metric-poll-interval
 etcd-healthcheck-timeout etcd-keyfile etcd-readycheck-timeout etcd-servers etcd-servers-overrides external-hostname
 feature-gates http2-max-streams-per-connection kubelet-certificate-authority kubelet-client-certificate

@@ -1,0 +1,231 @@
+"""EncryptionConfiguration files: read, checked with upstream's messages, and made into transformers."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kubeloop.apiserver.encryption.providers import AesCbc, AesGcm, Cipher, NotInstalled, Secretbox
+from kubeloop.apiserver.encryption.transformers import IDENTITY, Provider, Transformer
+
+GroupResource = tuple[str, str]
+
+_ANY = "*"
+_NO_REST = ("apiserveripinfo", "serviceipallocations", "servicenodeportallocations")
+_AES_SIZES, _BOX_SIZES = (16, 24, 32), (32,)
+_CIPHERS: dict[str, tuple[Callable[[bytes], Cipher], tuple[int, ...], str]] = {
+    "aesgcm": (AesGcm, _AES_SIZES, "AES"),
+    "aescbc": (AesCbc, _AES_SIZES, "AES"),
+    "secretbox": (Secretbox, _BOX_SIZES, "Secretbox"),
+}
+
+
+class ConfigurationError(ValueError):
+    """Why a file can't be used; the message is one sentence for a person."""
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    pass
+
+
+class Key(_Strict, frozen=True):
+    """A name and a secret in base64."""
+
+    name: str = ""
+    secret: str = ""
+
+
+class Keys(_Strict, frozen=True):
+    """A provider's keys, the one that writes first."""
+
+    keys: tuple[Key, ...] = ()
+
+
+class ProviderConfig(_Strict, frozen=True):
+    """One of them, exactly."""
+
+    aesgcm: Keys | None = None
+    aescbc: Keys | None = None
+    secretbox: Keys | None = None
+    identity: dict[str, Any] | None = None
+    kms: dict[str, Any] | None = None
+
+
+class ResourceConfig(_Strict, frozen=True):
+    """Resources and how they are stored."""
+
+    resources: tuple[str, ...] = ()
+    providers: tuple[ProviderConfig, ...] = ()
+
+
+class EncryptionConfiguration(_Strict, frozen=True):
+    """A whole file."""
+
+    kind: str = ""
+    api_version: str = ""
+    resources: tuple[ResourceConfig, ...] = ()
+
+
+class Transformers:
+    """Which transformer a resource has; None for one that nothing is said about."""
+
+    def __init__(self, found: Mapping[GroupResource, Transformer]) -> None:
+        self._found = dict(found)
+
+    def of(self, group: str, resource: str) -> Transformer | None:
+        for wanted in ((group, resource), (group, _ANY), (_ANY, _ANY)):
+            if wanted in self._found:
+                return self._found[wanted]
+        return None
+
+
+def read_configuration(path: Path) -> Transformers:
+    """Raises `ConfigurationError`."""
+    import yaml
+
+    try:
+        document: Any = yaml.safe_load(path.read_text())
+        config = msgspec.convert(document, EncryptionConfiguration)
+    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError, OSError) as error:
+        raise ConfigurationError(f"{path} is not an encryption configuration: {error}") from None
+    if (config.api_version, config.kind) != ("apiserver.config.k8s.io/v1", "EncryptionConfiguration"):
+        raise ConfigurationError(f"{path}: it is a {config.api_version} {config.kind}, no EncryptionConfiguration")
+    problems = list(problems_of(config))
+    if problems:
+        raise ConfigurationError(f"{path}: {'; '.join(problems)}")
+    try:
+        return transformers_of(config)
+    except (NotInstalled, ConfigurationError) as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
+def transformers_of(config: EncryptionConfiguration) -> Transformers:
+    """Of a configuration that has no problems; a resource that is named twice may be read by all its providers."""
+    found: dict[GroupResource, list[Provider]] = {}
+    for one in config.resources:
+        providers = [_provider_of(provider) for provider in one.providers]
+        for text in one.resources:
+            named = parsed(text)
+            for masking in ((named[0], _ANY), (_ANY, _ANY)):
+                if masking in found and masking != named:
+                    raise ConfigurationError(f'resource "{text}" is masked by earlier rule "{_text(masking)}"')
+            found[named] = [*found.get(named, ()), *providers]
+    return Transformers({named: Transformer(providers) for named, providers in found.items()})
+
+
+def parsed(text: str) -> GroupResource:
+    """`secrets` and `secrets.` are of the core group, `deployments.apps` is not."""
+    resource, _, group = text.partition(".")
+    return group, resource
+
+
+def _text(named: GroupResource) -> str:
+    return "*." if named == ("", _ANY) else ".".join(part for part in (named[1], named[0]) if part)
+
+
+def _provider_of(config: ProviderConfig) -> Provider:
+    for kind, (cipher, _, title) in _CIPHERS.items():
+        keys: Keys | None = getattr(config, kind)
+        if keys is not None:
+            opened = tuple((f"{key.name}:".encode(), cipher(base64.b64decode(key.secret))) for key in keys.keys)
+            missing = f"no matching key was found for the provided {title} transformer"
+            return Provider(f"k8s:enc:{kind}:v1:".encode(), opened, missing)
+    return IDENTITY
+
+
+def problems_of(config: EncryptionConfiguration) -> Iterator[str]:
+    """What is wrong, each with its path."""
+    if not config.resources:
+        yield "resources: Required value: at least one resources is required"
+    for index, one in enumerate(config.resources):
+        path = f"resources[{index}]"
+        for name in ("resources", "providers"):
+            if not getattr(one, name):
+                yield f"{path}.{name}: Required value: at least one {path}.{name} is required"
+        yield from _resource_problems(one.resources, f"{path}.resources")
+        for at, provider in enumerate(one.providers):
+            yield from _provider_problems(provider, f"{path}.providers[{at}]")
+
+
+def _resource_problems(resources: tuple[str, ...], path: str) -> Iterator[str]:
+    for index, text in enumerate(resources):
+        problem = _name_problem(text)
+        if problem:
+            yield f'{path}[{index}]: Invalid value: "{text}": {problem}'
+    names = [parsed(text) for text in resources]
+    listed = msgspec.json.encode(resources).decode()
+    if len(set(names)) < len(names):
+        yield f"{path}: Invalid value: {listed}: the same resource cannot be specified multiple times"
+    if any(_overlap(one, other) for i, one in enumerate(names) for j, other in enumerate(names) if i != j):
+        yield (
+            f"{path}: Invalid value: {listed}: using overlapping resources such as 'secrets' and '*.' in the same "
+            "resource list is not allowed as they will be masked"
+        )
+
+
+def _overlap(one: GroupResource, other: GroupResource) -> bool:
+    if one == other:
+        return False
+    return one == (_ANY, _ANY) or (one[0] == other[0] and _ANY in (one[1], other[1]))
+
+
+def _name_problem(text: str) -> str:
+    group, resource = parsed(text)
+    if text != text.lower():
+        return "resource name should not contain capital letters"
+    if text == _ANY:
+        return "use '*.' to encrypt all the resources from core API group or *.* to encrypt all resources"
+    if text in _NO_REST:
+        return "resources which do not have REST API/s cannot be encrypted"
+    if group == "events.k8s.io":
+        return (
+            "'*.events.k8s.io' objects are stored using the 'events' API group in etcd. "
+            "Use 'events' instead in the config file"
+        )
+    if group == "extensions":
+        return "'extensions' group has been removed and cannot be used for encryption"
+    if group == _ANY and resource != _ANY:
+        return "encrypting the same resource across groups is not supported"
+    return ""
+
+
+def _provider_problems(provider: ProviderConfig, path: str) -> Iterator[str]:
+    given = [name for name in provider.__struct_fields__ if getattr(provider, name) is not None]
+    if not given:
+        expected = "KMS, AESGCM, AESCBC, Secretbox, Identity"
+        yield f"{path}: Invalid value: provider does not contain any of the expected providers: {expected}"
+    elif len(given) > 1:
+        why = "more than one provider specified in a single element, should split into different list elements"
+        yield f"{path}: Invalid value: {why}"
+    elif given == ["kms"]:
+        yield f"{path}.kms: kubeloop does not support key management services yet"
+    elif given[0] in _CIPHERS:
+        keys: Keys = getattr(provider, given[0])
+        path = f"{path}.{given[0]}.keys"
+        if not keys.keys:
+            yield f"{path}: Required value: at least one keys is required"
+        for index, key in enumerate(keys.keys):
+            yield from _key_problems(key, f"{path}[{index}]", _CIPHERS[given[0]][1])
+
+
+def _key_problems(key: Key, path: str, sizes: tuple[int, ...]) -> Iterator[str]:
+    """A secret is never said."""
+    if not key.name:
+        yield f"{path}.name: Required value: name is a mandatory field for a key"
+    if not key.secret:
+        yield f"{path}.secret: Required value: secret is a mandatory field for a key"
+        return
+    try:
+        secret = base64.b64decode(key.secret, validate=True)
+    except binascii.Error:
+        yield f'{path}.secret: Invalid value: "REDACTED": secrets must be base64 encoded'
+        return
+    if len(secret) not in sizes:
+        listed = " ".join(map(str, sizes))
+        why = f"secret is not of the expected length, got {len(secret)}, expected one of [{listed}]"
+        yield f'{path}.secret: Invalid value: "REDACTED": {why}'

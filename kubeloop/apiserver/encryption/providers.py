@@ -1,0 +1,115 @@
+"""What turns plain bytes into secret ones and back, one provider each; the layouts are upstream's."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+
+_BLOCK = 16
+_GCM_NONCE = 12
+_GCM_TAG = 16
+_BOX_NONCE = 24
+_BOX_TAG = 16
+_TOO_SHORT = "the stored data was shorter than the required size"
+
+
+class Undecryptable(Exception):
+    """Stored bytes that a key does not open; the message is upstream's."""
+
+
+class NotInstalled(Exception):
+    """A provider needs a package that isn't there; the message is one sentence for a person."""
+
+
+class Cipher(Protocol):
+    """One key of one provider. `context` is where the bytes lie: authenticated ones are worth nothing elsewhere."""
+
+    def seal(self, plain: bytes, context: bytes) -> bytes: ...
+
+    def open(self, sealed: bytes, context: bytes) -> bytes:
+        """Raises `Undecryptable`."""
+
+
+# Nonces come from the system and not from the clock's source: whoever could foresee one could break the cipher.
+
+
+class AesGcm:
+    """AES in Galois counter mode; what is stored can't be changed or moved unnoticed."""
+
+    def __init__(self, key: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self._cipher = AESGCM(key)
+
+    def seal(self, plain: bytes, context: bytes) -> bytes:
+        nonce = os.urandom(_GCM_NONCE)
+        return nonce + self._cipher.encrypt(nonce, plain, context)
+
+    def open(self, sealed: bytes, context: bytes) -> bytes:
+        from cryptography.exceptions import InvalidTag
+
+        if len(sealed) < _GCM_NONCE + _GCM_TAG:
+            raise Undecryptable(_TOO_SHORT)
+        try:
+            return self._cipher.decrypt(sealed[:_GCM_NONCE], sealed[_GCM_NONCE:], context)
+        except InvalidTag:
+            raise Undecryptable("cipher: message authentication failed") from None
+
+
+class AesCbc:
+    """AES in cipher block chaining with PKCS#7 padding; secret, but not authenticated."""
+
+    def __init__(self, key: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.algorithms import AES
+
+        self._algorithm = AES(key)
+
+    def seal(self, plain: bytes, context: bytes) -> bytes:
+        vector, padding = os.urandom(_BLOCK), _BLOCK - len(plain) % _BLOCK
+        encryptor = self._with(vector).encryptor()
+        return bytes(vector + encryptor.update(plain + bytes([padding]) * padding) + encryptor.finalize())
+
+    def open(self, sealed: bytes, context: bytes) -> bytes:
+        if len(sealed) < _BLOCK:
+            raise Undecryptable(_TOO_SHORT)
+        vector, body = sealed[:_BLOCK], sealed[_BLOCK:]
+        if len(body) % _BLOCK:
+            raise Undecryptable("the stored data is not a multiple of the block size")
+        decryptor = self._with(vector).decryptor()
+        padded: bytes = decryptor.update(body) + decryptor.finalize()
+        padding = padded[-1] if padded else 0
+        if not 1 <= padding <= min(_BLOCK, len(padded)):
+            raise Undecryptable("invalid PKCS7 data (empty or not padded)")
+        if padded[-padding:] != bytes([padding]) * padding:
+            raise Undecryptable("invalid padding on input")
+        return padded[:-padding]
+
+    def _with(self, vector: bytes) -> Any:
+        from cryptography.hazmat.primitives.ciphers import Cipher as BlockCipher
+        from cryptography.hazmat.primitives.ciphers.modes import CBC
+
+        return BlockCipher(self._algorithm, CBC(vector))
+
+
+class Secretbox:
+    """XSalsa20 and Poly1305, from the PyNaCl package."""
+
+    def __init__(self, key: bytes) -> None:
+        try:
+            from nacl.secret import SecretBox
+        except ImportError:
+            raise NotInstalled("the provider secretbox needs PyNaCl: pip install 'kubeloop[secretbox]'") from None
+        self._box = SecretBox(key)
+
+    def seal(self, plain: bytes, context: bytes) -> bytes:
+        return bytes(self._box.encrypt(plain, os.urandom(_BOX_NONCE)))
+
+    def open(self, sealed: bytes, context: bytes) -> bytes:
+        from nacl.exceptions import CryptoError
+
+        if len(sealed) < _BOX_NONCE + _BOX_TAG:
+            raise Undecryptable(_TOO_SHORT)
+        try:
+            return bytes(self._box.decrypt(sealed))
+        except CryptoError:
+            raise Undecryptable("output array was not large enough for encryption") from None

@@ -1,0 +1,41 @@
+"""Reads a changed configuration of encryption again, and keeps to the last good one."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from kubeloop.apiserver.encryption.configuration import ConfigurationError, read_configuration
+from kubeloop.apiserver.encryption.store import EncryptedStore
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 5.0
+
+
+class Reloading:
+    """One file, for one store."""
+
+    def __init__(self, path: Path, store: EncryptedStore) -> None:
+        self._path = path
+        self._store = store
+        self._seen = self._content()
+
+    def look(self) -> None:
+        """A file that is gone for a moment, as while it is replaced, is no change."""
+        content = self._content()
+        if not content or content == self._seen:
+            return
+        self._seen = content
+        try:
+            transformers = read_configuration(self._path)
+        except ConfigurationError as error:
+            log.error("the configuration of encryption stays as it was: %s", error)
+        else:
+            self._store.use(transformers)
+
+    def _content(self) -> bytes:
+        try:
+            return self._path.read_bytes()
+        except OSError:
+            return b""
