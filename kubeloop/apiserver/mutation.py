@@ -44,11 +44,12 @@ Produce = Callable[[Current | None], Any]
 
 
 class Written(NamedTuple):
-    """What a write left behind: stored bytes and their revision (0 when a dry run made an object up)."""
+    """What a write left behind: stored bytes and their revision (0 when a dry run made an object up), and where."""
 
     value: bytes
     revision: int
     created: bool = False
+    key: str = ""  # empty where nothing was written
 
 
 class Mutations:
@@ -120,9 +121,10 @@ class Mutations:
                     return Written(value, 0, True)
             else:
                 with suppress(Conflict):
+                    storage.expect(key, value, stored)
                     event = await (claim or storage.store).write(key, value, 0)
                     self.causes.note(ctx, key, event.revision)
-                    return Written(event.record.value if event.record else value, event.revision, True)
+                    return Written(event.record.value if event.record else value, event.revision, True, key)
             if attempts_left:
                 self._draw_name(stored.metadata)
         raise self._already_exists(storage, ctx.target.namespace, stored.metadata, generated)
@@ -222,9 +224,10 @@ class Mutations:
             return Written(record.value, record.mod_revision)
         if ctx.dry_run:
             return Written(value, record.mod_revision)
+        storage.expect(record.key, value, new)
         event = await (claim or storage.store).write(record.key, value, record.mod_revision)
         self.causes.note(ctx, record.key, event.revision)
-        return Written(event.record.value if event.record else value, event.revision)
+        return Written(event.record.value if event.record else value, event.revision, False, record.key)
 
     def _check_version(self, resource: Resource, name: str, meta: Any, record: Record, unconditional: bool) -> None:
         asked = meta.resource_version
@@ -259,9 +262,10 @@ class Mutations:
         value = stored_bytes(obj)
         if ctx.dry_run:
             return Written(value, record.mod_revision)
+        storage.expect(record.key, value, obj)
         event = await storage.store.write(record.key, value, record.mod_revision)
         self.causes.note(ctx, record.key, event.revision)
-        return Written(value, event.revision)
+        return Written(value, event.revision, False, record.key)
 
     async def _remove(self, ctx: Context, storage: Storage, record: Record, last: bytes) -> Written:
         if ctx.dry_run:

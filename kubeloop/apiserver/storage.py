@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kubeloop.api import codec
 from kubeloop.api.kinds import Resource
 from kubeloop.api.strategy import Strategy, strategy_of
+from kubeloop.api.structural.instance import Instance
 from kubeloop.apiserver.allocation import DEFAULT_RANGES, ServiceAllocator, ServiceRanges
 from kubeloop.apiserver.selection import Memory
 from kubeloop.apiserver.view import View
@@ -35,6 +37,7 @@ class Storage:
         self.allocator: ServiceAllocator | None = None
         self._strategy: Strategy | None = None
         self._objects: dict[str, tuple[Record, int, Any]] = {}
+        self._written: dict[str, tuple[bytes, Any]] = {}
 
     @property
     def strategy(self) -> Strategy:
@@ -52,12 +55,30 @@ class Storage:
         known = self._objects.get(record.key)
         if known is not None and known[0] is record and known[1] == revision:
             return known[2]
-        obj = self.decoded(record, revision)
+        obj = self._as_written(record, revision) or self.decoded(record, revision)
         if revision == record.mod_revision:
             self._objects[record.key] = (record, revision, obj)
         else:
             self._objects.pop(record.key, None)
         return obj
+
+    def expect(self, key: str, value: bytes, obj: Any) -> None:
+        """Take note of an object that is about to be stored: where objects are shared, nobody has to decode it again.
+
+        Whoever tells of it changes it no more.
+        """
+        if self._objects and not self.view.converts and not isinstance(obj, Instance):
+            self._written[key] = value, obj
+
+    def _as_written(self, record: Record, revision: int) -> Any:
+        written = self._written.get(record.key)
+        if written is None or written[0] is not record.value:
+            return None
+        del self._written[record.key]
+        if revision != record.mod_revision:
+            return None
+        codec.force_setattr(written[1].metadata, "resource_version", str(revision))
+        return written[1]
 
     def decoded(self, record: Record, revision: int) -> Any:
         """A record as its caller's own struct."""

@@ -48,6 +48,11 @@ class View:
         if resource.stored_as is not None:
             self._convert = converter(resource.stored_as, (resource.group, resource.version), resource.kind)
 
+    @property
+    def converts(self) -> bool:
+        """Whether objects are stored in another version than they are served in."""
+        return self._convert is not None
+
     def object(self, value: bytes, revision: int) -> bytes:
         """A whole object; at revision 0 it was never stored (a dry run) and has no version."""
         if not revision and self._convert is None:

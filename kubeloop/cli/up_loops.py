@@ -26,6 +26,8 @@ from kubeloop.runtime.recorder import EventRecorder
 _GROUPS = ("system:masters", AUTHENTICATED)
 _FIRST_WORK_SECONDS = 5.0
 _DRAIN_SECONDS = 3.0
+# Workers of each busy loop. What they wait for is the disk, whose flushes they share: many cost no more than few.
+_WORKERS = 32
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +78,14 @@ def config_of(pki: Pki, port: int) -> ManagerConfig:
         service_account_private_key_file=str(pki.account_key),
         cluster_signing_cert_file=str(pki.ca),
         cluster_signing_key_file=str(pki.folder / "ca.key"),
+        concurrent_deployment_syncs=_WORKERS,
+        concurrent_replicaset_syncs=_WORKERS,
+        concurrent_statefulset_syncs=_WORKERS,
+        concurrent_daemonset_syncs=_WORKERS,
+        concurrent_job_syncs=_WORKERS,
+        concurrent_gc_syncs=_WORKERS,
+        concurrent_service_endpoint_syncs=_WORKERS,
+        concurrent_endpoint_syncs=_WORKERS,
     )
 
 

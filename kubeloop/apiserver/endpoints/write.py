@@ -48,6 +48,7 @@ def read_body(ctx: Context, resource: Resource) -> Any:
 
 
 def answer(ctx: Context, storage: Storage, written: Written) -> Response:
+    ctx.written = (written.key, written.revision) if written.key else None
     return one_object(ctx, storage, written.value, written.revision, 201 if written.created else 200)
 
 
