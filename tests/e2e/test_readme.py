@@ -7,6 +7,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
+from tests.e2e.conftest import MakePlane
 from tests.e2e.kubectl import Kubectl
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +25,10 @@ def kubectl_lines() -> list[tuple[str, str]]:
     return found
 
 
-def test_one_minute_run_with_kubectl(kubectl: Kubectl) -> None:
+def test_one_minute_run_with_kubectl(make_plane: MakePlane, kubectl_home: Path) -> None:
+    plane = make_plane("--ephemeral", "--nodes", "3")
+    plane.start()
+    kubectl = Kubectl(plane.kubeconfig, "default", kubectl_home)
     lines = kubectl_lines()
     assert len(lines) > 3
     for command, shown in lines:
