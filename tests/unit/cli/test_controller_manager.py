@@ -154,7 +154,10 @@ def test_configz_shows_every_flag() -> None:
     [
         ("--controllers=nonsense", '"nonsense" is not in the list of known controllers: '),
         ("--service-account-private-key-file=/nowhere", "--service-account-private-key-file: "),
-        ("--cluster-signing-cert-file=/nowhere --cluster-signing-key-file=/nowhere", "a signer's file cannot be read: "),
+        (
+            "--cluster-signing-cert-file=/nowhere --cluster-signing-key-file=/nowhere",
+            "a signer's file cannot be read: ",
+        ),
         ("--leader-elect-lease-duration=5s", "leaseDuration must be greater than renewDeadline"),
         ("--leader-elect-resource-lock=endpoints", 'resourceLock value must be "leases"'),
         ("--load nowhere", "--load nowhere: write it as module:name"),
