@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -278,6 +278,11 @@ class ApiServer:
         if self._provided and self.is_provided(target.resource):
             return provided_answer(ctx, self._provided[target.resource.group])
         storage = self.registry.of(target.resource)
+        if storage.conversion is not None and verb in ("get", "list"):
+            from kubeloop.apiserver.custom.conversion_reading import converted_read
+
+            read = partial(get_object if verb == "get" else list_objects, ctx, storage)
+            return await converted_read(storage, storage.conversion, target.namespace, target.name, read)
         if verb == "get":
             return get_object(ctx, storage)
         if verb == "list":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -69,7 +70,13 @@ class LocalEntry:
         ctx = self._admit(call)
         if call.verb in ("get", "list") and not call.subresource and self._server.is_kept(call.resource):
             storage = self._server.registry.of(call.resource)
-            return self._get(ctx, storage, call) if call.verb == "get" else self._list(ctx, storage, call)
+            read = self._get if call.verb == "get" else self._list
+            if storage.conversion is None:
+                return read(ctx, storage, call)
+            from kubeloop.apiserver.custom.conversion_reading import converted_read
+
+            look = partial(read, ctx, storage, call)
+            return await converted_read(storage, storage.conversion, call.namespace, call.name, look)
         body = _body_of(await self._server.serve(ctx, call.verb))
         return self._written(ctx, call) or decode_answer(body, call)
 
@@ -181,6 +188,10 @@ class LocalEntry:
         storage = self._server.registry.of(call.resource)
         options = parse_options(ctx.query, storage.memory, watch=True)
         watcher = LocalWatcher(storage, call.namespace, options.selection, call.metadata_only)
+        if storage.conversion is not None:
+            from kubeloop.apiserver.custom.conversion_reading import prepare_past
+
+            await prepare_past(storage, storage.conversion, _revision(options.revision))
         _catch_up(storage, watcher, options)
         storage.hub.add(watcher)
         timers = Timers()

@@ -115,7 +115,7 @@ class Mutations:
         """Write under a name that nobody has: the asked one, or the first free one of some that are drawn."""
         for attempts_left in range(_NAME_ATTEMPTS - 1 if generated else 0, -1, -1):
             key = storage.key(ctx.target.namespace, stored.metadata.name)
-            value = stored_bytes(stored)
+            value = await storage.stored(stored)
             if ctx.dry_run:
                 if storage.store.peek(key) is None:
                     return Written(value, 0, True)
@@ -127,6 +127,7 @@ class Mutations:
                     return Written(event.record.value if event.record else value, event.revision, True, key)
             if attempts_left:
                 self._draw_name(stored.metadata)
+        await storage.prepare(storage.peek(ctx.target.namespace, stored.metadata.name))
         raise self._already_exists(storage, ctx.target.namespace, stored.metadata, generated)
 
     def _draw_name(self, meta: Any) -> None:
@@ -163,6 +164,7 @@ class Mutations:
                 if not may_create:
                     raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
                 return await self._create_by_update(ctx, produce(None), tracked)
+            await storage.prepare(record)
             current = Current(storage, record)
             try:
                 if storage.allocator is None or subresource:
@@ -215,7 +217,7 @@ class Mutations:
         for text in warnings_for(new, old, checked_as):
             ctx.warn(text)
         await self._check(attempt)
-        value = stored_bytes(new)
+        value = await storage.stored(new)
         if metadata.done_deleting(new.metadata, old.metadata) and not metadata.held_by_spec(new):
             return await self._remove(ctx, storage, record, value)
         unchanged = value == record.value or _differs_only_in_times(new, old, value, record.value)
@@ -259,7 +261,7 @@ class Mutations:
 
     async def put_record(self, ctx: Context, storage: Storage, record: Record, obj: Any) -> Written:
         """Write an object that the server itself changed, as deletion does."""
-        value = stored_bytes(obj)
+        value = await storage.stored(obj)
         if ctx.dry_run:
             return Written(value, record.mod_revision)
         storage.expect(record.key, value, obj)

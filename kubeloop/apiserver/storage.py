@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from kubeloop.api import codec
 from kubeloop.api.kinds import Resource
@@ -11,9 +11,21 @@ from kubeloop.api.strategy import Strategy, strategy_of
 from kubeloop.api.structural.instance import Instance
 from kubeloop.apiserver.allocation import DEFAULT_RANGES, ServiceAllocator, ServiceRanges
 from kubeloop.apiserver.selection import Memory
-from kubeloop.apiserver.view import View
+from kubeloop.apiserver.view import View, stored_bytes
 from kubeloop.apiserver.watching import Hub
 from kubeloop.store import Record, Store
+
+
+class Conversion(Protocol):
+    """How objects get from the stored version to a served one and back, where somebody else has to be asked."""
+
+    async def prepare(self, values: Iterable[bytes], *, as_list: bool = False) -> None:
+        """Before stored objects are read; raises an ApiError."""
+        ...
+
+    async def to_stored(self, value: bytes) -> bytes:
+        """What is stored of an encoded object; raises an ApiError."""
+        ...
 
 
 class Storage:
@@ -35,6 +47,7 @@ class Storage:
         # Whether a record should be written again even if nothing in it changes, as with another key.
         self.is_stale: Callable[[Record], bool] = getattr(store, "is_stale", _never_stale)
         self.allocator: ServiceAllocator | None = None
+        self.conversion: Conversion | None = None
         self._strategy: Strategy | None = None
         self._objects: dict[str, tuple[Record, int, Any]] = {}
         self._written: dict[str, tuple[bytes, Any]] = {}
@@ -83,6 +96,16 @@ class Storage:
     def decoded(self, record: Record, revision: int) -> Any:
         """A record as its caller's own struct."""
         return self.view.decode(record.value, revision)
+
+    async def prepare(self, *records: Record | None) -> None:
+        """Before records are decoded outside of a read: have them converted, where that takes asking."""
+        if self.conversion is not None:
+            await self.conversion.prepare([record.value for record in records if record is not None])
+
+    async def stored(self, obj: Any) -> bytes:
+        """The bytes to store of an object of the served version."""
+        value = stored_bytes(obj)
+        return value if self.conversion is None else await self.conversion.to_stored(value)
 
     def prefix(self, namespace: str) -> str:
         """What all keys of a namespace, or of all, begin with."""

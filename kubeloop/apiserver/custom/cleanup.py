@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kubeloop.api import metadata
 from kubeloop.apiserver.custom.definitions import Definitions
 from kubeloop.apiserver.custom.naming import with_condition
-from kubeloop.apiserver.storage import Storage
+from kubeloop.apiserver.custom.storage import CustomStorage
 from kubeloop.apiserver.view import stored_bytes
 from kubeloop.clock import Clock
 from kubeloop.store import Conflict, Event, Record, Store, StoreError, Subscription
@@ -28,7 +28,7 @@ class CleanUp:
     """The end of one definition."""
 
     def __init__(
-        self, store: Store, definitions: Definitions, name: str, storages: Sequence[Storage], clock: Clock
+        self, store: Store, definitions: Definitions, name: str, storages: Sequence[CustomStorage], clock: Clock
     ) -> None:
         self._store = store
         self._definitions = definitions
@@ -57,7 +57,7 @@ class CleanUp:
             if self._subscription is not None:
                 self._subscription.cancel()
 
-    async def _delete_objects(self, storage: Storage) -> None:
+    async def _delete_objects(self, storage: CustomStorage) -> None:
         self._say_in_progress()
         self._subscription = self._store.subscribe(storage.prefix(""), self._store.revision, self._note)
         while records := self._store.range(storage.prefix("")).records:
@@ -65,7 +65,7 @@ class CleanUp:
             if not await self._delete(storage, records):
                 await self._changed.wait()
 
-    async def _delete(self, storage: Storage, records: Sequence[Record]) -> bool:
+    async def _delete(self, storage: CustomStorage, records: Sequence[Record]) -> bool:
         """Delete or mark what isn't marked yet; whether there was anything to do."""
         writes: list[asyncio.Future[Event]] = []
         for record in records:
@@ -77,8 +77,8 @@ class CleanUp:
         await asyncio.gather(*writes)
         return bool(writes)
 
-    def _delete_one(self, storage: Storage, record: Record) -> asyncio.Future[Event] | None:
-        obj = storage.view.decode_record(record)
+    def _delete_one(self, storage: CustomStorage, record: Record) -> asyncio.Future[Event] | None:
+        obj = storage.unconverted(record)
         meta = obj.metadata
         value: bytes | None = None
         if meta.finalizers:

@@ -14,6 +14,11 @@ async def convert(obj: Any, source: Resource, target: Resource) -> Any:
     """The object itself where there is nothing to do."""
     if source is target or source.group_version == target.group_version:
         return obj
+    if isinstance(source, CustomResource) and source.conversion is not None and isinstance(target, CustomResource):
+        from kubeloop.apiserver.custom.conversion_view import instance_of
+
+        value = await source.conversion.converted(obj.stored_bytes(), target.group_version)
+        return instance_of(value, target, obj.metadata.resource_version)
     if isinstance(target, CustomResource):
         renamed = Instance(target.kind, target.group_version, obj.metadata, target.rules)
         renamed.update({name: value for name, value in obj.items() if name not in ("kind", "apiVersion", "metadata")})

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kubeloop.api import codec
 from kubeloop.api.generated import apiextensions_v1
@@ -16,6 +16,9 @@ from kubeloop.api.schema import Node
 from kubeloop.api.structural.instance import Instance
 from kubeloop.api.structural.rules import ScalePaths, VersionRules
 from kubeloop.api.wire import NO_JSON
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.custom.conversions import Conversions, VersionConversion
 
 Definition = apiextensions_v1.CustomResourceDefinition
 Version = apiextensions_v1.CustomResourceDefinitionVersion
@@ -38,6 +41,7 @@ class CustomResource(Resource):
     selectable: tuple[str, ...] = ()
     # Whether every version has this one's schema, so that stored objects look the same in all.
     alike: bool = True
+    conversion: VersionConversion | None = None  # where a webhook turns the versions into each other
 
     @property
     def is_custom(self) -> bool:
@@ -74,14 +78,28 @@ class CustomResource(Resource):
         return base64.b64encode(digest[:8]).decode()
 
 
-def resources_of(definition: Definition, names: Names) -> list[CustomResource]:
+def resources_of(definition: Definition, names: Names, conversions: Conversions | None = None) -> list[CustomResource]:
     """The served versions of a definition under its accepted names, best version first."""
     versions = definition.spec.versions or ()
     stored = next(version.name for version in versions if version.storage)
     schemas = {version.name: _schema_bytes(version) for version in versions}
     alike = len(set(schemas.values())) == 1
     served = sorted((version for version in versions if version.served), key=lambda one: version_rank(one.name))
-    return [_resource(definition, names, version, schemas[version.name], stored, alike) for version in served]
+    made = [_resource(definition, names, version, schemas[version.name], stored, alike) for version in served]
+    return made if conversions is None else [_converted(resource, conversions) for resource in made]
+
+
+def _converted(resource: CustomResource, conversions: Conversions) -> CustomResource:
+    """The same with a webhook: what clients send is encoded as they sent it, and then converted to be stored."""
+    from kubeloop.apiserver.custom.conversions import VersionConversion  # few definitions have webhooks
+
+    rules, group = resource.rules, resource.group
+    own = VersionRules(
+        resource.group_version, resource.namespaced, rules.source, has_status=rules.has_status, scale=rules.scale
+    )
+    stored = f"{group}/{resource.storage_version}"
+    conversion = VersionConversion(conversions, resource.group_version, stored, resource.list_kind)
+    return replace(resource, rules=own, alike=False, conversion=conversion)
 
 
 def _resource(

@@ -7,10 +7,11 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kubeloop.api import codec
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
+from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.custom.cleanup import CleanUp
 from kubeloop.apiserver.custom.definitions import Definitions
 from kubeloop.apiserver.custom.following import Publish
@@ -22,6 +23,10 @@ from kubeloop.apiserver.storage import Registry
 from kubeloop.apiserver.watching import Hub
 from kubeloop.clock import Clock
 from kubeloop.store import Event, Record
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.custom.conversions import Conversions
+    from kubeloop.apiserver.outgoing.callees import Callees
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +40,36 @@ class _Known(NamedTuple):
     storages: tuple[CustomStorage, ...]
 
 
+class _Hubs:
+    """The hubs of a definition's storages, which outlive them: watchers are told on whatever changes.
+
+    All versions share one, but where a webhook converts: there each has its own, as its watchers wait for it.
+    """
+
+    def __init__(self, storages: Sequence[CustomStorage]) -> None:
+        self._before = {storage.resource.version: storage.hub for storage in storages}
+        self._converting = any(storage.conversion is not None for storage in storages)
+        self._kept: list[Hub] = []
+
+    def take(self, resource: CustomResource) -> Hub | None:
+        """The one for a version; None if it needs a new one."""
+        if resource.conversion is None:
+            shared = [] if self._converting else list(self._before.values())
+            return next(iter((*self._kept, *shared)), None)
+        hub = self._before.get(resource.version) if self._converting else None
+        if hub is not None:
+            hub.conversion = resource.conversion  # type: ignore[attr-defined]  # it is a converting one
+        return hub
+
+    def keep(self, storage: CustomStorage) -> None:
+        self._kept.append(storage.hub)
+
+    def close_others(self) -> None:
+        for hub in self._before.values():
+            if hub not in self._kept:
+                hub.close()
+
+
 class CustomResources:
     """All custom resources of one server."""
 
@@ -45,6 +80,7 @@ class CustomResources:
         self._known: dict[str, _Known] = {}
         self._ending: dict[str, CleanUp] = {}
         self._clock = clock
+        self._callees: Callees | None = None
 
     def load(self) -> None:
         """Serve what is there already."""
@@ -66,6 +102,8 @@ class CustomResources:
     def close(self) -> None:
         for ending in self._ending.values():
             ending.cancel()
+        if self._callees is not None:
+            self._callees.close()
 
     def _consider_safely(self, record: Record) -> None:
         """One definition that can't be served, such as one that an older program stored, leaves the others alone."""
@@ -94,14 +132,26 @@ class CustomResources:
 
     def _storages(self, definition: CustomResourceDefinition, names: Names, since: int) -> tuple[CustomStorage, ...]:
         known = self._known.get(definition.metadata.name)
-        hub: Hub | None = known.storages[0].hub if known is not None and known.storages else None
+        hubs = _Hubs(known.storages if known is not None else ())
         terminating = definition.metadata.deletion_timestamp is not None
         storages: list[CustomStorage] = []
-        for resource in resources_of(definition, names):
-            storage = CustomStorage(self._registry.store, resource, hub, since, terminating)
-            hub = storage.hub
+        for resource in resources_of(definition, names, self._conversions(definition)):
+            storage = CustomStorage(self._registry.store, resource, hubs.take(resource), since, terminating)
+            hubs.keep(storage)
             storages.append(storage)
+        hubs.close_others()
         return tuple(storages)
+
+    def _conversions(self, definition: CustomResourceDefinition) -> Conversions | None:
+        conversion = definition.spec.conversion
+        if conversion is None or conversion.strategy != "Webhook" or conversion.webhook is None:
+            return None
+        from kubeloop.apiserver.custom.conversions import Conversions  # few definitions have webhooks
+        from kubeloop.apiserver.outgoing.callees import Callees
+
+        if self._callees is None:
+            self._callees = Callees(RegistryLookup(self._registry), self._clock.random())
+        return Conversions(conversion.webhook, self._callees, self._clock)
 
     def _forget(self, record: Record) -> None:
         """The definition is gone, and its names are free for those that wanted them."""
@@ -112,7 +162,7 @@ class CustomResources:
             ending.cancel()
         if known is None:
             return
-        for storage in known.storages[:1]:
+        for storage in known.storages:
             storage.hub.close()
         for other in [at for at, one in self._known.items() if one.group == known.group]:
             newest = self._definitions.newest(other)
@@ -138,4 +188,4 @@ class CustomResources:
 def _shape_of(definition: CustomResourceDefinition, names: Names, served: bool) -> tuple[object, ...]:
     """What makes new storages necessary when it changes. A digest of the versions, whose schemas are large."""
     versions = hashlib.blake2b(codec.encode(definition.spec.versions), digest_size=16).digest()
-    return served, names, versions, definition.metadata.deletion_timestamp is not None
+    return served, names, versions, definition.spec.conversion, definition.metadata.deletion_timestamp is not None

@@ -58,6 +58,7 @@ async def delete_object(ctx: Context, storage: Storage, mutations: Mutations) ->
     record = storage.peek(ctx.target.namespace, ctx.target.name)
     if record is None:
         raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
+    await storage.prepare(record)
     await mutations.admit_delete(ctx, storage.view.decode_record(record), options)
     removed, written = await delete_record(ctx, storage, mutations, record, options)
     if removed and storage.resource.qualified not in _ANSWER_WITH_OBJECT:
@@ -79,6 +80,7 @@ async def delete_collection(ctx: Context, storage: Storage, mutations: Mutations
         newest = storage.store.peek(record.key)
         if newest is None:
             return
+        await storage.prepare(newest)
         await mutations.admit_delete(ctx, storage.view.decode_record(newest), options)
         await delete_record(ctx, storage, mutations, newest, msgspec.structs.replace(options))
 
@@ -114,6 +116,7 @@ async def delete_record(
 async def _delete_once(
     ctx: Context, storage: Storage, mutations: Mutations, record: Record, options: DeleteOptions
 ) -> tuple[bool, Written]:
+    await storage.prepare(record)
     obj = storage.view.decode_stored(record.value, record.mod_revision)
     check_preconditions(storage, obj.metadata, options)
     if _is_definition(storage) and obj.metadata.deletion_timestamp is None:

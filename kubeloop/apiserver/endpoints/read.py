@@ -118,6 +118,8 @@ class WatchResponse(StreamResponse):
         except Compacted as error:
             gone = errors.too_old_resource_version(self._revision, error.compact_revision)
             stream.write(frame(watcher.present.event(b"ERROR", msgspec.json.encode(gone.status()))))
+        except errors.ApiError as error:  # something of the past could not be converted
+            stream.write(frame(watcher.present.event(b"ERROR", msgspec.json.encode(error.status()))))
         finally:
             timers.cancel()
             storage.hub.remove(watcher)
@@ -146,16 +148,19 @@ class WatchResponse(StreamResponse):
         if wants_state:
             state = store.range(self._storage.prefix(watcher.namespace)).records
             changes = [hub.change(Event(one.mod_revision, one.key, one, None)) for one in state]
-            await _offer(stream, watcher, changes)
+            await self._offer(stream, watcher, changes)
         if wants_state and options.initial_events and options.bookmarks:
             watcher.bookmark(reached, initial_events_end=True)
         while reached < store.revision:
             changes = hub.replay(reached)
             reached = store.revision
-            await _offer(stream, watcher, changes)
+            await self._offer(stream, watcher, changes)
 
+    async def _offer(self, stream: Stream, watcher: StreamWatcher, changes: list[Change]) -> None:
+        if self._storage.conversion is not None:
+            from kubeloop.apiserver.custom.conversion_reading import prepare_changes
 
-async def _offer(stream: Stream, watcher: StreamWatcher, changes: list[Change]) -> None:
-    for start in range(0, len(changes), _SLICE):
-        watcher.tell(changes[start : start + _SLICE], {})
-        await stream.drained()
+            await prepare_changes(self._storage.conversion, changes)
+        for start in range(0, len(changes), _SLICE):
+            watcher.tell(changes[start : start + _SLICE], {})
+            await stream.drained()
