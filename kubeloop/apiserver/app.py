@@ -206,6 +206,8 @@ class ApiServer:
             ctx = Context(request, target, query, user, form, self.clock.now().replace(microsecond=0))
             ctx.dry_run = bool(query) and bool(query.text("dryRun"))
             warnings = ctx.warnings
+            if trail is not None:
+                ctx.annotations = trail.annotations
             if target.resource.deprecation:
                 ctx.warn(target.resource.deprecation)
             response = await self.serve(ctx, verb)

@@ -39,6 +39,7 @@ class Context:
     form: Format
     now: datetime
     warnings: list[str] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
     dry_run: bool = False
     forgets_managers: bool = False  # the client sent an empty list of managedFields
     written: tuple[str, int] | None = None  # the key and revision of the object that is the answer

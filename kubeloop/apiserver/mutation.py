@@ -325,6 +325,7 @@ class Mutations:
             ctx.now,
             ctx.warnings,
             ctx.query,
+            annotations=ctx.annotations,
         )
 
     def _refuse_invalid(self, resource: Resource, name: str, found: list[fields.FieldError]) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _NOBODY = User("")
 _LONG_AGENT = 1024
+_PATCHES = "patch.webhook.admission.k8s.io/"
 _PANIC = {"metadata": {}, "status": "Failure", "reason": "InternalError", "code": 500}
 
 
@@ -43,7 +44,7 @@ class Trail:
         self._audit_id = audit_id
         self._judgement: Judgement | None = None
         self._event: dict[str, Any] = {}
-        self._annotations: dict[str, str] = {}
+        self.annotations: dict[str, str] = {}  # others may add to them until the request is answered
 
     def known(self, user: User, asked: Attributes) -> None:
         """Who asks for what: from here on it is clear how much is written."""
@@ -56,8 +57,8 @@ class Trail:
             self._event["authenticationMetadata"] = {"impersonationConstraint": other.constraint}
 
     def decided(self, decision: Decision) -> None:
-        self._annotations["authorization.k8s.io/decision"] = "allow" if decision.allowed else "forbid"
-        self._annotations["authorization.k8s.io/reason"] = decision.reason
+        self.annotations["authorization.k8s.io/decision"] = "allow" if decision.allowed else "forbid"
+        self.annotations["authorization.k8s.io/reason"] = decision.reason
 
     def finish(self, response: Response, asked: Callable[[], Attributes]) -> Response:
         """Tell the answer, or its beginning, and see to it that its end is told."""
@@ -125,9 +126,16 @@ class Trail:
             "requestReceivedTimestamp": self._received,
             "stageTimestamp": format_micro_time(self._now()),
         }
-        if self._annotations:
-            line["annotations"] = self._annotations
+        if self.annotations:
+            line["annotations"] = self._shown_annotations(judgement)
         self._write(msgspec.json.encode(line) + b"\n")
+
+
+    def _shown_annotations(self, judgement: Judgement) -> dict[str, str]:
+        """What webhooks patched is told only where bodies are."""
+        if judgement.level >= REQUEST:
+            return self.annotations
+        return {key: value for key, value in self.annotations.items() if not key.startswith(_PATCHES)}
 
 
 _FIELDS = (

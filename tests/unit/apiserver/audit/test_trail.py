@@ -221,3 +221,28 @@ def test_a_pod_in_yaml_is_written_as_json(audited):
     api.post("/api/v1/namespaces/shop/pods", body, content_type="application/yaml")
     event = log.take()[-1]
     assert (event["objectRef"]["name"], event["requestObject"]["spec"]) == ("p", POD_SPEC)
+
+
+def test_what_policies_have_to_say_is_written_with_the_request(audited):
+    api, log = audited({"level": "Metadata"})
+    group = "/apis/admissionregistration.k8s.io/v1"
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "true"}, {"expression": "object.metadata.name != 'odd'", "message": "odd"}],
+        "auditAnnotations": [
+            {"key": "name", "valueExpression": "'called ' + object.metadata.name"},
+            {"key": "nothing", "valueExpression": "null"},
+        ],
+    }
+    api.post(f"{group}/validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": spec})
+    binding = {"policyName": "p", "validationActions": ["Audit"]}
+    api.post(f"{group}/validatingadmissionpolicybindings", {"metadata": {"name": "b"}, "spec": binding})
+    log.take()
+    assert api.post(MAPS, {"metadata": {"name": "odd"}}).status == 201
+    annotations = log.take()[-1]["annotations"]
+    assert annotations["p/name"] == "called odd"
+    assert "p/nothing" not in annotations
+    assert json.loads(annotations["validation.policy.admission.k8s.io/validation_failure"]) == [
+        {"message": "odd", "policy": "p", "binding": "b", "expressionIndex": 1, "validationActions": ["Audit"]}
+    ]
