@@ -292,6 +292,13 @@ class Mutations:
         await self._check(attempt)
         return attempt.obj
 
+    async def admit_connect(self, ctx: Context, options: Any) -> Any:
+        """A connection to a pod, a service or a node. What became of its options."""
+        attempt = self._attempt("CONNECT", ctx, ctx.target.subresource, options, None)
+        await self._admit(attempt)
+        await self._check(attempt)
+        return attempt.obj
+
     # -- admission --------------------------------------------------------------------------------------------------
 
     async def _admit(self, attempt: Attempt) -> Any:

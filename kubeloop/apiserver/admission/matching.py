@@ -202,9 +202,9 @@ class Matcher:
 
     def _has_labels(self, criteria: Criteria, attempt: Attempt) -> bool:
         selector = criteria.objects
-        return selector is EVERYTHING or any(
-            selector.matches(obj.metadata.labels or {}) for obj in (attempt.obj, attempt.old) if obj is not None
-        )
+        # The options of a connection have no metadata, and are never selected.
+        found = [obj.metadata for obj in (attempt.obj, attempt.old) if obj is not None and hasattr(obj, "metadata")]
+        return selector is EVERYTHING or any(selector.matches(metadata.labels or {}) for metadata in found)
 
     def _in_namespace(self, criteria: Criteria, attempt: Attempt) -> bool:
         selector = criteria.namespaces

@@ -86,6 +86,9 @@ class Subject:
         """Go on with another document, defaulted; whether it says something else. Raises what is wrong with it."""
         before = await self.document(resource)
         kind = self.kind_in(resource)
+        if self.attempt.operation == "CONNECT":
+            self.attempt.obj = codec.from_plain(document, type(self.attempt.obj))
+            return await self.document(resource) != before
         made = decode_document(document, self._typed(kind, resource), "Ignore").obj
         if self.is_scale:
             self._scale_to(made.spec.replicas)

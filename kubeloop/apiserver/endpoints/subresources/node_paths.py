@@ -14,6 +14,7 @@ from kubeloop.api import errors, fields
 from kubeloop.api.fields import FieldError, Path
 from kubeloop.api.times import parse_time
 from kubeloop.apiserver.context import Context
+from kubeloop.apiserver.endpoints.subresources.connecting import admit_connection
 from kubeloop.apiserver.endpoints.subresources.logs import log_options, log_response
 from kubeloop.apiserver.endpoints.subresources.remote_command import command_response
 from kubeloop.apiserver.http import Response
@@ -45,6 +46,7 @@ async def pod_log(ctx: Context, server: ApiServer) -> Response:
 
 async def pod_stream(ctx: Context, server: ApiServer) -> Response:
     """exec, attach and portforward: a connection to a container."""
+    await admit_connection(ctx, server)
     pod = _pod(ctx, server.registry, ctx.target.name)
     container = ""
     if ctx.target.subresource != "portforward":
@@ -59,6 +61,7 @@ async def pod_stream(ctx: Context, server: ApiServer) -> Response:
 
 async def proxy(ctx: Context, server: ApiServer) -> Response:
     """Any request on to a pod, a service or a node."""
+    await admit_connection(ctx, server)
     what = ctx.resource.singular
     name, port = _name_and_port(ctx.target.name, what)
     match what:

@@ -568,3 +568,28 @@ def test_nothing_is_in_the_way_of_a_write_while_nothing_is_configured(api):
     assert chain.validate is not None
     api.ask("DELETE", f"{CONFIGURATIONS}/validatingwebhookconfigurations/a.example.com")
     assert (chain.mutate, chain.validate) == (None, None)
+
+
+def test_a_connection_is_asked_about_with_its_options(api):
+    rule = {"operations": ["CONNECT"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/exec"]}
+    api.hook(no, rules=[rule])
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    path = "/api/v1/namespaces/shop/pods"
+    api.made(path, {"metadata": {"name": "p"}, "spec": spec})
+    answer = api.post(f"{path}/p/exec?command=ls&command=-l&container=c&stdout=true", None)
+    assert answer.body["message"] == 'admission webhook "a.example.com" denied the request: not today'
+    [seen] = api.hooks.seen
+    assert seen["kind"] == {"group": "", "version": "v1", "kind": "PodExecOptions"}
+    assert (seen["name"], seen["subResource"], seen["operation"]) == ("p", "exec", "CONNECT")
+    assert seen["object"] == {
+        "kind": "PodExecOptions", "apiVersion": "v1", "stdout": True, "container": "c", "command": ["ls", "-l"]
+    }  # fmt: skip
+
+
+def test_the_options_of_a_connection_can_be_changed(api):
+    rule = {"operations": ["CONNECT"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/attach"]}
+    api.hook(lambda _: patch({"op": "add", "path": "/container", "value": "other"}), "mutating", rules=[rule])
+    path = "/api/v1/namespaces/shop/pods"
+    api.made(path, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    answer = api.post(f"{path}/p/attach?container=c", None)
+    assert answer.body["message"] == "container other is not valid for pod p"

@@ -1,0 +1,168 @@
+"""Webhooks and policies around the real program: served over TLS by our own server for them, seen through kubectl."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeloop.cli.pki import ensure_pki
+from kubeloop.clock import SystemClock
+from kubeloop.runtime.webhook_server import Denied, Review, serving
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.plane import Plane, config_map
+
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
+SLOW_SECONDS = 3.0
+_FAREWELL_SECONDS = 0.5  # for TLS connections to end on both sides
+
+
+async def label(review: Review) -> Mapping[str, Any]:
+    obj = review.object or {}
+    metadata = obj.get("metadata", {})
+    return {**obj, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), "seen": "yes"}}}
+
+
+async def refuse(review: Review) -> None:
+    review.warnings.append("somebody looked at this")
+    if review.object and "bad" in review.object.get("data", {}):
+        raise Denied("bad data", code=422, reason="Invalid")
+
+
+async def hang(_: Review) -> None:
+    await asyncio.sleep(SLOW_SECONDS * 20)
+
+
+HOOKS = {"/label": label, "/refuse": refuse, "/hang": hang}
+
+
+class Served:
+    """Webhooks in a thread of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._pki = ensure_pki(folder, ["127.0.0.1"], SystemClock().now())
+        self._ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._done = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.port = 0
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._ready.wait(20)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._done.set)
+        self._thread.join(20)
+
+    def client(self, path: str) -> dict[str, str]:
+        authority = base64.b64encode(self._pki.ca.read_bytes()).decode()
+        return {"url": f"https://127.0.0.1:{self.port}{path}", "caBundle": authority}
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        certificate, key = self._pki.serving_certificate, self._pki.serving_key
+        async with serving(HOOKS, certificate, key, host="127.0.0.1", port=0) as self.port:
+            self._ready.set()
+            await self._done.wait()
+        await asyncio.sleep(_FAREWELL_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    one = Served(tmp_path_factory.mktemp("hooks"))
+    one.start()
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def configure(plane: Plane, namespace: str, served: Served) -> Iterator[Any]:
+    """Configures a webhook for this test's namespace alone."""
+    made: list[str] = []
+
+    def make(kind: str, path: str, **spec: Any) -> None:
+        rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+        hook = {
+            "name": f"{path.strip('/')}.example.com",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": served.client(path),
+            "rules": [rule],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            **spec,
+        }
+        name = f"{namespace}{path.replace('/', '-')}"
+        where = f"{CONFIGURATIONS}/{kind}webhookconfigurations"
+        plane.create(where, {"metadata": {"name": name}, "webhooks": [hook]})
+        made.append(f"{where}/{name}")
+
+    yield make
+    for where in made:
+        assert plane.call("DELETE", where).status == 200
+
+
+def test_a_webhook_changes_what_kubectl_creates(kubectl: Kubectl, configure: Any) -> None:
+    configure("mutating", "/label")
+    kubectl("create", "configmap", "m", "--from-literal=k=v")
+    assert json.loads(kubectl("get", "configmap", "m", "-o", "json"))["metadata"]["labels"] == {"seen": "yes"}
+
+
+def test_a_webhook_refuses_and_warns_through_kubectl(kubectl: Kubectl, configure: Any) -> None:
+    configure("validating", "/refuse")
+    said = kubectl.run("create", "configmap", "m", "--from-literal=bad=1")
+    assert said.code == 1
+    assert 'admission webhook "refuse.example.com" denied the request: bad data' in said.err
+    assert "Warning: somebody looked at this" in said.err
+    assert "created" in kubectl("create", "configmap", "m", "--from-literal=good=1")
+
+
+def test_a_webhook_that_hangs_keeps_nobody_else_waiting(plane: Plane, namespace: str, configure: Any) -> None:
+    configure("validating", "/hang", timeoutSeconds=int(SLOW_SECONDS))
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    answers: list[Any] = []
+    waiting = threading.Thread(target=lambda: answers.append(plane.call("POST", path, config_map("m"))))
+    began = time.monotonic()
+    waiting.start()
+    for number in range(20):
+        plane.create("/api/v1/namespaces/default/configmaps", config_map(f"{namespace}-{number}"))
+    others = time.monotonic() - began
+    waiting.join()
+    assert others < SLOW_SECONDS
+    assert answers[0].status == 500
+    assert answers[0].json["message"].endswith("context deadline exceeded")
+
+
+def test_a_policy_in_the_clusters_own_words_is_obeyed(plane: Plane, kubectl: Kubectl, namespace: str) -> None:
+    rule = {"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}
+    spec = {
+        "matchConstraints": {
+            "resourceRules": [rule],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        },
+        "validations": [
+            {
+                "expression": "object.spec.replicas <= 2",
+                "messageExpression": "'at most 2 replicas, not ' + string(object.spec.replicas)",
+            }
+        ],
+    }
+    plane.create(f"{CONFIGURATIONS}/validatingadmissionpolicies", {"metadata": {"name": namespace}, "spec": spec})
+    binding = {"policyName": namespace, "validationActions": ["Deny"]}
+    path = f"{CONFIGURATIONS}/validatingadmissionpolicybindings"
+    plane.create(path, {"metadata": {"name": namespace}, "spec": binding})
+    said = kubectl.run("create", "deployment", "d", "--image=nginx", "--replicas=3")
+    assert said.code == 1
+    assert "at most 2 replicas, not 3" in said.err
+    assert "created" in kubectl("create", "deployment", "d", "--image=nginx", "--replicas=2")
+    assert plane.call("DELETE", f"{path}/{namespace}").status == 200
