@@ -140,7 +140,7 @@ class Clients:
     # -- making
 
     def _transport(self, server: ServerConfig) -> HttpTransport:
-        made = HttpTransport(server, self._clock, metrics=self._metrics)
+        made = HttpTransport(server, self._clock, metrics=self._metrics, on_warning=log.debug)
         self._transports.append(made)
         return made
 

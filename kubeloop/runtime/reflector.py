@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kubeloop.api.calls import ListResult, WatchEvent
-from kubeloop.api.errors import Expired
+from kubeloop.api.errors import Expired, NotFound
 from kubeloop.clock import Clock
 from kubeloop.runtime.backoff import FIRST, Backoff
 from kubeloop.runtime.keys import ObjectKey, key_of
@@ -133,7 +133,9 @@ class Reflector:
         if isinstance(state, StreamingList) and is_refusal(error):
             self._streaming = False
         following = after_failure(state, error, self._backoff.delay)
-        level = logging.WARNING if isinstance(following, BackingOff) else logging.DEBUG
+        # A kind that is not served, or no longer, comes and goes as people install and remove it.
+        level = logging.INFO if isinstance(error, NotFound) else logging.WARNING
+        level = level if isinstance(following, BackingOff) else logging.DEBUG
         log.log(level, "%s: %s failed: %s; next: %s", self._name, state, error, following)
         return following
 

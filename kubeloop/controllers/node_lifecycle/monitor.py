@@ -269,11 +269,11 @@ class Monitor:
     async def _judge_zones(self, findings: Findings, nodes: Sequence[Node]) -> None:
         turn = self._evictors.settle(findings.tallies)
         if turn is Turn.ALL_LOST:
-            log.warning("no node is ready: pods stay where they are")
+            log.info("no node is ready: pods stay where they are")
         if self._evictors.all_lost:
             await self._make_reachable(nodes)
         elif turn is Turn.SOME_BACK:
-            log.warning("some node is ready again: all have their whole grace period from now on")
+            log.info("some node is ready again: all have their whole grace period from now on")
             now = self._clock.now()
             for name, health in self._health.items():
                 self._health[name] = replace(health, alive_at=now)
