@@ -29,7 +29,7 @@ from kubeloop.api.cel.loops import LIST_COST, MAP_COST, Addition, addition_of, i
 from kubeloop.api.cel.macros import TARGET
 from kubeloop.api.cel.syntax import Bind, Call, Fold, Ident, ListNode, Literal, MapNode, Node, ObjectNode, Select
 from kubeloop.api.cel.types import Type
-from kubeloop.api.cel.values import Cancelled, CelError, Optional, contains, is_list
+from kubeloop.api.cel.values import Cancelled, CelError, MadeObject, Optional, contains, is_list
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 
 OBJECT_COST: Final = 40
@@ -173,9 +173,10 @@ class Compiler:
 
     def _object(self, node: ObjectNode) -> Step:
         entries = [(entry.key, self.step(entry.value), entry.is_optional) for entry in node.entries]
+        type_name = node.type_name
 
         def make(frame: Frame) -> Any:
-            made: dict[str, Any] = {}
+            made = MadeObject(type_name)
             for key, value_of, is_optional in entries:
                 value = value_of(frame)
                 if not is_optional:

@@ -78,6 +78,16 @@ class SetList(tuple[Any, ...]):
     __slots__ = ()
 
 
+class MadeObject(dict[str, Any]):
+    """An object that an expression made, which knows the name of its type."""
+
+    __slots__ = ("type_name",)
+
+    def __init__(self, type_name: str) -> None:
+        super().__init__()
+        self.type_name = type_name
+
+
 class MapList(tuple[Any, ...]):
     """A list of objects that are told apart by some of their fields."""
 

@@ -21,7 +21,7 @@ from kubeloop.apiserver.admission.evaluation import (
 )
 from kubeloop.apiserver.admission.matching import Matcher
 from kubeloop.apiserver.admission.policies.invocations import Failure, Invocation, invocations, namespace_of_subject
-from kubeloop.apiserver.admission.policies.patches import NotApplied, configured, misnamed, patched
+from kubeloop.apiserver.admission.policies.patches import NotApplied, configured, patched
 from kubeloop.apiserver.admission.policies.policies import Binding, MutatingPolicy, Policy
 from kubeloop.apiserver.admission.rounds import Participants
 from kubeloop.apiserver.admission.subject import Document, Subject
@@ -108,8 +108,6 @@ class MutatingPolicies:
         outcome = Evaluation(inputs, Budget(POLICY_BUDGET), found.policy.expressions.variables).outcome(expression)
         if outcome.problem:
             raise NotApplied(outcome.problem)
-        if wrong := misnamed(expression.program.tree):
-            raise NotApplied("type mismatch: " + "\n".join(wrong))
         made = self._made(document, outcome.value, kind, subject, found.resource)
         if made is document:
             return False

@@ -11,10 +11,9 @@ from typing import Any, Final
 from kubeloop.api.apply.merge import merged
 from kubeloop.api.apply.shape import LEAF, Shape, shape_of
 from kubeloop.api.apply.validate import problems, told
-from kubeloop.api.cel.syntax import Call, Fold, ListNode, MapNode, Node, ObjectNode
-from kubeloop.api.cel.values import is_list
+from kubeloop.api.cel.values import MadeObject, is_list
 from kubeloop.api.patch import PatchError, PatchRejected, apply_json_patch
-from kubeloop.api.schema import Node as SchemaNode
+from kubeloop.api.schema import Node
 
 _TEST_FAILED: Final = "testing value"
 
@@ -23,8 +22,9 @@ class NotApplied(Exception):
     """Why a patch can't be applied; the message is upstream's."""
 
 
-def configured(document: dict[str, Any], config: Any, node: SchemaNode) -> dict[str, Any]:
+def configured(document: dict[str, Any], config: Any, node: Node) -> dict[str, Any]:
     """The document with everything that a configuration says, as server-side apply would have it."""
+    check_names(config)
     shape = shape_of(node)
     full = {**plain(config), "kind": document["kind"], "apiVersion": document["apiVersion"]}
     found = list(problems(full, shape))
@@ -70,6 +70,7 @@ def _operation(made: Mapping[str, Any]) -> dict[str, Any]:
     if made.get("from"):
         operation["from"] = made["from"]
     if "value" in made:
+        check_names(made["value"])
         operation["value"] = plain(made["value"])
     return operation
 
@@ -91,38 +92,24 @@ def _key(key: Any) -> str:
     return key
 
 
-def misnamed(tree: Node) -> list[str]:
-    """Objects that are made for other fields than their types are named after."""
-    return [text for node in _objects_in(tree) for text in _misnamed(node, node.type_name)]
+def check_names(value: Any) -> None:
+    """Objects must be made for the fields that their types are named after."""
+    if isinstance(value, MadeObject) and (wrong := list(_misnamed(value, value.type_name))):
+        raise NotApplied("type mismatch: " + "\n".join(wrong))
 
 
-def _misnamed(node: ObjectNode, expected: str) -> Iterator[str]:
-    if node.type_name != expected:
-        yield (
-            f'unexpected type name "{node.type_name}", expected "{expected}", '
-            "which matches field name path from root Object type"
-        )
-    for entry in node.entries:
-        for inner in _objects_in(entry.value):
-            yield from _misnamed(inner, f"{expected}.{entry.key}")
-
-
-def _objects_in(node: Node) -> Iterator[ObjectNode]:
-    """The outermost objects that a part of an expression may come to."""
-    if isinstance(node, ObjectNode):
-        if node.type_name == "JSONPatch":
-            for entry in node.entries:
-                yield from _objects_in(entry.value)
-        else:
-            yield node
-    elif isinstance(node, ListNode):
-        for element in node.elements:
-            yield from _objects_in(element)
-    elif isinstance(node, MapNode):
-        for entry in node.entries:
-            yield from _objects_in(entry.value)
-    elif isinstance(node, Call):
-        for operand in node.operands:
-            yield from _objects_in(operand)
-    elif isinstance(node, Fold):
-        yield from _objects_in(node.step)
+def _misnamed(value: Any, expected: str) -> Iterator[str]:
+    if isinstance(value, MadeObject):
+        if value.type_name != expected:
+            yield (
+                f'unexpected type name "{value.type_name}", expected "{expected}", '
+                "which matches field name path from root Object type"
+            )
+        for name, inner in value.items():
+            yield from _misnamed(inner, f"{expected}.{name}")
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _misnamed(inner, expected)
+    elif is_list(value):
+        for item in value:
+            yield from _misnamed(item, expected)
