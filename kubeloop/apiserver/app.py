@@ -51,6 +51,7 @@ from kubeloop.store import StoreError
 if TYPE_CHECKING:
     from kubeloop.apiserver.audit import Auditor
     from kubeloop.apiserver.audit.trail import Trail
+    from kubeloop.apiserver.fairness.control import Flow, FlowControl
     from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ _WRITES = {
     "delete": delete_object,
     "deletecollection": delete_collection,
 }
+_READS = ("get", "list", "watch")
 _TEXT = "text/plain; charset=utf-8"
 _IMPERSONATE = "impersonate-"
 _LONGEST_AUDIT_ID = 64
@@ -109,7 +111,19 @@ class ApiServer:
         self._configured = Configured(registry, admission, self.authorizer, self.metrics, clock)
         self._configured.start()
         self._writes = writes
+        self.fairness: FlowControl | None = None
         self.nodes: NodeDialer | None = None  # how nodes are reached, set by whoever wires them
+
+    def share_fairly(self, seats: int) -> FlowControl:
+        """Serve clients outside of the process by priority and fairness, so many at a time."""
+        from kubeloop.apiserver.fairness.conditions import DanglingConditions
+        from kubeloop.apiserver.fairness.control import FlowControl
+        from kubeloop.apiserver.fairness.gauges import families
+
+        keep = DanglingConditions(self.registry, self.clock).keep
+        control = self.fairness = FlowControl(self.registry.store, self.clock, seats, keep)
+        self.metrics.more = lambda: families(control)
+        return control
 
     def provide(self, group: ReadOnlyGroup) -> None:
         """Serve a group that somebody else answers for."""
@@ -175,6 +189,7 @@ class ApiServer:
         started = self.clock.monotonic()
         target: Target | None = None
         verb = request.method
+        flow: Flow | None = None
         warnings: list[str] = []
         try:
             user = self.authenticator.authenticate(request)
@@ -190,10 +205,7 @@ class ApiServer:
                     self.authorizer.demand(self._asked(user, request))
                 return await remote.forward(request, user, audit_id)
             if not _is_resource_path(request.path):
-                self.authorize_path(user, request.method, request.path)
-                if request.path.startswith(_WHY):
-                    return self._why(request)
-                return self.paths.answer(request)
+                return await self._answer_path(user, request)
             query = Query(request.query)
             target = self._find(user, request, query)
             verb = _verb_of(target, query)
@@ -210,6 +222,12 @@ class ApiServer:
                 ctx.annotations = trail.annotations
             if target.resource.deprecation:
                 ctx.warn(target.resource.deprecation)
+            if self.fairness is not None:
+                ctx.flow = flow = self.fairness.flow_of(user, verb, target)
+                if verb in _READS and not target.subresource:
+                    width = self._width(target, flow) if verb == "list" else 1
+                    if not self.fairness.take_turn(flow, width):
+                        await self.fairness.await_turn(flow, width)
             response = await self.serve(ctx, verb)
         except errors.ApiError as error:
             response = status_response(error, warnings)
@@ -218,7 +236,28 @@ class ApiServer:
         except StoreError as error:
             response = status_response(errors.internal_error(str(error)))
         self.metrics.observe(verb, target, response.status, self.clock.monotonic() - started)
+        if flow is not None:
+            response.headers = (*response.headers, *flow.headers)
         return response
+
+    async def _answer_path(self, user: User, request: Request) -> Response:
+        """What is no resource."""
+        self.authorize_path(user, request.method, request.path)
+        flow: Flow | None = None
+        if self.fairness is not None:
+            flow = self.fairness.flow_of_path(user, request.method, request.path)
+            if not self.fairness.take_turn(flow, 1):
+                await self.fairness.await_turn(flow, 1)
+        response = self._why(request) if request.path.startswith(_WHY) else self.paths.answer(request)
+        if flow is not None:
+            response.headers = (*response.headers, *flow.headers)
+        return response
+
+    def _width(self, target: Target, flow: Flow) -> int:
+        """How many seats a list takes."""
+        if self.fairness is None or not self.is_kept(target.resource):
+            return 1
+        return self.fairness.width_of(flow, self.registry.of(target.resource).prefix(target.namespace))
 
     def _why(self, request: Request) -> Response:
         """What is known of the writes to one object: `/kubeloop/why/api/v1/namespaces/…/pods/…`."""
@@ -275,7 +314,7 @@ class ApiServer:
         target = ctx.target
         if (target.resource.plural in UNSTORED and not target.resource.is_custom) or target.subresource in SUBRESOURCES:
             endpoint = SUBRESOURCES.get(target.subresource) or UNSTORED[target.resource.plural]
-            async with self._writes:
+            async with self._seat(ctx):
                 return await endpoint(ctx, self)
         if self._provided and self.is_provided(target.resource):
             return provided_answer(ctx, self._provided[target.resource.group])
@@ -291,8 +330,12 @@ class ApiServer:
             return list_objects(ctx, storage)
         if verb == "watch":
             return watch_objects(ctx, storage, self.clock)
-        async with self._writes:
+        async with self._seat(ctx):
             return await _WRITES[verb](ctx, storage, self.mutations)
+
+    def _seat(self, ctx: Context) -> InFlight | Flow:
+        """A place among the writes under way; those from within the process have places of their own."""
+        return ctx.flow or self._writes
 
     def failed(self, request: Request, error: BaseException) -> Response:
         """What a client gets when we are at fault."""
@@ -304,6 +347,8 @@ class ApiServer:
 
     def close(self) -> None:
         """End all watches."""
+        if self.fairness is not None:
+            self.fairness.close()
         self.aggregation.close()
         self._configured.close()
         self._custom.close()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.http import Request
 from kubeloop.apiserver.negotiation import Format
 from kubeloop.apiserver.query import Query
 from kubeloop.apiserver.routing import Target
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.fairness.control import Flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class Context:
     dry_run: bool = False
     forgets_managers: bool = False  # the client sent an empty list of managedFields
     written: tuple[str, int] | None = None  # the key and revision of the object that is the answer
+    flow: Flow | None = None  # whose turn it is to be served; none within the process
 
     @property
     def resource(self) -> Resource:

@@ -40,6 +40,7 @@ class Metrics:
         self._by_kind: dict[tuple[str, str, str, str, str, str, int], int] = {}
         self._durations: dict[tuple[str, str, str, str, str, str], Histogram] = {}
         self._cut_watchers = 0
+        self.more: Callable[[], Iterable[tuple[str, str, Iterable[tuple[Labels, float]]]]] = tuple
         self._others: list[Callable[[], Iterable[str]]] = []
 
     def also(self, lines: Callable[[], Iterable[str]]) -> None:
@@ -91,6 +92,8 @@ class Metrics:
         yield from _family("apiserver_terminated_watchers_total", "counter", [((), self._cut_watchers)])
         for lines in self._others:
             yield from lines()
+        for name, kind, samples in self.more():
+            yield from _family(name, kind, samples)
         yield from _family("kubernetes_build_info", "gauge", [(_BUILD, 1)])
         yield from _process()
 

@@ -100,6 +100,8 @@ class ServerConfig:
     bootstrap_tokens: bool = False
     audit: AuditConfig | None = None
     writes_in_flight: int = 200
+    reads_in_flight: int = 400  # together they are the seats that priority and fairness share out
+    fairness: bool = True
     compaction_interval: float = 300.0
     event_ttl: float = 3600.0
     shutdown_delay: float = 0.0
@@ -147,6 +149,7 @@ class RunningServer:
             listener = await self._listen(app, auditor)
             self.port = listener.port
             parts.push_async_callback(self._stop_listening, app, listener)
+            self._share_fairly(app, parts)
             self._keep_house(store, parts)
             await self._ensure_own_objects(app.registry, parts)
             self._waiting_for = ""
@@ -224,6 +227,13 @@ class RunningServer:
             auditor,
             config.aggregator,
         )
+
+    def _share_fairly(self, app: ApiServer, parts: AsyncExitStack) -> None:
+        if self._config.fairness:
+            from kubeloop.apiserver.fairness.control import ADJUST_SECONDS
+
+            control = app.share_fairly(self._config.writes_in_flight + self._config.reads_in_flight)
+            parts.callback(Periodic(ADJUST_SECONDS, control.adjust).cancel)
 
     def _encrypting(self, store: Store, parts: AsyncExitStack) -> Store:
         """The store as the rest of the server sees it: plain, whatever lies in it."""

@@ -158,6 +158,8 @@ def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
         bootstrap_tokens=options.enable_bootstrap_token_auth,
         audit=_audit(options),
         writes_in_flight=options.max_mutating_requests_inflight,
+        reads_in_flight=options.max_requests_inflight,
+        fairness=options.enable_priority_and_fairness,
         compaction_interval=options.etcd_compaction_interval,
         event_ttl=options.event_ttl,
         shutdown_delay=options.shutdown_delay_duration,

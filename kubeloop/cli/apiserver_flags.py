@@ -135,8 +135,9 @@ def _add_audit_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_request_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--max-requests-inflight", type=seats, default=400, help="reads at a time (we need but one)")
+    parser.add_argument("--max-requests-inflight", type=seats, default=400, help="reads at a time")
     parser.add_argument("--max-mutating-requests-inflight", type=seats, default=200, help="writes at a time")
+    _add_switch(parser, "--enable-priority-and-fairness", True, "share both numbers out by FlowSchemas")
     parser.add_argument("--request-timeout", type=duration, default=60.0, help="for a request to arrive (default: 1m)")
     parser.add_argument("--event-ttl", type=duration, default=3600.0, help="how long events are kept (default: 1h)")
     parser.add_argument(

@@ -13,7 +13,6 @@ ONLY_VALUE = {
     "disable-http2-serving": "true",
     "enable-garbage-collector": "true",
     "enable-logs-handler": "false",
-    "enable-priority-and-fairness": "false",
     "etcd-prefix": "/registry",
     "goaway-chance": "0",
     "logging-format": "text",

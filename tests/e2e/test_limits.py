@@ -198,7 +198,8 @@ def test_a_request_that_does_not_arrive_ends_at_the_timeout(make_plane: MakePlan
 
 def test_too_many_writes_at_a_time_are_told_to_come_back(make_plane: MakePlane, tmp_path: Path) -> None:
     flags = ("--store", f"sqlite:{tmp_path}/store.db", "--cert-dir", str(tmp_path / "pki"))
-    plane = make_plane(*flags, "--max-mutating-requests-inflight", "1", command="apiserver")
+    unfair = "--enable-priority-and-fairness=false"  # with it, an administrator never waits
+    plane = make_plane(*flags, unfair, "--max-mutating-requests-inflight", "1", command="apiserver")
     plane.start()
     connections = [plane.connection() for _ in range(100)]
     for connection in connections:

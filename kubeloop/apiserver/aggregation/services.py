@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from msgspec.structs import replace
 
 from kubeloop.api import metadata
-from kubeloop.api.apply.ownership import track_update
 from kubeloop.api.generated.apiregistration_v1 import APIService
-from kubeloop.api.times import format_time
 from kubeloop.apiserver.aggregation.conditions import LOCAL, Verdict, is_available, with_verdict
 from kubeloop.apiserver.aggregation.documents import RemoteVersion, in_order
 from kubeloop.apiserver.aggregation.identity import ProxyIdentity
 from kubeloop.apiserver.aggregation.keeper import Keeper
 from kubeloop.apiserver.aggregation.neighbours import Neighbours
 from kubeloop.apiserver.aggregation.remote import Remote
-from kubeloop.apiserver.current import Current
-from kubeloop.apiserver.managers import set_entries
+from kubeloop.apiserver.own_status import write_status
 from kubeloop.apiserver.storage import Registry
-from kubeloop.apiserver.view import stored_bytes
 from kubeloop.clock import Clock
-from kubeloop.store import Conflict, Event, Record
+from kubeloop.store import Event, Record
 
-log = logging.getLogger(__name__)
-
-_MANAGER = "kube-apiserver"
 # Tells the rest of the server which versions others answer for.
 Publish = Callable[[Sequence[RemoteVersion]], None]
 
@@ -113,30 +103,9 @@ class AggregatedServices:
         record = self._storage.peek("", name)
         if record is None:
             return
-        current = Current(self._storage, record)
-        api: APIService = current.stored
-        status = with_verdict(api, verdict, metadata.time_of(self._clock.now()))
-        if status == api.status:
-            return
-        changed = replace(api, status=status)
-        resource, now = self._storage.resource, format_time(self._clock.now())
-        entries = track_update(
-            current.plain,
-            current.plain_of(changed),
-            resource.node,
-            _MANAGER,
-            resource.group_version,
-            "status",
-            now,
-            current.entries,
-        )
-        set_entries(changed, entries)
-        with suppress(Conflict):
-            written = self._storage.store.write(record.key, stored_bytes(changed), record.mod_revision)
-            written.add_done_callback(_settled)
+        now = metadata.time_of(self._clock.now())
 
+        def judged(api: APIService) -> APIService:
+            return replace(api, status=with_verdict(api, verdict, now))
 
-def _settled(write: asyncio.Future[Event]) -> None:
-    """A failed flush fails every writer; the next look at the server tries again."""
-    if not write.cancelled():
-        write.exception()
+        write_status(self._storage, record, judged, self._clock)

@@ -68,6 +68,19 @@ class EncryptedStore:
     def trouble(self) -> str:
         return self._inner.trouble
 
+    @property
+    def shared(self) -> bool:
+        return self._inner.shared
+
+    async def current(self) -> None:
+        await self._inner.current()
+
+    async def reached(self, revision: int) -> None:
+        await self._inner.reached(revision)
+
+    def expires(self, prefix: str, seconds: float) -> bool:
+        return self._inner.expires(prefix, seconds)
+
     async def start(self) -> None:
         """Started already: what it holds decides about encryption."""
 
@@ -99,10 +112,10 @@ class EncryptedStore:
         sealed = self._inner.peek(key)
         if value is not None and sealed is not None:
             self._remember(sealed, Record(key, value, sealed.create_revision, sealed.mod_revision))
-        return _mapped(written, self._event)
+        return _mapped(written, self._event, self._refusal)
 
-    async def durable(self, revision: int) -> None:
-        await self._inner.durable(revision)
+    async def durable(self, revision: int) -> int:
+        return await self._inner.durable(revision)
 
     def subscribe(self, prefix: str, after_revision: int, callback: EventCallback) -> Subscription:
         def tell(events: Sequence[Event]) -> None:
@@ -192,6 +205,9 @@ class EncryptedStore:
             return Event(event.revision, event.key, None, previous)
         return Event(event.revision, event.key, self._open(event.record), previous)
 
+    def _refusal(self, error: BaseException) -> BaseException:
+        return Conflict(self._shown(error.current)) if isinstance(error, Conflict) else error
+
     def _readable(self, event: Event) -> Event | None:
         """An event for those who follow; one that can't be read is left out, for they must not stop for it."""
         try:
@@ -216,7 +232,9 @@ def _resource_of(place: str) -> tuple[str, str]:
     return (parts[2], parts[3]) if len(parts) == 5 and "." in parts[2] else ("", "")
 
 
-def _mapped(written: asyncio.Future[Event], change: Callable[[Event], Event]) -> asyncio.Future[Event]:
+def _mapped(
+    written: asyncio.Future[Event], change: Callable[[Event], Event], refusal: Callable[[BaseException], BaseException]
+) -> asyncio.Future[Event]:
     """What a write will have done, as its writer sees it."""
     seen: asyncio.Future[Event] = written.get_loop().create_future()
 
@@ -227,7 +245,7 @@ def _mapped(written: asyncio.Future[Event], change: Callable[[Event], Event]) ->
         elif done.cancelled():
             seen.cancel()
         elif (error := done.exception()) is not None:
-            seen.set_exception(error)
+            seen.set_exception(refusal(error))
         else:
             seen.set_result(change(done.result()))
 

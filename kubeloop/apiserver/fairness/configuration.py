@@ -1,0 +1,204 @@
+"""FlowSchemas and PriorityLevelConfigurations as far as they steer, read from stored bytes without their full types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from kubeloop.store import Record
+
+EXEMPT, CATCH_ALL = "exempt", "catch-all"
+_ANYBODY = ("system:unauthenticated", "system:authenticated")
+_EVERY = ("*",)
+
+
+class _Camel(msgspec.Struct, frozen=True, rename="camel"):
+    pass
+
+
+class Meta(_Camel, frozen=True):
+    """What an object is called."""
+
+    name: str = ""
+    uid: str = ""
+
+
+class Named(_Camel, frozen=True):
+    """A reference by name."""
+
+    name: str = ""
+    namespace: str = ""
+
+
+class Subject(_Camel, frozen=True):
+    """Who is meant: one of the three, as the kind says."""
+
+    kind: str = ""
+    user: Named | None = None
+    group: Named | None = None
+    service_account: Named | None = None
+
+
+class ResourceRule(_Camel, frozen=True):
+    """Requests for resources."""
+
+    verbs: tuple[str, ...] = ()
+    api_groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    cluster_scope: bool = False
+    namespaces: tuple[str, ...] = ()
+
+
+class NonResourceRule(_Camel, frozen=True):
+    """Requests for other paths."""
+
+    verbs: tuple[str, ...] = ()
+    non_resource_urls: tuple[str, ...] = msgspec.field(default=(), name="nonResourceURLs")
+
+
+class Rules(_Camel, frozen=True):
+    """Any of the subjects with any of the rules."""
+
+    subjects: tuple[Subject, ...] = ()
+    resource_rules: tuple[ResourceRule, ...] = ()
+    non_resource_rules: tuple[NonResourceRule, ...] = ()
+
+
+class Distinguisher(_Camel, frozen=True):
+    """By what requests of one schema are told apart."""
+
+    type: str = ""
+
+
+class SchemaSpec(_Camel, frozen=True):
+    """Which requests belong to which level."""
+
+    priority_level_configuration: Named = Named()
+    matching_precedence: int = 1000
+    distinguisher_method: Distinguisher | None = None
+    rules: tuple[Rules, ...] = ()
+
+
+class Schema(_Camel, frozen=True):
+    """A FlowSchema."""
+
+    metadata: Meta = Meta()
+    spec: SchemaSpec = SchemaSpec()
+
+    @property
+    def level(self) -> str:
+        return self.spec.priority_level_configuration.name
+
+
+class Queuing(_Camel, frozen=True):
+    """How many queues, how long, and how many of them a flow may use."""
+
+    queues: int = 64
+    hand_size: int = 8
+    queue_length_limit: int = 50
+
+
+class LimitResponse(_Camel, frozen=True):
+    """What becomes of a request for which there is no seat."""
+
+    type: str = ""
+    queuing: Queuing | None = None
+
+
+class Limited(_Camel, frozen=True):
+    """A share of the seats, and how much of it may be lent and borrowed."""
+
+    nominal_concurrency_shares: int | None = 30
+    lendable_percent: int | None = 0
+    borrowing_limit_percent: int | None = None
+    limit_response: LimitResponse = LimitResponse()
+
+
+class Exempt(_Camel, frozen=True):
+    """Never waits; what it does not use others may."""
+
+    nominal_concurrency_shares: int | None = 0
+    lendable_percent: int | None = 0
+
+
+class LevelSpec(_Camel, frozen=True):
+    """One of the two, as the type says."""
+
+    type: str = "Limited"
+    limited: Limited | None = None
+    exempt: Exempt | None = None
+
+
+class LevelConfig(_Camel, frozen=True):
+    """A PriorityLevelConfiguration."""
+
+    metadata: Meta = Meta()
+    spec: LevelSpec = LevelSpec()
+
+    @property
+    def is_exempt(self) -> bool:
+        return self.spec.type == "Exempt"
+
+    @property
+    def shares(self) -> int:
+        found = self.spec.exempt if self.is_exempt else self.spec.limited
+        return (found.nominal_concurrency_shares if found is not None else None) or 0
+
+    @property
+    def lendable_percent(self) -> int:
+        found = self.spec.exempt if self.is_exempt else self.spec.limited
+        return (found.lendable_percent if found is not None else None) or 0
+
+    @property
+    def borrowing_percent(self) -> int | None:
+        """None where there is no limit but the server's."""
+        return None if self.spec.limited is None else self.spec.limited.borrowing_limit_percent
+
+    @property
+    def queuing(self) -> Queuing | None:
+        """None where whatever finds no seat is refused."""
+        limited = self.spec.limited
+        if limited is None or limited.limit_response.type != "Queue":
+            return None
+        return limited.limit_response.queuing or Queuing()
+
+
+_SCHEMA, _LEVEL = msgspec.json.Decoder(Schema), msgspec.json.Decoder(LevelConfig)
+
+
+def read_schemas(records: Iterable[Record]) -> list[Schema]:
+    """In the order in which they are tried; without those that are there whatever anybody stores."""
+    return sorted(
+        (_SCHEMA.decode(record.value) for record in records),
+        key=lambda one: (one.spec.matching_precedence, one.metadata.name),
+    )
+
+
+def read_levels(records: Iterable[Record]) -> dict[str, LevelConfig]:
+    found = {one.metadata.name: one for one in (_LEVEL.decode(record.value) for record in records)}
+    return {EXEMPT: _OWN_EXEMPT, CATCH_ALL: _OWN_CATCH_ALL} | found
+
+
+def usable(schemas: Iterable[Schema], levels: Iterable[str]) -> list[Schema]:
+    """Those whose level there is, between the two without which nobody would be served."""
+    known = set(levels)
+    found = [one for one in schemas if one.level in known]
+    names = {one.metadata.name for one in found}
+    first = [] if EXEMPT in names else [_EXEMPT_SCHEMA]
+    return [*first, *found, *([] if CATCH_ALL in names else [_CATCH_ALL_SCHEMA])]
+
+
+def _schema(level: str, precedence: int, groups: tuple[str, ...], told_apart: str = "") -> Schema:
+    everything: Any = ResourceRule(_EVERY, _EVERY, _EVERY, True, _EVERY)
+    subjects = tuple(Subject("Group", group=Named(group)) for group in groups)
+    rules = Rules(subjects, (everything,), (NonResourceRule(_EVERY, _EVERY),))
+    distinguisher = Distinguisher(told_apart) if told_apart else None
+    return Schema(Meta(level), SchemaSpec(Named(level), precedence, distinguisher, (rules,)))
+
+
+_OWN_EXEMPT = LevelConfig(Meta(EXEMPT), LevelSpec("Exempt", exempt=Exempt()))
+_OWN_CATCH_ALL = LevelConfig(Meta(CATCH_ALL), LevelSpec(limited=Limited(5, 0, None, LimitResponse("Reject"))))
+_EXEMPT_SCHEMA = _schema(EXEMPT, 1, ("system:masters",))
+_CATCH_ALL_SCHEMA = _schema(CATCH_ALL, 10000, _ANYBODY, "ByUser")

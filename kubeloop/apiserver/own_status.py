@@ -1,0 +1,47 @@
+"""Statuses that the server itself reports, of objects that others made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from kubeloop.api.apply.ownership import track_update
+from kubeloop.api.times import format_time
+from kubeloop.apiserver.current import Current
+from kubeloop.apiserver.managers import set_entries
+from kubeloop.apiserver.storage import Storage
+from kubeloop.apiserver.view import stored_bytes
+from kubeloop.clock import Clock
+from kubeloop.store import Conflict, Event, Record
+
+_MANAGER = "kube-apiserver"
+
+
+def write_status(storage: Storage, record: Record, change: Callable[[Any], Any], clock: Clock) -> None:
+    """Written at once, if it differs, and not waited for: should somebody be faster, their change is looked at next."""
+    current = Current(storage, record)
+    changed = change(current.stored)
+    if changed.status == current.stored.status:
+        return
+    resource = storage.resource
+    entries = track_update(
+        current.plain,
+        current.plain_of(changed),
+        resource.node,
+        _MANAGER,
+        resource.group_version,
+        "status",
+        format_time(clock.now()),
+        current.entries,
+    )
+    set_entries(changed, entries)
+    with suppress(Conflict):
+        storage.store.write(record.key, stored_bytes(changed), record.mod_revision).add_done_callback(_settled)
+
+
+def _settled(write: asyncio.Future[Event]) -> None:
+    """A failed flush fails every writer; the server will learn of it by requests of its own."""
+    if not write.cancelled():
+        write.exception()

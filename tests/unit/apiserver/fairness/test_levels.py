@@ -1,0 +1,170 @@
+"""Seats and queues: who is served now, who waits, who is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubeloop.apiserver.fairness.configuration import LevelConfig
+from kubeloop.apiserver.fairness.level import Level, NoSeat
+from kubeloop.apiserver.fairness.shares import Bounds
+
+
+def level(seats: int = 1, *, queues: int = 4, length: int = 2, kind: str = "Limited") -> Level:
+    queuing = {"queues": queues, "handSize": 1, "queueLengthLimit": length}
+    response: dict[str, Any] = {"type": "Queue", "queuing": queuing} if queues else {"type": "Reject"}
+    spec = {"type": kind, "limited": {"nominalConcurrencyShares": 1, "limitResponse": response}}
+    config = msgspec.convert({"metadata": {"name": "x"}, "spec": spec}, LevelConfig)
+    made = Level(config)
+    made.configure(config, Bounds(seats, seats, seats))
+    return made
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        await scenario()
+
+    asyncio.run(whole())
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_without_contention_a_seat_is_taken_at_once() -> None:
+    one = level(2)
+    assert one.take(1)
+    assert one.take(1)
+    assert not one.take(1)
+    one.release(1)
+    assert one.take(1)
+
+
+def test_an_exempt_level_never_waits() -> None:
+    one = level(1, kind="Exempt")
+    assert all(one.take(1) for _ in range(100))
+
+
+def test_a_request_wider_than_the_level_is_served_alone() -> None:
+    one = level(2)
+    assert one.take(5)
+    assert not one.take(1)
+
+
+def test_flows_take_turns_however_much_one_of_them_asks() -> None:
+    async def scenario() -> None:
+        one, served = level(1, length=20), []
+
+        async def ask(queue: int, name: str) -> None:
+            await one.wait((queue,), 1)
+            served.append(name)
+            one.release(1)
+
+        assert one.take(1)
+        tasks = [asyncio.create_task(ask(0, f"noisy{number}")) for number in range(10)]
+        await settle()
+        tasks += [asyncio.create_task(ask(1, f"quiet{number}")) for number in range(2)]
+        await settle()
+        one.release(1)
+        await asyncio.gather(*tasks)
+        assert max(served.index("quiet0"), served.index("quiet1")) <= 4
+        assert (one.executing, one.waiting) == (0, 0)
+
+    run(scenario)
+
+
+def test_a_wide_request_counts_for_as_much_as_it_takes() -> None:
+    async def scenario() -> None:
+        one, served = level(4, length=20), []
+
+        async def ask(queue: int, name: str, width: int) -> None:
+            await one.wait((queue,), width)
+            served.append(name)
+            one.release(width)
+
+        assert one.take(4)
+        wide = [asyncio.create_task(ask(0, "wide", 4)) for _ in range(4)]
+        narrow = [asyncio.create_task(ask(1, "narrow", 1)) for _ in range(4)]
+        await settle()
+        one.release(4)
+        await asyncio.gather(*wide, *narrow)
+        assert served[:6].count("narrow") == 4
+
+    run(scenario)
+
+
+def test_a_full_queue_and_a_level_without_queues_refuse() -> None:
+    async def scenario() -> None:
+        full = level(1, length=1)
+        assert full.take(1)
+        waiting = asyncio.create_task(full.wait((0,), 1))
+        await settle()
+        with pytest.raises(NoSeat, match="queue-full"):
+            await full.wait((0,), 1)
+        full.release(1)
+        await waiting
+        with pytest.raises(NoSeat, match="concurrency-limit"):
+            await level(1, queues=0).wait((), 1)
+
+    run(scenario)
+
+
+def test_whoever_leaves_while_waiting_takes_no_seat() -> None:
+    async def scenario() -> None:
+        one = level(1)
+        assert one.take(1)
+        leaves, stays = (asyncio.create_task(one.wait((0,), 1)) for _ in range(2))
+        await settle()
+        leaves.cancel()
+        await settle()
+        assert one.waiting == 1
+        one.release(1)
+        await stays
+        assert (one.executing, one.waiting) == (1, 0)
+
+    run(scenario)
+
+
+def test_a_seat_that_comes_as_its_owner_leaves_goes_to_the_next() -> None:
+    async def scenario() -> None:
+        one = level(1)
+        assert one.take(1)
+        leaves, stays = (asyncio.create_task(one.wait((0,), 1)) for _ in range(2))
+        await settle()
+        one.release(1)  # to the first
+        leaves.cancel()
+        await stays
+        assert (one.executing, one.waiting) == (1, 0)
+
+    run(scenario)
+
+
+def test_whoever_waits_too_long_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kubeloop.apiserver.fairness.level._LONGEST_WAIT_SECONDS", 0.0)
+
+    async def scenario() -> None:
+        one = level(1)
+        assert one.take(1)
+        with pytest.raises(NoSeat, match="time-out"):
+            await one.wait((0,), 1)
+        assert one.waiting == 0
+
+    run(scenario)
+
+
+def test_more_seats_are_used_at_once() -> None:
+    async def scenario() -> None:
+        one = level(1)
+        assert one.take(1)
+        waiting = asyncio.create_task(one.wait((0,), 1))
+        await settle()
+        one.set_limit(2)
+        await waiting
+        assert one.review().most == 2
+
+    run(scenario)

@@ -1,0 +1,151 @@
+"""Whose turn it is, and how many seats there are: pure values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api import codec
+from kubeloop.api.wire import Time
+from kubeloop.apiserver.authorization.attributes import Attributes
+from kubeloop.apiserver.bootstrap.flow_control import flow_schemas, priority_levels
+from kubeloop.apiserver.context import User
+from kubeloop.apiserver.fairness.configuration import LevelConfig, Schema, read_levels, read_schemas, usable
+from kubeloop.apiserver.fairness.matching import distinguisher, schema_for
+from kubeloop.apiserver.fairness.sharding import hand_of
+from kubeloop.apiserver.fairness.shares import Bounds, Need, bounds_of, limits_for
+from kubeloop.store import Record
+
+NOW = Time("2026-01-01T00:00:00Z")
+BOOTSTRAP = read_schemas(Record(one.metadata.name, codec.encode(one), 1, 1) for one in flow_schemas(NOW))
+LEVELS = read_levels(Record(one.metadata.name, codec.encode(one), 1, 1) for one in priority_levels())
+AUTHENTICATED = "system:authenticated"
+
+
+def user(name: str, *groups: str) -> User:
+    return User(name, (*groups, AUTHENTICATED))
+
+
+def asked(who: User, verb: str, resource: str, group: str = "", namespace: str = "") -> Attributes:
+    return Attributes(who, verb, group, "v1", resource, "", namespace)
+
+
+ACCOUNT = user("system:serviceaccount:kube-system:deployment-controller", "system:serviceaccounts")
+OTHER_ACCOUNT = user("system:serviceaccount:apps:robot", "system:serviceaccounts")
+LEASES = ("leases", "coordination.k8s.io", "kube-system")
+
+
+@pytest.mark.parametrize(
+    ("request_", "schema"),
+    [
+        (asked(user("root", "system:masters"), "delete", "pods"), "exempt"),
+        (Attributes(User("system:anonymous", ("system:unauthenticated",)), "get", path="/healthz"), "probes"),
+        (Attributes(user("x"), "get", path="/healthz/etcd"), "global-default"),
+        (asked(user("system:kube-scheduler"), "update", *LEASES), "system-leader-election"),
+        (asked(user("system:kube-scheduler"), "list", *LEASES), "kube-scheduler"),
+        (asked(user("system:node:a", "system:nodes"), "update", "nodes"), "system-node-high"),
+        (asked(user("system:node:a", "system:nodes"), "get", "secrets", namespace="x"), "system-nodes"),
+        (asked(user("system:kube-controller-manager"), "create", "pods", namespace="x"), "kube-controller-manager"),
+        (asked(ACCOUNT, "create", "pods", namespace="x"), "kube-system-service-accounts"),
+        (asked(OTHER_ACCOUNT, "create", "pods", namespace="x"), "service-accounts"),
+        (asked(user("alice"), "create", "pods", namespace="x"), "global-default"),
+    ],
+)
+def test_requests_find_the_schema_that_upstream_gives_them(request_: Attributes, schema: str) -> None:
+    found = schema_for(request_, usable(BOOTSTRAP, LEVELS))
+    assert found is not None
+    assert found.metadata.name == schema
+
+
+def schema(name: str = "s", precedence: int = 5, **rule: Any) -> Schema:
+    subjects = [{"kind": "User", "user": {"name": "*"}}]
+    full = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], **rule}
+    rules = [{"subjects": subjects, "resourceRules": [full]}]
+    spec = {"matchingPrecedence": precedence, "priorityLevelConfiguration": {"name": "exempt"}, "rules": rules}
+    return msgspec.convert({"metadata": {"name": name}, "spec": spec}, Schema)
+
+
+@pytest.mark.parametrize(
+    ("rule", "resource", "namespace", "fits"),
+    [
+        ({}, "pods", "a", True),
+        ({}, "nodes", "", False),
+        ({"clusterScope": True}, "nodes", "", True),
+        ({"namespaces": ["b"]}, "pods", "a", False),
+        ({"resources": ["pods"]}, "pods/log", "a", False),
+        ({"resources": ["pods/log"]}, "pods/log", "a", True),
+        ({"apiGroups": ["apps"]}, "pods", "a", False),
+        ({"verbs": ["list"]}, "pods", "a", False),
+    ],
+)
+def test_a_rule_fits_only_what_it_says(rule: Any, resource: str, namespace: str, fits: bool) -> None:
+    plural, _, subresource = resource.partition("/")
+    request = Attributes(user("alice"), "get", "", "v1", plural, subresource, namespace)
+    assert (schema_for(request, [schema(**rule)]) is not None) is fits
+
+
+def test_the_lower_precedence_goes_first_then_the_name() -> None:
+    records = [codec.encode(one) for one in (schema("b", 5), schema("a", 5), schema("z", 1))]
+    found = read_schemas(Record("", value, 1, 1) for value in records)
+    assert [one.metadata.name for one in found] == ["z", "a", "b"]
+
+
+def test_nobody_is_left_without_a_schema_whatever_is_stored() -> None:
+    dangling = msgspec.convert({"metadata": {"name": "x"}, "spec": {}}, Schema)
+    names = [one.metadata.name for one in usable([dangling], read_levels([]))]
+    assert names == ["exempt", "catch-all"]
+
+
+def test_flows_are_told_apart_by_user_or_by_namespace() -> None:
+    by_name = {one.metadata.name: one for one in BOOTSTRAP}
+    request = asked(user("alice"), "get", "pods", namespace="home")
+    assert distinguisher(request, by_name["global-default"]) == "alice"
+    assert distinguisher(request, by_name["kube-scheduler"]) == "home"
+    assert distinguisher(request, by_name["exempt"]) == ""
+
+
+@settings(max_examples=100)
+@given(name=st.text(), queues=st.integers(1, 128), size=st.integers(1, 10))
+def test_a_hand_holds_different_queues_and_is_always_the_same(name: str, queues: int, size: int) -> None:
+    hand = hand_of("schema", name, queues, size)
+    assert len(set(hand)) == len(hand) == min(size, queues)
+    assert all(0 <= one < queues for one in hand)
+    assert hand == hand_of("schema", name, queues, size)
+
+
+def test_seats_are_dealt_by_shares_as_upstream_does() -> None:
+    bounds = bounds_of(LEVELS, 600)
+    assert bounds["workload-low"] == Bounds(245, 245 - round(245 * 0.9), 845)
+    assert bounds["workload-high"].nominal == 98
+    assert bounds["catch-all"] == Bounds(13, 13, 613)
+    assert bounds["exempt"].nominal == 0
+
+
+def test_borrowing_may_be_limited() -> None:
+    spec = {"type": "Limited", "limited": {"nominalConcurrencyShares": 1, "borrowingLimitPercent": 50}}
+    level = msgspec.convert({"metadata": {"name": "x"}, "spec": spec}, LevelConfig)
+    assert bounds_of({"x": level}, 100)["x"] == Bounds(100, 100, 150)
+
+
+@settings(max_examples=100, deadline=None)
+@given(needs=st.lists(st.integers(0, 900), min_size=3, max_size=3))
+def test_seats_go_to_who_needs_them_within_everybodys_bounds(needs: list[int]) -> None:
+    bounds = {"a": Bounds(50, 5, 650), "b": Bounds(250, 25, 850), "c": Bounds(300, 300, 320)}
+    given_needs = {name: Need(need, float(need)) for name, need in zip(bounds, needs, strict=True)}
+    limits = limits_for(bounds, given_needs, 600)
+    for name, (nominal, lower, upper) in bounds.items():
+        assert max(1, lower) <= limits[name] <= upper
+        assert limits[name] >= min(nominal, given_needs[name].most)
+    assert sum(limits.values()) <= 600 + len(bounds)
+
+
+def test_an_idle_level_lends_and_gets_its_own_back() -> None:
+    bounds = {"idle": Bounds(300, 30, 900), "busy": Bounds(300, 300, 900)}
+    lent = limits_for(bounds, {"idle": Need(0, 0.0), "busy": Need(900, 900.0)}, 600)
+    assert (lent["idle"], lent["busy"]) == (30, 570)
+    back = limits_for(bounds, {"idle": Need(300, 300.0), "busy": Need(900, 900.0)}, 600)
+    assert back["idle"] >= 300
