@@ -193,7 +193,7 @@ def test_the_narrower_rule_counts(tmp_path: Path) -> None:
     assert read(tmp_path, (["secrets"], [{"identity": {}}])).of("", "configmaps") is None
 
 
-GOOD = [{"identity": {}}]
+GOOD: list[Any] = [{"identity": {}}]
 
 
 @pytest.mark.parametrize(
