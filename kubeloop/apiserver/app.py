@@ -27,6 +27,7 @@ from kubeloop.apiserver.aggregation.following import Following as Aggregation
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.authorization import ADMINISTRATORS, DEFAULT_MODES, Authorizer, authorizer_of
 from kubeloop.apiserver.authorization.attributes import Attributes, of_path, of_target, of_unserved
+from kubeloop.apiserver.catching_up import catch_up
 from kubeloop.apiserver.context import ANONYMOUS, Context, User
 from kubeloop.apiserver.custom.following import DefinitionsSource, Following
 from kubeloop.apiserver.endpoints.delete import delete_collection, delete_object
@@ -46,7 +47,7 @@ from kubeloop.apiserver.rendering import warning_headers
 from kubeloop.apiserver.routing import PageNotFound, Router, Target
 from kubeloop.apiserver.storage import Registry
 from kubeloop.clock import Clock, new_uid
-from kubeloop.store import StoreError
+from kubeloop.store import Overtaken, StoreError
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.audit import Auditor
@@ -233,6 +234,9 @@ class ApiServer:
             response = status_response(error, warnings)
         except PageNotFound:
             response = not_found_page()
+        except Overtaken:
+            about = (target.resource.group, target.resource.plural, target.name) if target else ("", "", "")
+            response = status_response(errors.conflict(*about))
         except StoreError as error:
             response = status_response(errors.internal_error(str(error)))
         self.metrics.observe(verb, target, response.status, self.clock.monotonic() - started)
@@ -312,6 +316,8 @@ class ApiServer:
     async def serve(self, ctx: Context, verb: str) -> Response:
         """Answer a request that may be made."""
         target = ctx.target
+        if self.registry.store.shared:
+            await catch_up(self.registry.store, verb, ctx.query)
         if (target.resource.plural in UNSTORED and not target.resource.is_custom) or target.subresource in SUBRESOURCES:
             endpoint = SUBRESOURCES.get(target.subresource) or UNSTORED[target.resource.plural]
             async with self._seat(ctx):

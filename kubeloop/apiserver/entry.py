@@ -19,6 +19,7 @@ from kubeloop.api.answers import decode_answer
 from kubeloop.api.calls import Call, ListResult, WatchEvent
 from kubeloop.api.dynamic import PartialObject, plain_body
 from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.catching_up import catch_up
 from kubeloop.apiserver.context import Context, User
 from kubeloop.apiserver.endpoints.read import MIN_WATCH_SECONDS
 from kubeloop.apiserver.http import Request, Response, StreamResponse
@@ -70,6 +71,8 @@ class LocalEntry:
         ctx = self._admit(call)
         if call.verb in ("get", "list") and not call.subresource and self._server.is_kept(call.resource):
             storage = self._server.registry.of(call.resource)
+            if storage.store.shared:
+                await catch_up(storage.store, call.verb, ctx.query)
             read = self._get if call.verb == "get" else self._list
             if storage.conversion is None:
                 return read(ctx, storage, call)
@@ -187,6 +190,8 @@ class LocalEntry:
         ctx = self._admit(call)
         storage = self._server.registry.of(call.resource)
         options = parse_options(ctx.query, storage.memory, watch=True)
+        if storage.store.shared:
+            await catch_up(storage.store, "watch", ctx.query)
         watcher = LocalWatcher(storage, call.namespace, options.selection, call.metadata_only)
         if storage.conversion is not None:
             from kubeloop.apiserver.custom.conversion_reading import prepare_past

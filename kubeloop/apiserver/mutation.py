@@ -222,10 +222,9 @@ class Mutations:
             return await self._remove(ctx, storage, record, value)
         unchanged = value == record.value or _differs_only_in_times(new, old, value, record.value)
         if unchanged and not storage.is_stale(record):
-            await storage.store.durable(record.mod_revision)
-            return Written(record.value, record.mod_revision)
+            return Written(record.value, await storage.store.durable(record.mod_revision))
         if ctx.dry_run:
-            return Written(value, record.mod_revision)
+            return Written(value, await storage.store.durable(record.mod_revision))
         storage.expect(record.key, value, new)
         event = await (claim or storage.store).write(record.key, value, record.mod_revision)
         self.causes.note(ctx, record.key, event.revision)
@@ -263,7 +262,7 @@ class Mutations:
         """Write an object that the server itself changed, as deletion does."""
         value = await storage.stored(obj)
         if ctx.dry_run:
-            return Written(value, record.mod_revision)
+            return Written(value, await storage.store.durable(record.mod_revision))
         storage.expect(record.key, value, obj)
         event = await storage.store.write(record.key, value, record.mod_revision)
         self.causes.note(ctx, record.key, event.revision)
@@ -271,7 +270,7 @@ class Mutations:
 
     async def _remove(self, ctx: Context, storage: Storage, record: Record, last: bytes) -> Written:
         if ctx.dry_run:
-            return Written(last, record.mod_revision)
+            return Written(last, await storage.store.durable(record.mod_revision))
         if storage.allocator is not None:
             event = await storage.allocator.remove(record, self._clock)
         else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ from kubeloop.apiserver.managers import set_entries
 from kubeloop.apiserver.storage import Registry, Storage
 from kubeloop.apiserver.view import stored_bytes
 from kubeloop.clock import Clock, new_uid
-from kubeloop.store import Conflict, Event, Record
+from kubeloop.store import Conflict, Event, Overtaken, Record
 
 MANAGER = "kube-apiserver"
 # What depends on how the server was started this time; everything else belongs to the administrators once it is made.
@@ -43,16 +44,23 @@ class OwnObjects:
 
     async def ensure(self, objects: Iterable[tuple[Resource, Any]]) -> None:
         """Returns when all of them are durable; they share a flush."""
-        writes = [write for resource, obj in objects if (write := self._write(resource, obj)) is not None]
-        if writes:
-            await asyncio.gather(*writes)
+        wanted = list(objects)
+        while writes := [write for resource, obj in wanted if (write := self._write(resource, obj)) is not None]:
+            results = await asyncio.gather(*writes, return_exceptions=True)
+            failures = [one for one in results if isinstance(one, BaseException)]
+            if not failures:
+                return
+            for failure in failures:  # another server may have been faster with some, which are there now
+                if not isinstance(failure, Conflict | Overtaken):
+                    raise failure
 
     async def ensure_by_and_by(self, objects: Iterable[tuple[Resource, Any]]) -> None:
         """The same, one by one, with others' requests answered in between."""
         for resource, obj in objects:
             write = self._write(resource, obj)
             if write is not None:
-                await write
+                with suppress(Conflict, Overtaken):  # another server does the same
+                    await write
             await asyncio.sleep(0)
 
     def _write(self, resource: Resource, obj: Any) -> asyncio.Future[Event] | None:

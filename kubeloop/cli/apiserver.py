@@ -138,13 +138,23 @@ def _aggregator(options: argparse.Namespace, pki: Pki | None) -> AggregatorConfi
     return AggregatorConfig(certificate, key, options.enable_aggregator_routing)
 
 
+def store_of(options: argparse.Namespace) -> str:
+    """The store's URL; etcd's flags have the last word."""
+    if not options.etcd_servers:
+        return str(options.store)
+    from kubeloop.store.etcd.config import config_of_servers
+
+    files = {name: getattr(options, f"etcd_{name}") for name in ("cafile", "certfile", "keyfile")}
+    return config_of_servers(options.etcd_servers, options.etcd_prefix, files).url()
+
+
 def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
     """The flags as the server's configuration."""
     authorities = [options.client_ca_file] if options.client_ca_file else []
     if pki and (options.kubeconfig or not authorities):
         authorities.append(pki.ca)
     return ServerConfig(
-        store=options.store,
+        store=store_of(options),
         host=options.bind_address,
         port=options.secure_port,
         advertise_address=advertised_address(options),

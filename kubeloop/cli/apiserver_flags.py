@@ -49,7 +49,9 @@ def add_command(commands: Any) -> None:
 def _add_own_flags(parser: argparse.ArgumentParser) -> None:
     folder = default_data_dir()
     store = f"sqlite:{folder / 'store.db'}"
-    parser.add_argument("--store", default=store, help=f"memory, or sqlite:PATH (default: {store})")
+    about = f"memory, sqlite:PATH, or etcd://HOST:PORT,... (default: {store})"
+    parser.add_argument("--store", default=store, help=about)
+    _add_etcd_flags(parser)
     parser.add_argument("--encryption-provider-config", type=Path, help="what lies in the store encrypted, and how")
     _add_switch(parser, "--encryption-provider-config-automatic-reload", False, "read that file again when it changes")
     parser.add_argument("--kubeconfig", type=Path, help="where to write an administrator's access data")
@@ -124,6 +126,14 @@ def _add_aggregation_flags(parser: argparse.ArgumentParser) -> None:
         ("extra-headers-prefix", "what begins headers with more (default: X-Remote-Extra-)"),
     ):
         parser.add_argument(f"--requestheader-{name}", type=listed, default=(), help=about)
+
+
+def _add_etcd_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--etcd-servers", default="", metavar="URLS", help="etcd's members, instead of --store")
+    parser.add_argument("--etcd-prefix", default="/registry", help="where in etcd our keys lie (default: /registry)")
+    parser.add_argument("--etcd-cafile", default="", metavar="FILE", help="who signed the members' certificates")
+    parser.add_argument("--etcd-certfile", default="", metavar="FILE", help="our certificate for them")
+    parser.add_argument("--etcd-keyfile", default="", metavar="FILE", help="its key")
 
 
 def _add_audit_flags(parser: argparse.ArgumentParser) -> None:

@@ -53,7 +53,7 @@ class RunningPlane:
 def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
     """The plan for a data folder."""
     backend = options.store or ("memory" if options.ephemeral else "sqlite")
-    store = f"sqlite:{folder / 'store.db'}" if backend == "sqlite" else "memory"
+    store = f"sqlite:{folder / 'store.db'}" if backend == "sqlite" else backend
     kubeconfig = options.kubeconfig or folder / "admin.conf"
     return Plan(
         folder,

@@ -38,6 +38,12 @@ def default_data_dir() -> Path:
     return (Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state") / "kubeloop"
 
 
+def _store(text: str) -> str:
+    if text in ("sqlite", "memory") or text.startswith("etcd://"):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is none of sqlite, memory and etcd://HOST:PORT")
+
+
 def add_command(commands: Any) -> None:
     """Add `up` to the parser's commands."""
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -88,5 +94,8 @@ def add_command(commands: Any) -> None:
         help="make a default class of volumes named standard: directories on the nodes",
     )
     parser.add_argument(
-        "--store", choices=("sqlite", "memory"), help="where state lives (default: sqlite, or memory if ephemeral)"
+        "--store",
+        type=_store,
+        metavar="STORE",
+        help="where state lives: sqlite, memory or etcd://HOST:PORT,... (default: sqlite, or memory if ephemeral)",
     )

@@ -13,7 +13,6 @@ ONLY_VALUE = {
     "disable-http2-serving": "true",
     "enable-garbage-collector": "true",
     "enable-logs-handler": "false",
-    "etcd-prefix": "/registry",
     "goaway-chance": "0",
     "logging-format": "text",
     "min-request-timeout": "1800",
@@ -43,8 +42,8 @@ authorization-webhook-config-file authorization-webhook-version coordinated-lead
 coordinated-leadership-renew-deadline coordinated-leadership-retry-period cors-allowed-origins debug-socket-path
 default-not-ready-toleration-seconds default-unreachable-toleration-seconds disable-admission-plugins disabled-metrics
 egress-selector-config-file emulated-version emulation-forward-compatible enable-admission-plugins
-endpoint-reconciler-type etcd-cafile etcd-certfile etcd-count-metric-poll-period etcd-db-metric-poll-interval
-etcd-healthcheck-timeout etcd-keyfile etcd-readycheck-timeout etcd-servers etcd-servers-overrides external-hostname
+endpoint-reconciler-type etcd-count-metric-poll-period etcd-db-metric-poll-interval
+etcd-healthcheck-timeout etcd-readycheck-timeout etcd-servers-overrides external-hostname
 feature-gates http2-max-streams-per-connection kubelet-certificate-authority kubelet-client-certificate
 kubelet-client-key kubelet-preferred-address-types kubelet-timeout kubernetes-service-node-port
 lease-reuse-duration-seconds livez-grace-period log-flush-frequency log-json-info-buffer-size log-json-split-stream

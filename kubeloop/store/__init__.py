@@ -5,6 +5,8 @@ write(key, value, expected)
                                                  │ durable
      get, range ◀── keyspace, history ◀── commit ┘
      subscribers, watches ◀── the batch's events, in revision order; then the writers' futures
+
+With etcd, which others write to as well, `kubeloop.store.etcd` takes the place of engine and log.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from kubeloop.store.errors import (
     Compacted,
     Conflict,
     FutureRevision,
+    Overtaken,
     StoreClosed,
     StoreCorrupt,
     StoreError,
@@ -27,6 +30,7 @@ __all__ = [
     "Event",
     "EventCallback",
     "FutureRevision",
+    "Overtaken",
     "Range",
     "Record",
     "Store",
@@ -42,7 +46,7 @@ __all__ = [
 
 
 def open_store(url: str) -> Store:
-    """The backend that `memory` or `sqlite:PATH` names, not yet started."""
+    """The backend that `memory`, `sqlite:PATH` or `etcd://HOST:PORT,…` names, not yet started."""
     backend, _, path = url.partition(":")
     if backend == "memory" and not path:
         from kubeloop.store.memory import MemoryStore
@@ -52,4 +56,12 @@ def open_store(url: str) -> Store:
         from kubeloop.store.sqlite import SqliteStore
 
         return SqliteStore(path)
-    raise StoreError(f"unknown store {url!r}: use memory or sqlite:PATH")
+    if backend == "etcd" and path.startswith("//"):
+        from kubeloop.store.etcd.config import config_of_url
+
+        try:
+            from kubeloop.store.etcd.store import EtcdStore
+        except ModuleNotFoundError as error:
+            raise StoreError(f"etcd as the store needs more: pip install 'kubeloop[etcd]' ({error})") from None
+        return EtcdStore(config_of_url(url))
+    raise StoreError(f"unknown store {url!r}: use memory, sqlite:PATH or etcd://HOST:PORT")

@@ -1,8 +1,10 @@
 """What a store is: the values it deals in and the protocol that every backend keeps.
 
 A store is one log of revisions over opaque bytes. Revisions are unique and increase by
-one a write; a number is skipped only where a flush failed, so that no revision ever means
-two things. An empty store is at revision 1, and its first write gets 2, as etcd's does.
+one a write; a number is skipped where a flush failed, so that no revision ever means two
+things, and where a shared store was written to outside of what is ours. The writes of one
+task get theirs in the order in which they were made. An empty store is at revision 1, and
+its first write gets 2, as etcd's does.
 """
 
 from __future__ import annotations
@@ -83,14 +85,34 @@ class Store(Protocol):
     def trouble(self) -> str:
         """Why the newest flush failed; empty when it did not."""
 
+    @property
+    def shared(self) -> bool:
+        """Whether others write to the same data, so that what is read here may be behind: see `current`."""
+
     async def start(self) -> None:
         """Load what there is. Raises a `StoreError` that says in one sentence what is wrong."""
 
     async def close(self) -> None:
         """Make every pending write durable, then let go of everything."""
 
+    async def current(self) -> None:
+        """Wait until reads show everything that was acknowledged to anybody before this call.
+
+        `StoreError` when that cannot be found out.
+        """
+
+    async def reached(self, revision: int) -> None:
+        """Wait a while for a revision that somebody else has seen; whether it came, `revision` tells."""
+
+    def expires(self, prefix: str, seconds: float) -> bool:
+        """Ask that keys under a prefix end that long after they were last written; whether the store sees to it."""
+
     def peek(self, key: str) -> Record | None:
-        """The newest record, even if not durable yet. For read-modify-write only: `write` decides."""
+        """The newest record, even if not durable yet. For read-modify-write only: `write` decides.
+
+        A shared store does not know the revision of what is not durable yet: until then the record has
+        a provisional one, which `write` and `durable` understand and nobody else may be shown.
+        """
 
     def get(self, key: str) -> Record | None:
         """The newest durable record."""
@@ -109,11 +131,13 @@ class Store(Protocol):
         does not exist is a conflict. `Conflict` is raised at the call. The write can be peeked at
         once; the future resolves when it is durable and its subscribers have been told. When the
         flush fails, it raises `StoreError`, and so does every write made since: their outcome is
-        to be read again.
+        to be read again. A shared store may find out only then that somebody else was first, and
+        the future raises the `Conflict`; or `Overtaken`, if that happened to another write of the
+        same task that this one came after.
         """
 
-    async def durable(self, revision: int) -> None:
-        """Wait until a peeked revision is durable; `StoreError` when its flush failed."""
+    async def durable(self, revision: int) -> int:
+        """Wait until a peeked revision is durable; returns what it became. `StoreError` when its flush failed."""
 
     def subscribe(self, prefix: str, after_revision: int, callback: EventCallback) -> Subscription:
         """Call back with every event after a revision, exactly once, in order, in batches.

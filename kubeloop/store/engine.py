@@ -11,52 +11,35 @@ from __future__ import annotations
 import asyncio
 from typing import TypeAlias
 
-from kubeloop.store.base import WATCH_BUFFER_EVENTS, Event, EventCallback, Range, Record
-from kubeloop.store.errors import Compacted, Conflict, FutureRevision, StoreClosed, StoreError
-from kubeloop.store.history import History
-from kubeloop.store.keyspace import Keyspace
+from kubeloop.store.base import Event, Record
+from kubeloop.store.committed import DEFAULT_HISTORY_BYTES, Committed
+from kubeloop.store.errors import Conflict, FutureRevision, StoreClosed, StoreError
 from kubeloop.store.log import LoadedLog, Log
-from kubeloop.store.subscribers import Subscriber, Subscribers
-from kubeloop.store.watch import BufferedWatch
 
-DEFAULT_HISTORY_BYTES = 256 * 1024 * 1024
 SWEEP_EVENTS = 2000  # some two milliseconds
 
 Pending: TypeAlias = tuple[Event, "asyncio.Future[Event]"]
 
 
-class LoggedStore:
+class LoggedStore(Committed):
     """Implements `Store`. State is kept in memory, the log makes it last."""
+
+    shared = False
 
     def __init__(self, log: Log, history_bytes: int = DEFAULT_HISTORY_BYTES) -> None:
         self._log = log
-        self._history_bytes = history_bytes
         self._accepting = False
-        self._subscribers = Subscribers()
-        self._watches: set[BufferedWatch] = set()
         self._gathering: list[Pending] = []
         self._in_flight: list[Pending] = []
         self._speculative: dict[str, Event] = {}  # the newest event of each key that is not durable yet
         self._drained = asyncio.Event()  # set while nothing gathers and nothing is in flight
         self._drained.set()
         self._trouble = ""
-        self._adopt(LoadedLog())
+        super().__init__(history_bytes)
 
     def _adopt(self, loaded: LoadedLog) -> None:
-        self._committed = Keyspace(loaded.records)
-        self._history = History(loaded.compact_revision, self._history_bytes)
-        self._history.extend(loaded.events)
-        self.cluster_id = loaded.cluster_id
-        self._revision = loaded.revision
+        super()._adopt(loaded)
         self._newest_revision = loaded.revision  # never goes back, so that no revision is used twice
-
-    @property
-    def revision(self) -> int:
-        return self._revision
-
-    @property
-    def compact_revision(self) -> int:
-        return self._history.compact_revision
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -67,52 +50,21 @@ class LoggedStore:
     async def close(self) -> None:
         self._accepting = False
         await self._drained.wait()
-        for watch in tuple(self._watches):
-            watch.end()
+        self._end_watches()
         await self._log.close()
 
-    async def snapshot(self, path: str) -> int:
-        from kubeloop.store.snapshot import write_snapshot  # only a snapshot needs SQLite in a memory store
+    async def current(self) -> None:
+        """Nobody else writes: what is committed here is all there is."""
 
-        frozen = LoadedLog(
-            {record.key: record for record in self.range("", revision=self.compact_revision).records},
-            self._history.since(self.compact_revision),
-            self._revision,
-            self.compact_revision,
-            self.cluster_id,
-        )
-        await asyncio.to_thread(write_snapshot, path, frozen)
-        return frozen.revision
+    async def reached(self, revision: int) -> None:
+        """Nobody else could have seen a revision that this store has not."""
 
-    def get(self, key: str) -> Record | None:
-        return self._committed.get(key)
+    def expires(self, prefix: str, seconds: float) -> bool:
+        return False
 
     def peek(self, key: str) -> Record | None:
         event = self._speculative.get(key)
         return self._committed.get(key) if event is None else event.record
-
-    def range(self, prefix: str, *, start_after: str = "", limit: int = 0, revision: int = 0) -> Range:
-        revision = revision or self._revision
-        self._check_known(revision)
-        undo = self._history.undo(revision, prefix)
-        records, remaining = self._committed.page(prefix, start_after, limit, undo)
-        return Range(records, revision, remaining > 0, remaining)
-
-    def subscribe(self, prefix: str, after_revision: int, callback: EventCallback) -> Subscriber:
-        self._check_known(after_revision)
-        return self._subscribers.add(prefix, callback, self._history.since(after_revision, prefix))
-
-    def watch(self, prefix: str, after_revision: int, *, buffer: int = WATCH_BUFFER_EVENTS) -> BufferedWatch:
-        watch = BufferedWatch(buffer, on_end=self._watches.discard)
-        watch.attach(self.subscribe(prefix, after_revision, watch.push))
-        self._watches.add(watch)
-        return watch
-
-    def _check_known(self, revision: int) -> None:
-        if revision < self._history.compact_revision:
-            raise Compacted(self._history.compact_revision)
-        if revision > self._revision:
-            raise FutureRevision(revision, self._revision)
 
     def compact(self, revision: int) -> None:
         if revision > self._revision:
@@ -151,13 +103,13 @@ class LoggedStore:
     def trouble(self) -> str:
         return self._trouble
 
-    async def durable(self, revision: int) -> None:
+    async def durable(self, revision: int) -> int:
         if revision <= self._revision:
-            return
+            return revision
         for event, future in (*self._in_flight, *self._gathering):
             if event.revision == revision:
                 await asyncio.shield(future)
-                return
+                return revision
         raise StoreError(f"revision {revision} was never made durable")
 
     def _speculate(self, key: str, value: bytes | None, previous: Record | None) -> Event:
@@ -198,12 +150,10 @@ class LoggedStore:
         self._note_drained()
 
     def _commit(self, events: list[Event]) -> None:
+        super()._commit(events)
         for event in events:
-            self._committed.apply(event)
-            if self._speculative[event.key] is event:
+            if self._speculative.get(event.key) is event:
                 del self._speculative[event.key]
-        self._history.extend(events)
-        self._revision = events[-1].revision
 
     def _roll_back(self, error: StoreError) -> None:
         """What was not flushed, and what was built upon it, has not happened."""

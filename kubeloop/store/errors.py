@@ -21,6 +21,14 @@ class Conflict(StoreError):
         self.current = current
 
 
+class Overtaken(StoreError):
+    """Somebody else changed what a write was made together with; nothing of it has happened."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"somebody else has changed {key} meanwhile")
+        self.key = key
+
+
 class Compacted(StoreError):
     """The history back to the asked revision has been forgotten."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeloop.store.base import Event
-from kubeloop.store.engine import DEFAULT_HISTORY_BYTES, LoggedStore
+from kubeloop.store.committed import DEFAULT_HISTORY_BYTES
+from kubeloop.store.engine import LoggedStore
 from kubeloop.store.log import Appended, LoadedLog
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kubeloop.clock import Clock, SystemClock
-from kubeloop.store.engine import DEFAULT_HISTORY_BYTES, LoggedStore
+from kubeloop.store.committed import DEFAULT_HISTORY_BYTES
+from kubeloop.store.engine import LoggedStore
 from kubeloop.store.sqlite_log import SqliteLog
 
 

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kubeloop.cli.pki import Pki, ensure_pki
 from kubeloop.clock import SystemClock
-from kubeloop.store.engine import LoggedStore
-from kubeloop.store.memory import MemoryStore
-from kubeloop.store.sqlite import SqliteStore
+from kubeloop.store.etcd.store import EtcdStore
 from tests.contract.planes import PLAYERS, Scenario
-
-MakeStore = Callable[..., LoggedStore]
-
-
-def store_maker(backend: str, folder: Path) -> MakeStore:
-    if backend == "memory":
-        return MemoryStore
-    return lambda **options: SqliteStore(str(folder / "store.db"), **options)
+from tests.contract.stores import EtcdSupply, MakeStore, local_store_maker
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
-    return store_maker(request.param, tmp_path)
+@pytest.fixture(scope="session")
+def etcd_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdSupply]:
+    supply = EtcdSupply(tmp_path_factory.mktemp("etcd"))
+    yield supply
+    supply.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "etcd"])
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeStore]:
+    if request.param != "etcd":
+        yield local_store_maker(request.param, tmp_path)
+        return
+    supply: EtcdSupply = request.getfixturevalue("etcd_servers")
+    with supply.fresh() as cluster:
+        yield lambda **options: EtcdStore(cluster.config(), **options)
 
 
 @pytest.fixture(scope="session")

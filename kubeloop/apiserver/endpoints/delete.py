@@ -123,7 +123,7 @@ async def _delete_once(
         return False, await _mark_definition(ctx, storage, mutations, record, obj)
     changed = _set_grace(ctx, storage, obj, options.grace_period_seconds)
     if changed is None:
-        return False, Written(record.value, record.mod_revision)
+        return False, Written(record.value, await storage.store.durable(record.mod_revision))
     orphan, foreground = _dependents(storage, obj.metadata, options)
     changed |= _set_finalizers(ctx, storage, obj, orphan, foreground)
     graceful = storage.strategy.grace_period is not None
@@ -134,7 +134,7 @@ async def _delete_once(
     )
     if not changed:
         if waits:
-            return False, Written(record.value, record.mod_revision)
+            return False, Written(record.value, await storage.store.durable(record.mod_revision))
         return True, await mutations.remove_record(ctx, storage, record)
     written = await mutations.put_record(ctx, storage, record, obj)
     if waits or ctx.dry_run:

@@ -1,0 +1,89 @@
+"""What is committed, and everybody who reads or follows it: the half that all stores have in common."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kubeloop.store.base import WATCH_BUFFER_EVENTS, Event, EventCallback, Range, Record
+from kubeloop.store.errors import Compacted, FutureRevision
+from kubeloop.store.history import History
+from kubeloop.store.keyspace import Keyspace
+from kubeloop.store.log import LoadedLog
+from kubeloop.store.subscribers import Subscriber, Subscribers
+from kubeloop.store.watch import BufferedWatch
+
+DEFAULT_HISTORY_BYTES = 256 * 1024 * 1024
+
+
+class Committed:
+    """The reading half of `Store`: present and past in memory, and who is told of changes."""
+
+    def __init__(self, history_bytes: int) -> None:
+        self._history_bytes = history_bytes
+        self._subscribers = Subscribers()
+        self._watches: set[BufferedWatch] = set()
+        self._adopt(LoadedLog())
+
+    def _adopt(self, loaded: LoadedLog) -> None:
+        self._committed = Keyspace(loaded.records)
+        self._history = History(loaded.compact_revision, self._history_bytes)
+        self._history.extend(loaded.events)
+        self.cluster_id = loaded.cluster_id
+        self._revision = loaded.revision
+
+    @property
+    def revision(self) -> int:
+        return self._revision
+
+    @property
+    def compact_revision(self) -> int:
+        return self._history.compact_revision
+
+    def get(self, key: str) -> Record | None:
+        return self._committed.get(key)
+
+    def range(self, prefix: str, *, start_after: str = "", limit: int = 0, revision: int = 0) -> Range:
+        revision = revision or self._revision
+        self._check_known(revision)
+        undo = self._history.undo(revision, prefix)
+        records, remaining = self._committed.page(prefix, start_after, limit, undo)
+        return Range(records, revision, remaining > 0, remaining)
+
+    def subscribe(self, prefix: str, after_revision: int, callback: EventCallback) -> Subscriber:
+        self._check_known(after_revision)
+        return self._subscribers.add(prefix, callback, self._history.since(after_revision, prefix))
+
+    def watch(self, prefix: str, after_revision: int, *, buffer: int = WATCH_BUFFER_EVENTS) -> BufferedWatch:
+        watch = BufferedWatch(buffer, on_end=self._watches.discard)
+        watch.attach(self.subscribe(prefix, after_revision, watch.push))
+        self._watches.add(watch)
+        return watch
+
+    async def snapshot(self, path: str) -> int:
+        from kubeloop.store.snapshot import write_snapshot  # only a snapshot needs SQLite in a memory store
+
+        frozen = LoadedLog(
+            {record.key: record for record in self.range("", revision=self.compact_revision).records},
+            self._history.since(self.compact_revision),
+            self._revision,
+            self.compact_revision,
+            self.cluster_id,
+        )
+        await asyncio.to_thread(write_snapshot, path, frozen)
+        return frozen.revision
+
+    def _check_known(self, revision: int) -> None:
+        if revision < self._history.compact_revision:
+            raise Compacted(self._history.compact_revision)
+        if revision > self._revision:
+            raise FutureRevision(revision, self._revision)
+
+    def _end_watches(self) -> None:
+        for watch in tuple(self._watches):
+            watch.end()
+
+    def _commit(self, events: list[Event]) -> None:
+        for event in events:
+            self._committed.apply(event)
+        self._history.extend(events)
+        self._revision = events[-1].revision

@@ -1,0 +1,62 @@
+"""Leases that end keys after a time: shared by the writes of a minute, so that etcd does not keep one for each key.
+
+Upstream's way and numbers: a lease serves a minute, or a thousand keys, and lasts that much longer than asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from math import ceil
+
+from kubeloop.clock import Clock
+from kubeloop.store.etcd.connection import GRANT, Connection
+from kubeloop.store.etcd.messages import lease_request, read_lease
+
+_REUSE_SECONDS = 60.0
+_MOST_KEYS = 1000
+
+
+class Leases:
+    """Knows under which prefixes keys end, and the lease that the next one there gets."""
+
+    def __init__(self, connection: Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._lives: dict[str, float] = {}
+        self._granted: dict[str, _Granted] = {}
+        self._granting = asyncio.Lock()
+
+    def end_after(self, prefix: str, seconds: float) -> None:
+        self._lives[prefix] = seconds
+
+    async def lease_for(self, key: str) -> int:
+        """0 for a key that stays."""
+        for prefix, seconds in self._lives.items():
+            if key.startswith(prefix):
+                return await self._lease(prefix, seconds)
+        return 0
+
+    def forget(self) -> None:
+        """etcd does not know the lease that it was last given."""
+        self._granted.clear()
+
+    async def _lease(self, prefix: str, seconds: float) -> int:
+        async with self._granting:
+            granted = self._granted.get(prefix)
+            if granted is None or not granted.serves(self._clock.monotonic()):
+                reuse = min(_REUSE_SECONDS, seconds)
+                answer = await self._connection.call(GRANT, lease_request(max(1, ceil(seconds + reuse))))
+                granted = _Granted(read_lease(answer), self._clock.monotonic() + reuse)
+                self._granted[prefix] = granted
+            granted.keys += 1
+            return granted.identity
+
+
+class _Granted:
+    def __init__(self, identity: int, until: float) -> None:
+        self.identity = identity
+        self.keys = 0
+        self._until = until
+
+    def serves(self, now: float) -> bool:
+        return now < self._until and self.keys < _MOST_KEYS

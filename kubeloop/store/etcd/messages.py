@@ -1,0 +1,186 @@
+"""etcd's messages, as far as we speak them: requests as bytes, answers as small structs.
+
+The numbers are those of etcd's published v3 API.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeloop.store.etcd.wire import Value, chunk, fields, integer
+
+_EQUAL = 0
+_VERSION, _MOD_REVISION = 0, 2
+_DELETE = 1
+
+
+class KeyValue(msgspec.Struct, gc=False):
+    key: bytes = b""
+    create_revision: int = 0
+    mod_revision: int = 0
+    version: int = 0
+    value: bytes = b""
+
+
+class RangeAnswer(msgspec.Struct):
+    revision: int = 0
+    cluster_id: int = 0
+    found: list[KeyValue] = msgspec.field(default_factory=list)
+    more: bool = False
+
+
+class TxnAnswer(msgspec.Struct):
+    revision: int = 0
+    succeeded: bool = False
+    found: KeyValue | None = None  # what a failed comparison was answered with
+
+
+class Change(msgspec.Struct, gc=False):
+    deleted: bool
+    kv: KeyValue
+
+
+class WatchAnswer(msgspec.Struct):
+    revision: int = 0
+    created: bool = False
+    canceled: bool = False
+    compact_revision: int = 0
+    reason: str = ""
+    changes: list[Change] = msgspec.field(default_factory=list)
+
+
+def range_request(
+    key: bytes, end: bytes = b"", *, limit: int = 0, revision: int = 0, count_only: bool = False
+) -> bytes:
+    parts = [chunk(1, key)]
+    if end:
+        parts.append(chunk(2, end))
+    if limit:
+        parts.append(integer(3, limit))
+    if revision:
+        parts.append(integer(4, revision))
+    if count_only:
+        parts.append(integer(9, 1))
+    return b"".join(parts)
+
+
+def write_request(key: bytes, value: bytes | None, mod_revision: int, lease: int = 0) -> bytes:
+    """Put, or delete with None, if the key was last changed at a revision (0: does not exist); else say what it is."""
+    comparison = integer(1, _EQUAL) + integer(2, _MOD_REVISION) + chunk(3, key) + integer(6, mod_revision)
+    return _transaction(comparison, key, value, lease)
+
+
+def claim_request(key: bytes, value: bytes, version: int) -> bytes:
+    """Put if the key was written exactly so many times; else say what it is."""
+    comparison = integer(1, _EQUAL) + integer(2, _VERSION) + chunk(3, key) + integer(4, version)
+    return _transaction(comparison, key, value, 0)
+
+
+def _transaction(comparison: bytes, key: bytes, value: bytes | None, lease: int) -> bytes:
+    if value is None:
+        operation = chunk(3, chunk(1, key))
+    else:
+        put = chunk(1, key) + chunk(2, value)
+        operation = chunk(2, put + integer(3, lease) if lease else put)
+    return chunk(1, comparison) + chunk(2, operation) + chunk(3, chunk(1, chunk(1, key)))
+
+
+def compaction_request(revision: int) -> bytes:
+    return integer(1, revision)
+
+
+def watch_request(start_revision: int) -> bytes:
+    """Every key there is, from a revision on."""
+    return chunk(1, chunk(1, b"\0") + chunk(2, b"\0") + integer(3, start_revision) + integer(4, 1))
+
+
+def lease_request(seconds: int) -> bytes:
+    return integer(1, seconds)
+
+
+def read_lease(message: bytes) -> int:
+    """The identity of a lease that was granted."""
+    return _number(dict(fields(message)).get(2, 0))
+
+
+def read_header(message: bytes) -> tuple[int, int]:
+    """(revision, cluster) that an answer is of."""
+    found = dict(fields(message))
+    return _number(found.get(3, 0)), _number(found.get(1, 0))
+
+
+def read_range(message: bytes) -> RangeAnswer:
+    answer = RangeAnswer()
+    for field, value in fields(message):
+        if field == 1:
+            answer.revision, answer.cluster_id = read_header(_bytes(value))
+        elif field == 2:
+            answer.found.append(read_key_value(_bytes(value)))
+        elif field == 3:
+            answer.more = bool(value)
+    return answer
+
+
+def read_txn(message: bytes) -> TxnAnswer:
+    answer = TxnAnswer()
+    for field, value in fields(message):
+        if field == 1:
+            answer.revision = read_header(_bytes(value))[0]
+        elif field == 2:
+            answer.succeeded = bool(value)
+        elif field == 3:
+            for operation, result in fields(_bytes(value)):
+                if operation == 1:
+                    answer.found = next(iter(read_range(_bytes(result)).found), None)
+    return answer
+
+
+def read_watch(message: bytes) -> WatchAnswer:
+    answer = WatchAnswer()
+    for field, value in fields(message):
+        if field == 1:
+            answer.revision = read_header(_bytes(value))[0]
+        elif field == 3:
+            answer.created = bool(value)
+        elif field == 4:
+            answer.canceled = bool(value)
+        elif field == 5:
+            answer.compact_revision = _number(value)
+        elif field == 6:
+            answer.reason = _bytes(value).decode(errors="replace")
+        elif field == 11:
+            answer.changes.append(_read_change(_bytes(value)))
+    return answer
+
+
+def _read_change(message: bytes) -> Change:
+    change = Change(False, KeyValue())
+    for field, value in fields(message):
+        if field == 1:
+            change.deleted = value == _DELETE
+        elif field == 2:
+            change.kv = read_key_value(_bytes(value))
+    return change
+
+
+def read_key_value(message: bytes) -> KeyValue:
+    found = dict(fields(message))
+    return KeyValue(
+        _bytes(found.get(1, b"")),
+        _number(found.get(2, 0)),
+        _number(found.get(3, 0)),
+        _number(found.get(4, 0)),
+        _bytes(found.get(5, b"")),
+    )
+
+
+def _number(value: Value) -> int:
+    if not isinstance(value, int):
+        raise ValueError("a message has bytes where a number should be")
+    return value
+
+
+def _bytes(value: Value) -> bytes:
+    if not isinstance(value, bytes):
+        raise ValueError("a message has a number where bytes should be")
+    return value

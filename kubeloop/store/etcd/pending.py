@@ -1,0 +1,104 @@
+"""Writes that are on their way to etcd: seen by the next write at once, carried out in an order that keeps them true.
+
+    a key's writes       one after the other, each built on the one before it
+    a task's writes      one after the other: none happens without those that the task made before it
+    all others           side by side; etcd's log decides
+
+The revision of such a write is not known yet. Until then its record has a provisional one, far above any that etcd
+will ever have, which is translated for whoever read it in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from itertools import count
+from weakref import WeakKeyDictionary
+
+from kubeloop.store.base import Event, Record
+
+PROVISIONAL = 1 << 62
+_REMEMBERED = 10_000  # translations: for as long as a request may hold on to what it peeked
+
+
+class PendingWrite:
+    """One write. `settled` has its revision as soon as etcd has it, `future` its event when we have heard of it."""
+
+    __slots__ = ("after", "base", "conditional", "future", "key", "record", "revision", "settled", "value")
+
+    def __init__(self, key: str, value: bytes | None, base: Record | None, conditional: bool, revision: int) -> None:
+        self.key = key
+        self.value = value
+        self.base = base
+        self.conditional = conditional
+        self.revision = revision  # provisional
+        created = revision if base is None else base.create_revision
+        self.record = None if value is None else Record(key, value, created, revision)
+        self.after: list[PendingWrite] = []
+        loop = asyncio.get_running_loop()
+        self.settled: asyncio.Future[Record | None] = loop.create_future()
+        self.settled.add_done_callback(_look_at)
+        self.future: asyncio.Future[Event] = loop.create_future()
+
+    def is_built_on(self, write: PendingWrite) -> bool:
+        """Whether it needs the other one, of the same key, to have happened."""
+        link: PendingWrite | None = self
+        while link is not None and link is not write:
+            link = next((one for one in link.after if one.key == self.key), None)
+        return link is write
+
+
+class PendingWrites:
+    """`newest` has each key's newest write that is not committed here yet."""
+
+    def __init__(self) -> None:
+        self.newest: dict[str, PendingWrite] = {}
+        self._of_task: WeakKeyDictionary[asyncio.Task[object], PendingWrite] = WeakKeyDictionary()
+        self._became: OrderedDict[int, int] = OrderedDict()
+        self._by_revision: dict[int, PendingWrite] = {}
+        self._numbers = count(PROVISIONAL)
+
+    def add(self, key: str, value: bytes | None, base: Record | None, conditional: bool) -> PendingWrite:
+        write = PendingWrite(key, value, base, conditional, next(self._numbers))
+        if (before := self.newest.get(key)) is not None:
+            write.after.append(before)
+        task = asyncio.current_task()
+        if task is not None:
+            earlier = self._of_task.get(task)
+            if earlier is not None and not earlier.future.done() and earlier not in write.after:
+                write.after.append(earlier)
+            self._of_task[task] = write
+        self.newest[key] = self._by_revision[write.revision] = write
+        return write
+
+    def became(self, write: PendingWrite, revision: int) -> None:
+        """etcd has it."""
+        self._became[write.revision] = revision
+        if len(self._became) > _REMEMBERED:
+            self._became.popitem(last=False)
+
+    def committed(self, write: PendingWrite) -> None:
+        """It is done, and readers see it."""
+        self._by_revision.pop(write.revision, None)
+        if self.newest.get(write.key) is write:
+            del self.newest[write.key]
+
+    def failed(self, write: PendingWrite) -> None:
+        """So will all that is built on it: whoever tries again must not build on that."""
+        self._by_revision.pop(write.revision, None)
+        newest = self.newest.get(write.key)
+        if newest is not None and newest.revision >= write.revision and newest.is_built_on(write):
+            del self.newest[write.key]
+
+    def find(self, provisional: int) -> PendingWrite | None:
+        return self._by_revision.get(provisional)
+
+    def real(self, revision: int) -> int:
+        """What a provisional revision became, if that is known."""
+        return self._became.get(revision, revision) if revision >= PROVISIONAL else revision
+
+
+def _look_at(settled: asyncio.Future[Record | None]) -> None:
+    """A failure is told to the writer; nobody may have come after it."""
+    if not settled.cancelled():
+        settled.exception()

@@ -1,0 +1,191 @@
+"""The store that many servers share: an etcd cluster, and a copy of it in memory that follows its watch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from math import inf
+
+from kubeloop.clock import Clock, SystemClock
+from kubeloop.store.base import Event, Record
+from kubeloop.store.committed import DEFAULT_HISTORY_BYTES
+from kubeloop.store.errors import Conflict, FutureRevision, Overtaken, StoreClosed, StoreError
+from kubeloop.store.etcd.compaction import Compactions
+from kubeloop.store.etcd.config import EtcdConfig
+from kubeloop.store.etcd.connection import Connection
+from kubeloop.store.etcd.copy import FollowingCopy
+from kubeloop.store.etcd.freshness import Freshness
+from kubeloop.store.etcd.leases import Leases
+from kubeloop.store.etcd.loading import Names
+from kubeloop.store.etcd.pending import PROVISIONAL, PendingWrite, PendingWrites
+from kubeloop.store.etcd.transactions import Transactions
+
+_REACH_SECONDS = 3.0  # how long upstream waits for its cache to become fresh
+
+
+class EtcdStore(FollowingCopy):
+    """Implements `Store`. Reads are the copy's; writes go to etcd, and are done when the copy has them too."""
+
+    shared = True
+
+    def __init__(
+        self, config: EtcdConfig, *, clock: Clock | None = None, history_bytes: int = DEFAULT_HISTORY_BYTES
+    ) -> None:
+        clock = clock or SystemClock()
+        self._connection = Connection(config, clock)
+        self._pending = PendingWrites()
+        names = Names(config)
+        super().__init__(self._connection, names, self._pending, clock, history_bytes)
+        self._leases = Leases(self._connection, clock)
+        self._transactions = Transactions(self._connection, names, self._leases)
+        self._compactions = Compactions(self._connection)
+        self._freshness = Freshness(self._connection)
+        self._accepting = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wanted_compaction = 0
+
+    async def start(self) -> None:
+        self._connection.open()
+        try:
+            await self._begin_following()
+        except BaseException:
+            await self._connection.close()
+            raise
+        self._accepting = True
+
+    async def close(self) -> None:
+        self._accepting = False
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._freshness.close()
+        await self._stop_following()
+        self._end_watches()
+        await self._connection.close()
+
+    async def current(self) -> None:
+        try:
+            revision = await self._freshness.revision()
+        except StoreError as error:
+            self._trouble = str(error)
+            raise
+        await self._wait_for(revision, inf)
+        self._trouble = ""
+
+    async def reached(self, revision: int) -> None:
+        with suppress(StoreError):
+            await self._wait_for(revision, _REACH_SECONDS)
+
+    def expires(self, prefix: str, seconds: float) -> bool:
+        self._leases.end_after(prefix, seconds)
+        return True
+
+    def peek(self, key: str) -> Record | None:
+        write = self._pending.newest.get(key)
+        return self._committed.get(key) if write is None else write.record
+
+    def write(self, key: str, value: bytes | None, expected: int | None = None) -> asyncio.Future[Event]:
+        if not self._accepting:
+            raise StoreClosed("the store is not open for writing")
+        if not key.isascii():
+            key.encode()  # a key that etcd cannot hold must fail here
+        previous = self.peek(key)
+        if expected is not None and not self._is_revision_of(previous, expected):
+            raise Conflict(previous)
+        if value is None and previous is None:
+            raise Conflict(None)
+        write = self._pending.add(key, value, previous, expected is not None)
+        self._do(self._carry_out(write))
+        return write.future
+
+    def _is_revision_of(self, record: Record | None, expected: int) -> bool:
+        if record is None:
+            return expected == 0
+        return self._pending.real(expected) == self._pending.real(record.mod_revision)
+
+    async def durable(self, revision: int) -> int:
+        write = self._pending.find(revision)
+        if write is not None:
+            return (await asyncio.shield(write.future)).revision
+        real = self._pending.real(revision)
+        if real >= PROVISIONAL:
+            raise StoreError("the write was never made durable")
+        return real
+
+    def compact(self, revision: int) -> None:
+        if revision > self._revision:
+            raise FutureRevision(revision, self._revision)
+        if revision > self.compact_revision:
+            self._forget_history(revision)
+            if not self._wanted_compaction:
+                self._do(self._compact_etcd())
+            self._wanted_compaction = revision
+
+    async def _compact_etcd(self) -> None:
+        while revision := self._wanted_compaction:
+            with suppress(StoreError):  # the next interval tries again
+                await self._compactions.compact(revision)
+            if revision == self._wanted_compaction:
+                self._wanted_compaction = 0
+
+    def _do(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry_out(self, write: PendingWrite) -> None:
+        try:
+            base = await self._base_of(write)
+            write.after.clear()  # or a key that is always being written would keep all of its past alive
+            outcome = await self._transactions.write(write.key, write.value, base, write.conditional)
+            if outcome.conflict is not None:
+                await self._wait_for(outcome.revision, inf)  # whoever tries again shall see what was first
+                raise outcome.conflict
+            record = _record_of(write, outcome.revision, outcome.base)
+            self._pending.became(write, outcome.revision)
+            write.settled.set_result(record)
+            await self._wait_for(outcome.revision, inf)
+        except Exception as error:
+            self._fail(write, error)
+            return
+        self._trouble = ""
+        self._pending.committed(write)
+        if not write.future.done():  # a writer may have stopped waiting
+            known = self.get(write.key)
+            same = record is not None and known is not None and known.mod_revision == record.mod_revision
+            write.future.set_result(Event(outcome.revision, write.key, known if same else record, outcome.base))
+
+    async def _base_of(self, write: PendingWrite) -> Record | None:
+        """The record that the write replaces, once everything that comes before it has happened."""
+        base = write.base
+        for earlier in write.after:
+            try:
+                left = await asyncio.shield(earlier.settled)
+            except Conflict as conflict:
+                if earlier.key == write.key:
+                    raise Conflict(conflict.current) from None
+                raise Overtaken(earlier.key) from None
+            except Overtaken as overtaken:
+                raise Overtaken(overtaken.key) from None
+            if earlier.key == write.key:
+                base = left
+        return base
+
+    def _fail(self, write: PendingWrite, error: Exception) -> None:
+        """It has not happened, or nobody knows; what was built on it fails as well."""
+        if not isinstance(error, StoreError):
+            error = StoreError(f"the store failed: {error!r}")
+        elif not isinstance(error, Conflict | Overtaken):
+            error = StoreError(str(error))
+            self._trouble = str(error)
+        if not write.settled.done():
+            write.settled.set_exception(error)
+        self._pending.failed(write)
+        if not write.future.done():
+            write.future.set_exception(error)
+
+
+def _record_of(write: PendingWrite, revision: int, base: Record | None) -> Record | None:
+    if write.value is None:
+        return None
+    return Record(write.key, write.value, revision if base is None else base.create_revision, revision)

@@ -1,0 +1,71 @@
+"""The little of protocol buffers' encoding that etcd's messages need: varints, and fields with a length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_WIDTH = {_FIXED64: 8, _FIXED32: 4}
+
+Value: TypeAlias = int | bytes
+
+
+def varint(number: int) -> bytes:
+    """Seven bits a byte, the lowest first; negative numbers as their two's complement of 64 bits."""
+    if number < 0:
+        number += 1 << 64
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def integer(field: int, number: int) -> bytes:
+    """A field with a number, written even if it is zero: in a choice of fields that says something."""
+    return varint(field << 3) + varint(number)
+
+
+def chunk(field: int, value: bytes) -> bytes:
+    """A field with bytes, a text, or another message."""
+    return varint(field << 3 | _LENGTH) + varint(len(value)) + value
+
+
+def fields(message: bytes) -> Iterator[tuple[int, Value]]:
+    """(number, value) of each field in turn; those of fixed width, of which we read none, are passed over."""
+    at, end = 0, len(message)
+    while at < end:
+        tag, at = _read_varint(message, at)
+        kind = tag & 7
+        if kind == _VARINT:
+            number, at = _read_varint(message, at)
+            yield tag >> 3, number
+        elif kind == _LENGTH:
+            length, at = _read_varint(message, at)
+            if at + length > end:
+                raise ValueError("a message ends within a field")
+            yield tag >> 3, message[at : at + length]
+            at += length
+        elif kind in _WIDTH:
+            at += _WIDTH[kind]
+        else:
+            raise ValueError(f"a message has a field of unknown kind {kind}")
+
+
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    try:
+        byte = message[at]
+        if byte < 0x80:
+            return byte, at + 1
+        number, shift = byte & 0x7F, 7
+        while True:
+            at += 1
+            byte = message[at]
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number, at + 1
+            shift += 7
+    except IndexError:
+        raise ValueError("a message ends within a number") from None

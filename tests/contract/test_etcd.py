@@ -1,0 +1,370 @@
+"""What only a store that is shared has to promise: among several servers, and whatever becomes of etcd's members."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from kubeloop.store import Compacted, Conflict, Event, Overtaken, Record, StoreError
+from kubeloop.store.etcd import connection as connection_module
+from kubeloop.store.etcd.connection import RANGE, Connection, Unavailable
+from kubeloop.store.etcd.messages import range_request, read_range
+from kubeloop.store.etcd.pending import PROVISIONAL
+from kubeloop.store.etcd.store import EtcdStore
+from tests.contract.stores import EtcdSupply
+from tests.etcd_processes import EtcdCluster, EtcdMember
+
+Pair = Callable[[EtcdStore, EtcdStore], Awaitable[None]]
+
+
+@asynccontextmanager
+async def started(cluster: EtcdCluster, prefix: str = "/") -> AsyncIterator[EtcdStore]:
+    store = EtcdStore(cluster.config(prefix))
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(etcd_servers: EtcdSupply) -> object:
+    with etcd_servers.fresh() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def two(cluster: EtcdCluster, request: pytest.FixtureRequest) -> Callable[[Pair], None]:
+    """A scenario of two servers that share what lies under the test's own prefix."""
+
+    def play(scenario: Pair) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(30), started(cluster, prefix) as one, started(cluster, prefix) as other:
+                await scenario(one, other)
+
+        asyncio.run(main())
+
+    prefix = f"/{request.node.name}/"
+    return play
+
+
+def test_what_one_server_has_acknowledged_another_shows_once_it_is_current(two: Callable[[Pair], None]) -> None:
+    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
+        for number in range(20):
+            written = await one.write("/a", str(number).encode())
+            await other.current()
+            assert other.get("/a") == written.record
+            assert other.revision >= written.revision
+
+    two(scenario)
+
+
+def test_of_two_servers_that_write_at_once_one_is_refused_and_sees_why(two: Callable[[Pair], None]) -> None:
+    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
+        first = (await one.write("/a", b"0")).revision
+        await other.current()
+        writes = [one.write("/a", b"one", first), other.write("/a", b"other", first)]
+        results = await asyncio.gather(*writes, return_exceptions=True)
+        (refused,) = (result for result in results if isinstance(result, Conflict))
+        (done,) = (result for result in results if isinstance(result, Event))
+        assert refused.current == done.record
+        loser = one if isinstance(results[0], Conflict) else other
+        assert loser.peek("/a") == loser.get("/a") == done.record
+        assert not loser.trouble
+
+    two(scenario)
+
+
+def test_increments_from_two_servers_lose_nothing(two: Callable[[Pair], None]) -> None:
+    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
+        await one.write("/n", b"0")
+        await other.current()
+
+        async def increment(store: EtcdStore) -> None:
+            while True:
+                record = store.peek("/n")
+                assert record is not None
+                try:
+                    await store.write("/n", str(int(record.value) + 1).encode(), record.mod_revision)
+                except Conflict:
+                    continue
+                return
+
+        await asyncio.gather(*(increment(store) for store in (one, other) for _ in range(20)))
+        await one.current()
+        record = one.get("/n")
+        assert record is not None
+        assert record.value == b"40"
+
+    two(scenario)
+
+
+def test_what_is_built_on_a_lost_write_is_lost_with_it(two: Callable[[Pair], None]) -> None:
+    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
+        first = (await one.write("/a", b"0")).revision
+        await other.current()
+        faster = await one.write("/a", b"one", first)
+
+        await other.reached(faster.revision)
+        known = other.get("/a")
+        assert known is not None
+        assert known == faster.record
+        # As if the other had not heard of it yet.
+        stale = Record("/a", b"0", first, first)
+        other._committed.apply(Event(first, "/a", stale, known))
+        charge = other.write("/a", b"charged", first)
+        peeked = other.peek("/a")
+        assert peeked is not None
+        assert peeked.mod_revision >= PROVISIONAL
+        again = other.write("/a", b"charged again", peeked.mod_revision)
+        made = other.write("/made", b"")
+        results = await asyncio.gather(charge, again, made, return_exceptions=True)
+        assert [type(result) for result in results] == [Conflict, Conflict, Overtaken]
+        await one.current()
+        assert one.get("/made") is None
+
+    two(scenario)
+
+
+def test_a_provisional_revision_is_translated_even_when_the_write_is_done(two: Callable[[Pair], None]) -> None:
+    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
+        write = one.write("/a", b"1")
+        peeked = one.peek("/a")
+        assert peeked is not None
+        written = await write
+        assert await one.durable(peeked.mod_revision) == written.revision
+        changed = await one.write("/a", b"2", peeked.mod_revision)
+        assert changed.previous == written.record
+
+    two(scenario)
+
+
+def test_a_write_whose_answer_was_lost_is_found_to_be_ours(
+    two: Callable[[Pair], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
+        ask = Connection._ask
+
+        def deaf_once() -> None:
+            lost: list[str] = []
+
+            async def lose_first(self: Connection, member: int, method: str, request: bytes) -> bytes:
+                answer = await ask(self, member, method, request)
+                if method == connection_module.TXN and not lost:
+                    lost.append(method)
+                    raise _unavailable()
+                return answer
+
+            monkeypatch.setattr(Connection, "_ask", lose_first)
+
+        for value, expected in ((b"1", 0), (b"2", None), (None, None)):
+            deaf_once()
+            event = await one.write("/a", value, expected)
+            assert (event.record.value if event.record else None) == value
+            assert one.get("/a") == event.record
+
+    two(scenario)
+
+
+def _unavailable() -> Exception:
+    import grpc
+    from grpc.aio import AioRpcError, Metadata
+
+    return AioRpcError(grpc.StatusCode.UNAVAILABLE, Metadata(), Metadata(), "the answer was lost")
+
+
+def test_servers_agree_on_who_compacts(two: Callable[[Pair], None]) -> None:
+    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
+        for number in range(3):
+            await one.write("/a", str(number).encode())
+        await other.current()
+        revision = other.revision
+        turns = [await store._compactions.compact(revision - 1) for store in (one, other, one, other)]
+        assert turns.count(True) in (1, 2)
+        assert not any(before and after for before, after in itertools.pairwise(turns))
+
+    two(scenario)
+
+
+def test_who_missed_what_was_compacted_is_told_the_difference(two: Callable[[Pair], None]) -> None:
+    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
+        for key in ("/kept", "/changed", "/gone"):
+            await one.write(key, b"old")
+        await other.current()
+        before = other.revision
+        seen: list[Event] = []
+        other.subscribe("", before, seen.extend)
+        assert other._following is not None
+        other._following.cancel()
+        await asyncio.wait((other._following,))
+        await one.write("/changed", b"new")
+        await one.write("/gone", None)
+        await one.write("/made", b"new")
+        while not await one._compactions.compact(one.revision):
+            pass
+        other._following = asyncio.ensure_future(other._follow())
+        await other.current()
+        assert {event.key: event.record and event.record.value for event in seen} == {
+            "/changed": b"new",
+            "/gone": None,
+            "/made": b"new",
+        }
+        assert [event.revision for event in seen] == sorted(event.revision for event in seen)
+        assert other.range("").records == one.range("").records
+        with pytest.raises(Compacted):
+            other.subscribe("", before, seen.extend)
+
+    two(scenario)
+
+
+def test_keys_that_end_have_a_lease(cluster: EtcdCluster) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), started(cluster, "/leases/") as store:
+            assert store.expires("/events/", 0.4)
+            gone = asyncio.Event()
+            await store.write("/events/a", b"")
+            await store.write("/stays", b"")
+            store.subscribe("/events/", store.revision, lambda events: gone.set() if events[-1].deleted else None)
+            await gone.wait()
+            assert [record.key for record in store.range("").records] == ["/stays"]
+
+    asyncio.run(main())
+
+
+def test_without_a_quorum_callers_are_told_and_afterwards_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "GIVE_UP_SECONDS", 1.0)
+
+    async def main() -> None:
+        with EtcdCluster(tmp_path) as cluster:
+            monkeypatch.setattr(connection_module, "ATTEMPT_SECONDS", 3.0)
+            async with asyncio.timeout(40), started_patiently(cluster) as store:
+                await store.write("/a", b"1")
+                cluster.members[0].kill()
+                for attempt in (store.current(), store.write("/a", b"2")):
+                    with pytest.raises(StoreError, match="does not answer"):
+                        await attempt
+                assert "does not answer" in store.trouble
+                cluster.members[0].start(cluster.members)
+                await eventually(store.current)
+                assert not store.trouble
+                event = await store.write("/a", b"3")
+                assert store.get("/a") == event.record
+
+    asyncio.run(main())
+
+
+@asynccontextmanager
+async def started_patiently(cluster: EtcdCluster) -> AsyncIterator[EtcdStore]:
+    """Of members that have only just been started."""
+    store = EtcdStore(cluster.config())
+    await eventually(store.start)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def eventually(attempt: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            return await attempt()
+        except Unavailable:
+            continue
+
+
+def test_killing_the_leader_loses_nothing_acknowledged_and_no_event(tmp_path: Path) -> None:
+    """Two servers and their writers, and twice in a row whoever leads is killed and comes back."""
+
+    async def main() -> None:
+        with EtcdCluster(tmp_path, size=3) as cluster:
+            async with asyncio.timeout(60), started_patiently(cluster) as one, started_patiently(cluster) as other:
+                histories: list[list[Event]] = [[], []]
+                for store, history in zip((one, other), histories, strict=True):
+                    store.subscribe("", 1, history.extend)
+                over = asyncio.Event()
+                writers = [
+                    asyncio.ensure_future(write_on((one, other)[number % 2], f"/w{number}", over))
+                    for number in range(8)
+                ]
+                for _ in range(2):
+                    await depose(cluster, one)
+                over.set()
+                acknowledged = [event for written in await asyncio.gather(*writers) for event in written]
+                await asyncio.gather(one.current(), other.current())
+                check(acknowledged, histories)
+
+    asyncio.run(main())
+
+
+async def write_on(store: EtcdStore, key: str, over: asyncio.Event) -> list[Event]:
+    """All that was acknowledged."""
+    done: list[Event] = []
+    number = 0
+    while not over.is_set():
+        number += 1
+        try:
+            done.append(await store.write(f"{key}/{number % 7}", str(number).encode()))
+        except StoreError:
+            await asyncio.sleep(0.01)
+    return done
+
+
+async def depose(cluster: EtcdCluster, store: EtcdStore) -> None:
+    leader = await leader_of(cluster)
+    leader.kill()
+    await events_of(store, 100)  # somebody else leads, and writes go on
+    leader.start(cluster.members)
+    await events_of(store, 100)
+
+
+async def events_of(store: EtcdStore, count: int) -> None:
+    async for batch in store.watch("", store.revision):
+        count -= len(batch)
+        if count <= 0:
+            return
+
+
+async def leader_of(cluster: EtcdCluster) -> EtcdMember:
+    """By what the members say of themselves: fields 4 (leader) and 2 in the header (member)."""
+    import grpc.aio
+
+    from kubeloop.store.etcd.wire import fields
+
+    for member in cluster.members:
+        async with grpc.aio.insecure_channel(member.endpoint) as channel:
+            answer = dict(fields(await channel.unary_unary("/etcdserverpb.Maintenance/Status")(b"")))
+            header = dict(fields(bytes(answer[1])))  # type: ignore[arg-type]
+            if header[2] == answer.get(4):
+                return member
+    raise AssertionError("nobody leads")
+
+
+def check(acknowledged: Sequence[Event], histories: Sequence[Sequence[Event]]) -> None:
+    revisions = [[event.revision for event in history] for history in histories]
+    assert revisions[0] == revisions[1] == list(range(2, revisions[0][-1] + 1))  # none missing, none twice
+    by_revision = {event.revision: event for event in histories[0]}
+    assert len(acknowledged) > 200
+    for event in acknowledged:
+        assert by_revision[event.revision].record == event.record
+        assert by_revision[event.revision].key == event.key
+
+
+def test_a_prefix_of_etcd_stands_for_ours(cluster: EtcdCluster) -> None:
+    async def main() -> None:
+        store = EtcdStore(cluster.config("/elsewhere/", "/registry/"))
+        await store.start()
+        await store.write("/registry/pods/default/a", b"1")
+        request = range_request(b"/elsewhere/pods/default/a")
+        found = read_range(await store._connection.call(RANGE, request)).found
+        assert [one.value for one in found] == [b"1"]
+        assert [record.key for record in store.range("/registry/pods/").records] == ["/registry/pods/default/a"]
+        await store.close()
+
+    asyncio.run(main())

