@@ -119,11 +119,11 @@ class ApiServer:
         """Serve clients outside of the process by priority and fairness, so many at a time."""
         from kubeloop.apiserver.fairness.conditions import DanglingConditions
         from kubeloop.apiserver.fairness.control import FlowControl
-        from kubeloop.apiserver.fairness.gauges import families
+        from kubeloop.apiserver.fairness.gauges import lines_of
 
         keep = DanglingConditions(self.registry, self.clock).keep
         control = self.fairness = FlowControl(self.registry.store, self.clock, seats, keep)
-        self.metrics.more = lambda: families(control)
+        self.metrics.also(lambda: lines_of(control))
         return control
 
     def provide(self, group: ReadOnlyGroup) -> None:

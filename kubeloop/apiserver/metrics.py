@@ -40,7 +40,6 @@ class Metrics:
         self._by_kind: dict[tuple[str, str, str, str, str, str, int], int] = {}
         self._durations: dict[tuple[str, str, str, str, str, str], Histogram] = {}
         self._cut_watchers = 0
-        self.more: Callable[[], Iterable[tuple[str, str, Iterable[tuple[Labels, float]]]]] = tuple
         self._others: list[Callable[[], Iterable[str]]] = []
 
     def also(self, lines: Callable[[], Iterable[str]]) -> None:
@@ -77,24 +76,22 @@ class Metrics:
         return ("\n".join(self._lines()) + "\n").encode()
 
     def _lines(self) -> Iterator[str]:
-        yield from _family("apiserver_request_total", "counter", self._request_samples())
-        yield from _family("apiserver_request_duration_seconds", "histogram", self._duration_samples())
-        yield from _family(
+        yield from family("apiserver_request_total", "counter", self._request_samples())
+        yield from family("apiserver_request_duration_seconds", "histogram", self._duration_samples())
+        yield from family(
             "apiserver_current_inflight_requests",
             "gauge",
             [((("request_kind", "mutating"),), self._writes.executing), ((("request_kind", "readOnly"),), 0)],
         )
-        yield from _family(
+        yield from family(
             "apiserver_current_inqueue_requests", "gauge", [((("request_kind", "mutating"),), self._writes.waiting)]
         )
-        yield from _family("apiserver_longrunning_requests", "gauge", self._watch_samples())
-        yield from _family("apiserver_storage_objects", "gauge", self._object_samples())
-        yield from _family("apiserver_terminated_watchers_total", "counter", [((), self._cut_watchers)])
+        yield from family("apiserver_longrunning_requests", "gauge", self._watch_samples())
+        yield from family("apiserver_storage_objects", "gauge", self._object_samples())
+        yield from family("apiserver_terminated_watchers_total", "counter", [((), self._cut_watchers)])
         for lines in self._others:
             yield from lines()
-        for name, kind, samples in self.more():
-            yield from _family(name, kind, samples)
-        yield from _family("kubernetes_build_info", "gauge", [(_BUILD, 1)])
+        yield from family("kubernetes_build_info", "gauge", [(_BUILD, 1)])
         yield from _process()
 
     def _request_samples(self) -> Iterator[tuple[Labels, float]]:
@@ -149,7 +146,8 @@ def _labels(kind: tuple[str, ...]) -> Labels:
     )
 
 
-def _family(name: str, kind: str, samples: Iterable[tuple[Labels, float | Histogram]]) -> Iterator[str]:
+def family(name: str, kind: str, samples: Iterable[tuple[Labels, float | Histogram]]) -> Iterator[str]:
+    """One metric as Prometheus reads it: a line a sample."""
     yield f"# TYPE {name} {kind}"
     for labels, value in samples:
         if isinstance(value, Histogram):
@@ -175,8 +173,8 @@ def _process() -> Iterator[str]:
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF)
-    yield from _family("process_cpu_seconds_total", "counter", [((), used.ru_utime + used.ru_stime)])
-    yield from _family("process_resident_memory_bytes", "gauge", [((), _resident_bytes(used.ru_maxrss * 1024))])
+    yield from family("process_cpu_seconds_total", "counter", [((), used.ru_utime + used.ru_stime)])
+    yield from family("process_resident_memory_bytes", "gauge", [((), _resident_bytes(used.ru_maxrss * 1024))])
 
 
 def _resident_bytes(most: int) -> int:

@@ -130,7 +130,6 @@ class Trail:
             line["annotations"] = self._shown_annotations(judgement)
         self._write(msgspec.json.encode(line) + b"\n")
 
-
     def _shown_annotations(self, judgement: Judgement) -> dict[str, str]:
         """What webhooks patched is told only where bodies are."""
         if judgement.level >= REQUEST:

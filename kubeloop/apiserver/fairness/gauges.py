@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from kubeloop.apiserver.fairness.control import FlowControl
+from kubeloop.apiserver.metrics import family
 
 Labels = tuple[tuple[str, str], ...]
 Family = tuple[str, str, list[tuple[Labels, float]]]
@@ -12,10 +14,9 @@ Family = tuple[str, str, list[tuple[Labels, float]]]
 _PREFIX = "apiserver_flowcontrol_"
 
 
-def families(control: FlowControl) -> Iterator[Family]:
-    """Name, type and samples of each metric."""
-    yield from _of_levels(control)
-    yield from _of_schemas(control)
+def lines_of(control: FlowControl) -> Iterator[str]:
+    for found in chain(_of_levels(control), _of_schemas(control)):
+        yield from family(*found)
 
 
 def _of_levels(control: FlowControl) -> Iterator[Family]:
