@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--informer-pods", type=int, default=5000)
     parser.add_argument("--informer-changes", type=int, default=2000)
     parser.add_argument("--only", choices=("server", "informers"), help="one half of the measurements")
+    parser.add_argument("--store", default="sqlite", help="or an empty etcd: etcd://HOST:PORT (default: sqlite)")
     parser.add_argument("--kopf-index", action="store_true", help="measure kopf's own index too, which takes minutes")
     options = parser.parse_args()
     size = Size(options.objects, options.connections, options.watchers, options.events)
@@ -32,17 +33,17 @@ def main() -> None:
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         if options.only != "informers":
-            runner.run(measure(Path(folder) / "data", size))
+            runner.run(measure(Path(folder) / "data", size, options.store))
         if options.only != "server":
             where = Path(folder) / "informers"
             count, changes, index = options.informer_pods, options.informer_changes, options.kopf_index
             runner.run(measure_informers(where, count, changes, index))
 
 
-async def measure(folder: Path, size: Size) -> None:
-    async with running(folder) as program:
+async def measure(folder: Path, size: Size, store: str) -> None:
+    async with running(folder, store) as program:
         report("first_start_s", program.start_seconds)
-    async with running(folder) as program:
+    async with running(folder, store) as program:
         report("start_s", program.start_seconds)
         report("idle_mib", program.resident_mib())
         await prepare(program)
@@ -51,7 +52,7 @@ async def measure(folder: Path, size: Size) -> None:
         report("list_pods_s", await list_seconds(program))
         report("watch_deliveries_per_s", await watch_rate(program, size))
         report("loaded_mib", program.resident_mib())
-    async with running(folder) as program:
+    async with running(folder, store) as program:
         report("loaded_start_s", program.start_seconds)
 
 

@@ -39,10 +39,11 @@ class Program:
 
 
 @asynccontextmanager
-async def running(folder: Path) -> AsyncIterator[Program]:
-    """Start in a folder, wait until `/readyz` says ok, stop at the end."""
+async def running(folder: Path, store: str = "sqlite") -> AsyncIterator[Program]:
+    """Start in a folder, with a store, wait until `/readyz` says ok, stop at the end."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "kubeloop.cli.main", "up", "--data-dir", str(folder), "--port", "0"]
+    command += ["--store", store]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None

@@ -62,6 +62,7 @@ class Connection:
         self._config = config
         self._clock = clock
         self._channels: list[grpc.aio.Channel] = []
+        self._methods: dict[tuple[int, str], grpc.aio.UnaryUnaryMultiCallable] = {}
         self._preferred = 0
 
     def open(self) -> None:
@@ -75,6 +76,7 @@ class Connection:
 
     async def close(self) -> None:
         channels, self._channels = self._channels, []
+        self._methods.clear()
         for channel in channels:
             await channel.close()
         # What was cancelled ends on the library's own thread. It must find our loop, or the next loop of this process,
@@ -106,7 +108,10 @@ class Connection:
     async def _ask(self, member: int, method: str, request: bytes) -> bytes:
         if not self._channels:
             raise Unavailable("the connection to etcd is closed")
-        answer: bytes = await self._channels[member].unary_unary(method)(request, timeout=ATTEMPT_SECONDS)
+        ask = self._methods.get((member, method))
+        if ask is None:
+            ask = self._methods[member, method] = self._channels[member].unary_unary(method)
+        answer: bytes = await ask(request, timeout=ATTEMPT_SECONDS)
         return answer
 
     def avoid(self, member: int) -> None:

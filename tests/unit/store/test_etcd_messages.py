@@ -1,0 +1,72 @@
+"""etcd's messages as bytes, and its address as a URL."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeloop.store import StoreError
+from kubeloop.store.etcd.config import EtcdConfig, config_of_servers, config_of_url
+from kubeloop.store.etcd.messages import read_key_value, read_watch, write_request
+from kubeloop.store.etcd.wire import chunk, fields, integer
+
+NO_FILES: dict[str, str] = {}
+
+
+@given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 2**64 - 1) | st.binary(max_size=300))))
+def test_fields_are_read_as_they_were_written(written: list[tuple[int, int | bytes]]) -> None:
+    message = b"".join(integer(n, v) if isinstance(v, int) else chunk(n, v) for n, v in written)
+    assert list(fields(message)) == written
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused(message: bytes) -> None:
+    try:
+        read_watch(message)
+        read_key_value(message)
+    except ValueError:
+        pass
+
+
+def test_a_transaction_is_what_protocol_buffers_make_of_it() -> None:
+    # compare{result EQUAL, target MOD, key "k", mod_revision 5}, success{put{k, v}}, failure{range{k}}
+    compare = bytes.fromhex("0800 1002 1a016b 3005")
+    put = bytes.fromhex("1206 0a016b 120176")
+    look = bytes.fromhex("0a03 0a016b")
+    expected = b"\x0a" + bytes([len(compare)]) + compare + b"\x12" + bytes([len(put)]) + put
+    assert write_request(b"k", b"v", 5) == expected + b"\x1a" + bytes([len(look)]) + look
+
+
+@pytest.mark.parametrize(
+    ("url", "config"),
+    [
+        ("etcd://a:1,b", EtcdConfig(("a:1", "b:2379"))),
+        ("etcd://[::1]/x/", EtcdConfig(("[::1]:2379",), "/x/")),
+        ("etcd://a?cafile=%2Fca", EtcdConfig(("a:2379",), tls=True, cafile="/ca")),
+        ("etcd://a?tls=true", EtcdConfig(("a:2379",), tls=True)),
+    ],
+)
+def test_a_url_names_members_prefix_and_files(url: str, config: EtcdConfig) -> None:
+    assert config_of_url(url) == config
+    assert config_of_url(config.url()) == config
+
+
+def test_flags_name_the_same() -> None:
+    files = {"cafile": "/ca", "certfile": "/c", "keyfile": "/k"}
+    config = config_of_servers("https://a:1,https://b:2", "registry", files)
+    assert config == EtcdConfig(("a:1", "b:2"), tls=True, cafile="/ca", certfile="/c", keyfile="/k")
+    assert config_of_url(config.url()) == config
+    assert config_of_servers("http://a:1", "/registry", NO_FILES) == EtcdConfig(("a:1",))
+
+
+@pytest.mark.parametrize("servers", ["", "ftp://a", "http://", "http://a,https://b"])
+def test_servers_that_make_no_sense_are_refused(servers: str) -> None:
+    with pytest.raises(StoreError, match="--etcd-servers"):
+        config_of_servers(servers, "", NO_FILES)
+
+
+@pytest.mark.parametrize("url", ["etcd://", "etcd://a?colour=red", "etcd://a?certfile=/c"])
+def test_urls_that_make_no_sense_are_refused(url: str) -> None:
+    with pytest.raises(StoreError):
+        config_of_url(url)
