@@ -22,7 +22,7 @@ SCHEDULED: Final = "PodScheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
 ERROR: Final = "SchedulerError"
 _NOTE_LIMIT: Final = 1024
-_AT_ONCE: Final = 64
+_AT_ONCE: Final = 4  # it is only told, nobody waits for it: whoever makes pods goes first
 
 log = logging.getLogger(__name__)
 
