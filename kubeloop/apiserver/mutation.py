@@ -121,8 +121,8 @@ class Mutations:
                     return Written(value, 0, True)
             else:
                 with suppress(Conflict):
-                    storage.expect(key, value, stored)
-                    event = await (claim or storage.store).write(key, value, 0)
+                    with storage.expecting(key, value, stored):
+                        event = await (claim or storage.store).write(key, value, 0)
                     self.causes.note(ctx, key, event.revision)
                     return Written(event.record.value if event.record else value, event.revision, True, key)
             if attempts_left:
@@ -225,8 +225,8 @@ class Mutations:
             return Written(record.value, await storage.store.durable(record.mod_revision))
         if ctx.dry_run:
             return Written(value, await storage.store.durable(record.mod_revision))
-        storage.expect(record.key, value, new)
-        event = await (claim or storage.store).write(record.key, value, record.mod_revision)
+        with storage.expecting(record.key, value, new):
+            event = await (claim or storage.store).write(record.key, value, record.mod_revision)
         self.causes.note(ctx, record.key, event.revision)
         return Written(event.record.value if event.record else value, event.revision, False, record.key)
 
@@ -263,8 +263,8 @@ class Mutations:
         value = await storage.stored(obj)
         if ctx.dry_run:
             return Written(value, await storage.store.durable(record.mod_revision))
-        storage.expect(record.key, value, obj)
-        event = await storage.store.write(record.key, value, record.mod_revision)
+        with storage.expecting(record.key, value, obj):
+            event = await storage.store.write(record.key, value, record.mod_revision)
         self.causes.note(ctx, record.key, event.revision)
         return Written(value, event.revision, False, record.key)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from kubeloop.api import codec
@@ -75,19 +76,23 @@ class Storage:
             self._objects.pop(record.key, None)
         return obj
 
-    def expect(self, key: str, value: bytes, obj: Any) -> None:
-        """Take note of an object that is about to be stored: where objects are shared, nobody has to decode it again.
+    @contextmanager
+    def expecting(self, key: str, value: bytes, obj: Any) -> Iterator[None]:
+        """While an object is stored, whoever is told of it shares it as it is: nobody has to decode it again.
 
-        Whoever tells of it changes it no more.
+        Whoever stores it changes it no more.
         """
         if self._objects and not self.view.converts and not isinstance(obj, Instance):
             self._written[key] = value, obj
+        try:
+            yield
+        finally:
+            self._written.pop(key, None)
 
     def _as_written(self, record: Record, revision: int) -> Any:
         written = self._written.get(record.key)
         if written is None or written[0] is not record.value:
             return None
-        del self._written[record.key]
         if revision != record.mod_revision:
             return None
         codec.force_setattr(written[1].metadata, "resource_version", str(revision))
