@@ -63,9 +63,15 @@ class Resource:
     # What everybody is told who uses it.
     deprecation: str = ""
     by_name: dict[str, Subresource] = field(init=False, compare=False, repr=False)
+    _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_name", {sub.name: sub for sub in self.subresources})
+        object.__setattr__(self, "_hash", hash((self.group, self.version, self.plural, self.kind)))
+
+    def __hash__(self) -> int:
+        """Made once: resources are looked up several times in every request."""
+        return self._hash
 
     @cached_property
     def group_version(self) -> str:

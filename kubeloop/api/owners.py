@@ -26,7 +26,10 @@ R = TypeVar("R", bound=Reference)
 
 def controller_of(references: Iterable[R]) -> R | None:
     """The reference to the one owner that manages the object, if there is one."""
-    return next((reference for reference in references if reference.controller), None)
+    for reference in references:
+        if reference.controller:
+            return reference
+    return None
 
 
 def is_controlled_by(references: Iterable[Reference], owner_uid: str) -> bool:
