@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
+import zlib
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -15,6 +16,8 @@ from typing import Protocol
 # it is.
 _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels or look-alikes: no accidental words
+_SUFFIX_LENGTH = 5
+_SUFFIXES = len(_SUFFIX_ALPHABET) ** _SUFFIX_LENGTH
 
 
 class Clock(Protocol):
@@ -51,12 +54,19 @@ def new_uid(clock: Clock) -> str:
     return str(uuid.UUID(int=clock.random().getrandbits(128), version=4))
 
 
-def name_suffix(clock: Clock, length: int = 5) -> str:
+def name_suffix(clock: Clock) -> str:
     """The random tail of a generated name."""
-    base = len(_SUFFIX_ALPHABET)
-    drawn = clock.random().randrange(base**length)
+    return _suffix(clock.random().randrange(_SUFFIXES))
+
+
+def lasting_suffix(text: str) -> str:
+    """A tail that looks like a random one, and is always the same for the same text."""
+    return _suffix(zlib.crc32(text.encode()) % _SUFFIXES)
+
+
+def _suffix(number: int) -> str:
     letters = []
-    for _ in range(length):
-        drawn, index = divmod(drawn, base)
+    for _ in range(_SUFFIX_LENGTH):
+        number, index = divmod(number, len(_SUFFIX_ALPHABET))
         letters.append(_SUFFIX_ALPHABET[index])
     return "".join(letters)

@@ -212,7 +212,7 @@ class RunningServer:
             recognizers.append(recognizer_of(accounts))
         front_proxy = FrontProxy(config.front_proxy, config.client_authorities) if config.front_proxy else None
         authenticator = Authenticator(_tokens(config), config.anonymous, recognizers, front_proxy)
-        admission = default_chain(lookup, self._clock, StoredLedger(registry, lookup), authorizer)
+        admission = default_chain(lookup, StoredLedger(registry, lookup), authorizer)
         return ApiServer(
             registry,
             self._clock,

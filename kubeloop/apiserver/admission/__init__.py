@@ -18,7 +18,6 @@ from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.context import User
 from kubeloop.apiserver.query import Query
-from kubeloop.clock import Clock
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.admission.quota_ledger import Ledger
@@ -147,7 +146,7 @@ class Chain:
         )
 
 
-def default_chain(lookup: Lookup, clock: Clock, ledger: Ledger, authorizer: Authorizer | None = None) -> Chain:
+def default_chain(lookup: Lookup, ledger: Ledger, authorizer: Authorizer | None = None) -> Chain:
     """What every write goes through unless somebody configures it otherwise.
 
     Without an authorizer, the plugins that would ask it are left out.
@@ -157,6 +156,6 @@ def default_chain(lookup: Lookup, clock: Clock, ledger: Ledger, authorizer: Auth
         # A server that is only read needs none of the types that the plugins are made of.
         from kubeloop.apiserver.admission.built_in import built_in_plugins
 
-        return built_in_plugins(lookup, clock, ledger, authorizer)
+        return built_in_plugins(lookup, ledger, authorizer)
 
     return Chain(load)

@@ -24,17 +24,14 @@ from kubeloop.apiserver.admission.service_account import ServiceAccountPlugin
 from kubeloop.apiserver.admission.storage_object_in_use_protection import StorageObjectInUseProtection
 from kubeloop.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 from kubeloop.apiserver.authorization import Authorizer
-from kubeloop.clock import Clock
 
 
-def built_in_plugins(
-    lookup: Lookup, clock: Clock, ledger: Ledger, authorizer: Authorizer | None = None
-) -> tuple[Plugin, ...]:
+def built_in_plugins(lookup: Lookup, ledger: Ledger, authorizer: Authorizer | None = None) -> tuple[Plugin, ...]:
     return (
         NamespaceLifecycle(lookup),
         *(_asking(authorizer, lookup) if authorizer is not None else ()),
         LimitRanger(lookup),
-        ServiceAccountPlugin(lookup, clock),
+        ServiceAccountPlugin(lookup),
         TaintNodesByCondition(),
         PodSecurity(lookup),
         Priority(lookup),

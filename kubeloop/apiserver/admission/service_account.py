@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import (
     ConfigMapProjection,
@@ -25,7 +27,7 @@ from kubeloop.apiserver.admission.pod_secrets import (
     first_unlisted_secret,
     names_a_secret,
 )
-from kubeloop.clock import Clock, name_suffix
+from kubeloop.clock import lasting_suffix
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 _ENFORCE_ANNOTATION = "kubernetes.io/enforce-mountable-secrets"
@@ -66,9 +68,8 @@ class ServiceAccountPlugin(Plugin):
     subresources = frozenset({"", "ephemeralcontainers"})
     operations = frozenset({"CREATE", "UPDATE"})
 
-    def __init__(self, lookup: Lookup, clock: Clock) -> None:
+    def __init__(self, lookup: Lookup) -> None:
         self._find = lookup.find
-        self._clock = clock
 
     def admit(self, attempt: Attempt) -> None:
         pod = attempt.obj
@@ -84,7 +85,7 @@ class ServiceAccountPlugin(Plugin):
             force_setattr(spec, "service_account", _DEFAULT_ACCOUNT)
         account = self._account_of(attempt, spec)
         if _wants_token(spec, account):
-            self._mount_token(spec)
+            _mount_token(spec, account)
         if account.image_pull_secrets and not spec.image_pull_secrets:
             force_setattr(spec, "image_pull_secrets", account.image_pull_secrets)
         _check_secrets(attempt, pod, account)
@@ -121,21 +122,28 @@ class ServiceAccountPlugin(Plugin):
             if found:
                 raise attempt.forbidden(found)
 
-    def _mount_token(self, spec: PodSpec) -> None:
-        needy = [
-            container
-            for container in (*spec.init_containers, *(spec.containers or ()))
-            if not container.volume_mounts or not _mounts_at_token_path(container)
-        ]
-        if not needy:
-            return
-        existing = _token_volume(spec) if spec.volumes else ""
-        name = existing or _VOLUME_PREFIX + name_suffix(self._clock)
-        mount = VolumeMount(name=name, read_only=True, mount_path=_MOUNT_PATH)
-        for container in needy:
-            force_setattr(container, "volume_mounts", (*container.volume_mounts, mount))
-        if not existing:
-            force_setattr(spec, "volumes", (*spec.volumes, Volume(name=name, projected=_TOKEN_SOURCE)))
+
+def _mount_token(spec: PodSpec, account: ServiceAccount) -> None:
+    needy = [
+        container
+        for container in (*spec.init_containers, *(spec.containers or ()))
+        if not container.volume_mounts or not _mounts_at_token_path(container)
+    ]
+    if not needy:
+        return
+    existing = _token_volume(spec) if spec.volumes else ""
+    volume, mount = _token_parts(existing or _VOLUME_PREFIX + lasting_suffix(account.metadata.uid))
+    for container in needy:
+        force_setattr(container, "volume_mounts", (*container.volume_mounts, mount))
+    if not existing:
+        force_setattr(spec, "volumes", (*spec.volumes, volume))
+
+
+@lru_cache(maxsize=1024)
+def _token_parts(name: str) -> tuple[Volume, VolumeMount]:
+    """Shared by all pods of an account, which are the same for it, and quicker recognised as alike."""
+    volume = Volume(name=name, projected=_TOKEN_SOURCE)
+    return volume, VolumeMount(name=name, read_only=True, mount_path=_MOUNT_PATH)
 
 
 def _token_volume(spec: PodSpec) -> str:

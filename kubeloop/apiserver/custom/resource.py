@@ -43,6 +43,9 @@ class CustomResource(Resource):
     alike: bool = True
     conversion: VersionConversion | None = None  # where a webhook turns the versions into each other
 
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
     @property
     def is_custom(self) -> bool:
         return True

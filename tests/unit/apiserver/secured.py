@@ -45,7 +45,7 @@ class SecuredApi(Api):
             self.registry,
             self.clock,
             Authenticator({}, True, recognizers),
-            default_chain(self.lookup, self.clock, ledger, self.authorizer),
+            default_chain(self.lookup, ledger, self.authorizer),
             InFlight(10, 10),
             Health({}, {}),
             lambda: "127.0.0.1:6443",

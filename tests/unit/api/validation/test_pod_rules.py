@@ -313,3 +313,17 @@ def test_a_pod_has_at_most_one_address_of_each_family() -> None:
         'status.podIPs: Invalid value: [{"IP":"10.0.0.1"},{"IP":"10.0.0.2"}]: '
         "may specify no more than one IP for each IP family"
     ]
+
+
+def test_a_pod_that_equals_a_right_one_is_still_judged_by_what_its_name_decides() -> None:
+    template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    one = pod(volumes=[{"name": "v" * 50, "ephemeral": {"volumeClaimTemplate": template}}])
+    assert problems(one) == []
+    (problem,) = problems(altered(one, {"metadata": {"name": "n" * 250}}))
+    assert "must be no more than 253" in problem
+
+
+def test_annotations_are_judged_also_of_a_pod_whose_spec_is_known_to_be_right() -> None:
+    assert problems(POD) == []
+    wrong = altered(POD, {"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/c": "bad"}}})
+    assert problems(wrong)

@@ -119,7 +119,7 @@ def cluster() -> Cluster:
 
 @pytest.fixture
 def writes(cluster: Cluster) -> Writes:
-    return Writes(default_chain(cluster, FixedClock(), cluster))
+    return Writes(default_chain(cluster, cluster))
 
 
 @pytest.fixture

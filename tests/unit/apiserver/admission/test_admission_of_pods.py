@@ -19,6 +19,10 @@ def test_a_pod_without_an_account_runs_as_the_default_one(pod):
     assert spec["serviceAccountName"] == spec["serviceAccount"] == "default"
 
 
+def test_pods_of_one_account_name_the_token_volume_alike(pod):
+    assert pod()["spec"]["volumes"] == pod()["spec"]["volumes"]
+
+
 def test_every_container_mounts_the_token_volume(pod):
     made = pod(
         initContainers=[{"name": "prepare", "image": "busybox"}],
