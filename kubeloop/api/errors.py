@@ -79,6 +79,11 @@ class ApiError(Exception):
         return self.details.causes if self.details is not None else ()
 
     @property
+    def is_for_namespace_that_goes(self) -> bool:
+        """Whether the server refused because the namespace is being deleted: nothing to try again, nor to mend."""
+        return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
+
+    @property
     def retry_after_seconds(self) -> int:
         return self.details.retry_after_seconds if self.details is not None else 0
 

@@ -13,4 +13,4 @@ def is_active(namespace: Namespace | None) -> bool:
 
 def is_terminating(error: ApiError) -> bool:
     """Whether the server refused because the namespace is being deleted: nothing to try again."""
-    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
+    return error.is_for_namespace_that_goes

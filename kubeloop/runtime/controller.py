@@ -256,7 +256,10 @@ class Controller(Generic[Key]):
             logger.debug("%s: %s has changed meanwhile, tried again in %.3f s: %s", self.name, key, delay, error)
             return "requeue"
         self._blame(key, error)
-        logger.warning("%s: %s failed, tried again in %.3f s", self.name, key, delay, exc_info=error)
+        if isinstance(error, errors.ApiError) and error.is_for_namespace_that_goes:
+            logger.info("%s: %s goes with its namespace: %s", self.name, key, error)
+        else:
+            logger.warning("%s: %s failed, tried again in %.3f s", self.name, key, delay, exc_info=error)
         return "error"
 
     def _give_up(self, item: Item[Key], error: TerminalError) -> str:

@@ -245,7 +245,8 @@ class EventRecorder:
                 return
             except ApiError as error:
                 self._tally.dropped += 1
-                log.warning("the server rejected event %s: %s", event.metadata.name, error)
+                level = logging.DEBUG if error.is_for_namespace_that_goes else logging.WARNING
+                log.log(level, "the server rejected event %s: %s", event.metadata.name, error)
                 return
             except Exception as error:  # not an answer, so the same may succeed later
                 log.warning("unable to write event %s: %s", event.metadata.name, error)

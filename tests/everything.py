@@ -1,0 +1,28 @@
+"""One object of every kind: in a namespace, and what is needed around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+IN_A_NAMESPACE = Path(__file__).with_name("everything.yaml")
+AROUND = Path(__file__).with_name("everything_around.yaml")
+
+
+def objects_in(namespace: str) -> list[dict[str, Any]]:
+    """All kinds that live in a namespace."""
+    found = _documents(IN_A_NAMESPACE)
+    for one in found:
+        one["metadata"]["namespace"] = namespace
+    return found
+
+
+def objects_around() -> list[dict[str, Any]]:
+    """What those refer to, and what else loops look at."""
+    return _documents(AROUND)
+
+
+def _documents(path: Path) -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all(path.read_text()) if one]
