@@ -6,9 +6,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from kubeloop.api.kinds import Resource
+from kubeloop.api.kinds import Resource, definition_of
 
 Version = tuple[str, str]
+
+_DEVICES, _OLD_DEVICES = ("resource.k8s.io", "v1"), ("resource.k8s.io", "v1beta1")
 
 # (from, to, kind) to the function that converts; imported when first needed.
 _CONVERTERS: dict[tuple[Version, Version, str], str] = {
@@ -16,11 +18,27 @@ _CONVERTERS: dict[tuple[Version, Version, str], str] = {
     (("events.k8s.io", "v1"), ("", "v1"), "Event"): "events:to_core",
     (("autoscaling", "v2"), ("autoscaling", "v1"), "HorizontalPodAutoscaler"): "autoscaling:to_v1",
     (("autoscaling", "v1"), ("autoscaling", "v2"), "HorizontalPodAutoscaler"): "autoscaling:to_v2",
+    (_OLD_DEVICES, _DEVICES, "ResourceClaim"): "devices:claim_to_v1",
+    (_DEVICES, _OLD_DEVICES, "ResourceClaim"): "devices:claim_to_v1beta1",
+    (_OLD_DEVICES, _DEVICES, "ResourceClaimTemplate"): "devices:template_to_v1",
+    (_DEVICES, _OLD_DEVICES, "ResourceClaimTemplate"): "devices:template_to_v1beta1",
+    (_OLD_DEVICES, _DEVICES, "ResourceSlice"): "devices:slice_to_v1",
+    (_DEVICES, _OLD_DEVICES, "ResourceSlice"): "devices:slice_to_v1beta1",
 }
+_DIFFERING = frozenset(kind for _, _, kind in _CONVERTERS)
+
+
+def differs(kind: str) -> bool:
+    """Whether versions of a kind differ in more than their name."""
+    return kind in _DIFFERING
 
 
 def converter(source: Version, target: Version, kind: str) -> Callable[[Any], Any]:
-    """The function that turns a struct of one version into another's."""
+    """The function that turns a struct of one version into another's; versions not in the table differ in name only."""
+    if (source, target, kind) not in _CONVERTERS:
+        from kubeloop.api.conversions.alike import to_version
+
+        return to_version(definition_of("/".join(target), kind))
     module, _, name = _CONVERTERS[source, target, kind].partition(":")
 
     def convert(obj: Any) -> Any:

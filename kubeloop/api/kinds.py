@@ -1,5 +1,7 @@
 """The literal table of every resource that the API server serves by default, in discovery order.
 
+`api.offered` has those that it serves when asked to.
+
 One line a resource: what clients call it, where it is served, which verbs and subresources it has. Everything else
 about a resource (its type, its storage key, its discovery entry) is derived from its line.
 """
@@ -22,6 +24,7 @@ _UNUSUAL_PACKAGES = {
     "": "io.k8s.api.core",
     "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
     "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
+    "internal.apiserver.k8s.io": "io.k8s.api.apiserverinternal",
 }
 # Where upstream's storage layout doesn't use the plural name.
 _UNUSUAL_KEYS = {
@@ -62,6 +65,8 @@ class Resource:
     stored_as: tuple[str, str] | None = None
     # What everybody is told who uses it.
     deprecation: str = ""
+    # The feature that has to be on for it to be served.
+    gate: str = ""
     by_name: dict[str, Subresource] = field(init=False, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 
@@ -328,8 +333,20 @@ RESOURCES: tuple[Resource, ...] = (
         short_names=("csr",),
         subresources=(_same("approval"), STATUS),
     ),
-    _resource("certificates.k8s.io/v1", "clustertrustbundles", "ClusterTrustBundle", namespaced=False),
-    _resource("certificates.k8s.io/v1", "podcertificaterequests", "PodCertificateRequest", subresources=(STATUS,)),
+    _resource(
+        "certificates.k8s.io/v1",
+        "clustertrustbundles",
+        "ClusterTrustBundle",
+        namespaced=False,
+        gate="ClusterTrustBundle",
+    ),
+    _resource(
+        "certificates.k8s.io/v1",
+        "podcertificaterequests",
+        "PodCertificateRequest",
+        subresources=(STATUS,),
+        gate="PodCertificateRequest",
+    ),
     _resource("networking.k8s.io/v1", "ingressclasses", "IngressClass", namespaced=False),
     _resource("networking.k8s.io/v1", "ingresses", "Ingress", short_names=("ing",), subresources=(STATUS,)),
     _resource("networking.k8s.io/v1", "ipaddresses", "IPAddress", namespaced=False, short_names=("ip",)),
@@ -423,15 +440,21 @@ RESOURCES: tuple[Resource, ...] = (
         "StorageVersionMigration",
         namespaced=False,
         subresources=(STATUS,),
+        gate="StorageVersionMigrator",
     ),
 )
 
 
-def _definitions() -> Iterable[str]:
-    for resource in RESOURCES:
+def definitions_of(resources: Iterable[Resource]) -> Iterable[str]:
+    """The types of resources and of lists of them."""
+    for resource in resources:
         yield resource.definition
         if resource.is_stored or resource.plural == "componentstatuses":
             yield resource.definition + "List"
+
+
+def _definitions() -> Iterable[str]:
+    yield from definitions_of(RESOURCES)
     for name in ("Scale",):
         yield "io.k8s.api.autoscaling.v1." + name
     yield "io.k8s.api.policy.v1.Eviction"

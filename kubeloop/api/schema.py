@@ -15,10 +15,28 @@ from typing import Any, Literal
 NodeType = Literal["object", "array", "string", "integer", "number", "boolean", "int-or-string", "any"]
 
 
+class _Definitions(dict[str, dict[str, Any]]):
+    """The types that are served by default; those that are served when asked for are read when one is looked up."""
+
+    def __missing__(self, name: str) -> dict[str, Any]:
+        return _read("schema_offered.json")[name]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in _read("schema_offered.json")
+
+
 @cache
 def definitions() -> Mapping[str, Mapping[str, Any]]:
-    """All type definitions by their OpenAPI name, such as `io.k8s.api.core.v1.Pod`."""
-    text = resources.files("kubeloop.api.generated").joinpath("schema.json").read_bytes()
+    """Type definitions by their OpenAPI name, such as `io.k8s.api.core.v1.Pod`.
+
+    Any can be looked up; only those that are served by default are listed.
+    """
+    return _Definitions(_read("schema.json"))
+
+
+@cache
+def _read(name: str) -> dict[str, dict[str, Any]]:
+    text = resources.files("kubeloop.api.generated").joinpath(name).read_bytes()
     loaded: dict[str, dict[str, Any]] = json.loads(text)
     return loaded
 

@@ -7,22 +7,23 @@ from typing import Any
 
 from kubeloop.api import codec
 from kubeloop.api.apply.change import Convert
-from kubeloop.api.conversion import to_served, to_stored
+from kubeloop.api.conversion import differs, to_served, to_stored
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.schema import Node
 from kubeloop.apiserver.decoding import decode_document
 
 
 def conversion_of(resource: Resource) -> Convert | None:
-    """Between the versions of a kind; None for most, which have one, and for custom ones, which are all alike."""
-    return None if resource.is_custom else _conversion_under(resource.key_prefix)
+    """Between the versions of a kind; None where there is one, or all are alike, as those of custom resources are."""
+    return None if resource.is_custom or not differs(resource.kind) else _conversion_under(resource.key_prefix)
 
 
 @cache
-def _conversion_under(key_prefix: str) -> Convert | None:
-    versions = {each.group_version: each for each in RESOURCES if each.key_prefix == key_prefix}
-    if len(versions) < 2:
-        return None
+def _conversion_under(key_prefix: str) -> Convert:
+    from kubeloop.api.offered import OFFERED  # few kinds have versions that differ
+
+    known = (*RESOURCES, *OFFERED)
+    versions = {each.group_version: each for each in known if each.key_prefix == key_prefix}
 
     def convert(plain: dict[str, Any], version: str) -> tuple[dict[str, Any], Node] | None:
         target = versions.get(version)

@@ -1,10 +1,11 @@
-"""Writes `kubeloop/api/generated/`: the typed structs, `schema.json` and `protobuf.json`, from published schema data.
+"""Writes `kubeloop/api/generated/`: the typed structs, their schemas and layouts, from published schema data.
 
     python -m tools.generate
 
 Inputs, all facts:
 - the JSON schemas in the PyPI package kubernetes-validate (field names, types, references, list and merge keys);
 - `kubeloop/api/kinds.py`, the table of what is served: only those types and what they refer to are written;
+- `kubeloop/api/offered.py`, what is served when asked for: the same, in files of their own that few servers read;
 - `wire.json` beside this file, what the schemas leave out: which fields are pointers (absent differs from zero) and
   which are written even when empty;
 - `protobuf.json` beside this file, the same for protocol buffers: the numbers of fields.
@@ -18,8 +19,9 @@ from importlib import resources
 from pathlib import Path
 
 from kubeloop.api.kinds import DEFINITIONS
-from tools.generate.protobuf import write_protobuf
-from tools.generate.schema import closure, strip_prose
+from kubeloop.api.offered import DEFINITIONS as OFFERED
+from tools.generate.protobuf import UNPUBLISHED, write_protobuf
+from tools.generate.schema import closure, strip_prose, write_schema
 from tools.generate.structs import module_of, write_module
 
 KUBERNETES = "v1.37.0"
@@ -31,16 +33,19 @@ def main() -> None:
     schemas = resources.files("kubernetes_validate") / "kubernetes-json-schema" / f"{KUBERNETES}-local"
     published = json.loads((schemas / "_definitions.json").read_text())["$defs"]
     wire = json.loads(Path(__file__).with_name("wire.json").read_text())
-    names = closure(DEFINITIONS, published)
-    facts = {name: strip_prose(name, published[name]) for name in sorted(names)}
+    numbers = json.loads(Path(__file__).with_name("protobuf.json").read_text())
+    served = closure(DEFINITIONS, published)
+    offered = closure(OFFERED, published) - served
+    facts = {name: strip_prose(name, published[name]) for name in sorted(served | offered)}
 
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
     (OUT / "__init__.py").write_text(HEADER)
-    lines = ",\n".join(json.dumps(name) + ":" + json.dumps(fact, separators=(",", ":")) for name, fact in facts.items())
-    (OUT / "schema.json").write_text("{\n" + lines + "\n}\n")
-    numbers = json.loads(Path(__file__).with_name("protobuf.json").read_text())
-    (OUT / "protobuf.json").write_text(write_protobuf(facts, numbers))
+    for names, suffix in ((served, ""), (offered, "_offered")):
+        part = {name: fact for name, fact in facts.items() if name in names}
+        (OUT / f"schema{suffix}.json").write_text(write_schema(part))
+        unpublished = {} if suffix else UNPUBLISHED
+        (OUT / f"protobuf{suffix}.json").write_text(write_protobuf({**part, **unpublished}, numbers))
     modules: dict[str, list[str]] = {}
     for name in facts:
         modules.setdefault(module_of(name), []).append(name)

@@ -44,7 +44,7 @@ _METADATA_LIST = {
         "items": {"type": "array", "items": {"$ref": _META + "PartialObjectMetadata"}},
     }
 }
-_UNPUBLISHED: Facts = {
+UNPUBLISHED: Facts = {
     _META + "PartialObjectMetadata": {"properties": {"metadata": {"$ref": _META + "ObjectMeta"}}},
     _META + "PartialObjectMetadataList": _METADATA_LIST,
     _OLD_META + "PartialObjectMetadataList": _METADATA_LIST,
@@ -53,10 +53,9 @@ _UNPUBLISHED: Facts = {
 
 def write_protobuf(facts: Facts, numbers: Mapping[str, Mapping[str, Any]]) -> str:
     """The table's text, one message a line."""
-    known = {**facts, **_UNPUBLISHED}
-    messages = (name for name in sorted(known) if name not in _SPECIAL)
+    messages = (name for name in sorted(facts) if name not in _SPECIAL)
     lines = (
-        json.dumps(name) + ":" + json.dumps(_message(name, known, numbers.get(name, {})), separators=(",", ":"))
+        json.dumps(name) + ":" + json.dumps(_message(name, facts, numbers.get(name, {})), separators=(",", ":"))
         for name in messages
     )
     return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -70,6 +71,12 @@ def strip_prose(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         if (name, field) in KEY_DEFAULTS:
             prop["default"] = KEY_DEFAULTS[name, field]
     return facts
+
+
+def write_schema(facts: Mapping[str, Mapping[str, Any]]) -> str:
+    """The definitions' text, one a line."""
+    lines = (json.dumps(name) + ":" + json.dumps(fact, separators=(",", ":")) for name, fact in facts.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _strip(schema: Mapping[str, Any]) -> dict[str, Any]:

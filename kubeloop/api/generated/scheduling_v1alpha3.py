@@ -7,10 +7,148 @@ import msgspec
 from msgspec import Raw, Struct
 
 from kubeloop.api import wire
+from kubeloop.api.generated import meta_v1
 
+
+class CompositeDisruptionMode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    all: Raw = wire.NO_JSON
+    single: Raw = wire.NO_JSON
+
+class CompositeGangSchedulingPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    min_group_count: wire.Int32 = msgspec.field(default_factory=int, name="minGroupCount")
+
+class CompositePodGroupSchedulingPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    basic: Raw = wire.NO_JSON
+    gang: CompositeGangSchedulingPolicy | None = None
+
+class CompositePodGroupSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    disruption_mode: CompositeDisruptionMode | None = msgspec.field(default=None, name="disruptionMode")
+    parent_composite_pod_group_name: str | None = msgspec.field(default=None, name="parentCompositePodGroupName")
+    preemption_policy: str | None = msgspec.field(default=None, name="preemptionPolicy")
+    priority: wire.Int32 | None = None
+    priority_class_name: str = msgspec.field(default="", name="priorityClassName")
+    scheduling_constraints: CompositePodGroupSchedulingConstraints | None = msgspec.field(default=None, name="schedulingConstraints")
+    scheduling_policy: CompositePodGroupSchedulingPolicy = msgspec.field(default_factory=CompositePodGroupSchedulingPolicy, name="schedulingPolicy")
+    workload_ref: WorkloadReference | None = msgspec.field(default_factory=wire.always_null, name="workloadRef")
+
+class CompositePodGroupStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    conditions: tuple[meta_v1.Condition, ...] = ()
+
+class CompositePodGroup(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    kind: str = msgspec.field(default_factory=lambda: "CompositePodGroup")
+    api_version: str = msgspec.field(default_factory=lambda: "scheduling.k8s.io/v1alpha3", name="apiVersion")
+    metadata: meta_v1.ObjectMeta = msgspec.field(default_factory=meta_v1.ObjectMeta)
+    spec: CompositePodGroupSpec = msgspec.field(default_factory=CompositePodGroupSpec)
+    status: CompositePodGroupStatus = msgspec.field(default_factory=CompositePodGroupStatus)
+
+class CompositePodGroupList(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    kind: str = msgspec.field(default_factory=lambda: "CompositePodGroupList")
+    api_version: str = msgspec.field(default_factory=lambda: "scheduling.k8s.io/v1alpha3", name="apiVersion")
+    metadata: meta_v1.ListMeta = msgspec.field(default_factory=meta_v1.ListMeta)
+    items: tuple[CompositePodGroup, ...] | None = msgspec.field(default_factory=wire.always_null)
+
+class CompositePodGroupSchedulingConstraints(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    topology: tuple[TopologyConstraint, ...] = ()
+
+class CompositePodGroupTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    composite_pod_group_templates: tuple[CompositePodGroupTemplate, ...] = msgspec.field(default=(), name="compositePodGroupTemplates")
+    disruption_mode: CompositeDisruptionMode | None = msgspec.field(default=None, name="disruptionMode")
+    name: str = msgspec.field(default_factory=str)
+    pod_group_templates: tuple[PodGroupTemplate, ...] = msgspec.field(default=(), name="podGroupTemplates")
+    preemption_policy: str | None = msgspec.field(default=None, name="preemptionPolicy")
+    priority: wire.Int32 | None = None
+    priority_class_name: str = msgspec.field(default="", name="priorityClassName")
+    scheduling_constraints: CompositePodGroupSchedulingConstraints | None = msgspec.field(default=None, name="schedulingConstraints")
+    scheduling_policy: CompositePodGroupSchedulingPolicy = msgspec.field(default_factory=CompositePodGroupSchedulingPolicy, name="schedulingPolicy")
+
+class DisruptionMode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    all: Raw = wire.NO_JSON
+    single: Raw = wire.NO_JSON
+
+class GangSchedulingPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    min_count: wire.Int32 = msgspec.field(default_factory=int, name="minCount")
+
+class PodGroupSchedulingPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    basic: Raw = wire.NO_JSON
+    gang: GangSchedulingPolicy | None = None
+
+class PodGroupSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    disruption_mode: DisruptionMode | None = msgspec.field(default=None, name="disruptionMode")
+    parent_composite_pod_group_name: str | None = msgspec.field(default=None, name="parentCompositePodGroupName")
+    preemption_policy: str | None = msgspec.field(default=None, name="preemptionPolicy")
+    priority: wire.Int32 | None = None
+    priority_class_name: str = msgspec.field(default="", name="priorityClassName")
+    resource_claims: tuple[PodGroupResourceClaim, ...] = msgspec.field(default=(), name="resourceClaims")
+    scheduling_constraints: PodGroupSchedulingConstraints | None = msgspec.field(default=None, name="schedulingConstraints")
+    scheduling_policy: PodGroupSchedulingPolicy = msgspec.field(default_factory=PodGroupSchedulingPolicy, name="schedulingPolicy")
+    workload_ref: WorkloadReference | None = msgspec.field(default=None, name="workloadRef")
+
+class PodGroupStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    conditions: tuple[meta_v1.Condition, ...] = ()
+    resource_claim_statuses: tuple[PodGroupResourceClaimStatus, ...] = msgspec.field(default=(), name="resourceClaimStatuses")
+
+class PodGroup(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    kind: str = msgspec.field(default_factory=lambda: "PodGroup")
+    api_version: str = msgspec.field(default_factory=lambda: "scheduling.k8s.io/v1alpha3", name="apiVersion")
+    metadata: meta_v1.ObjectMeta = msgspec.field(default_factory=meta_v1.ObjectMeta)
+    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
+    status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
+
+class PodGroupList(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    kind: str = msgspec.field(default_factory=lambda: "PodGroupList")
+    api_version: str = msgspec.field(default_factory=lambda: "scheduling.k8s.io/v1alpha3", name="apiVersion")
+    metadata: meta_v1.ListMeta = msgspec.field(default_factory=meta_v1.ListMeta)
+    items: tuple[PodGroup, ...] | None = msgspec.field(default_factory=wire.always_null)
+
+class PodGroupResourceClaim(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    name: str = msgspec.field(default_factory=str)
+    resource_claim_name: str | None = msgspec.field(default=None, name="resourceClaimName")
+    resource_claim_template_name: str | None = msgspec.field(default=None, name="resourceClaimTemplateName")
+
+class PodGroupResourceClaimStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    name: str = msgspec.field(default_factory=str)
+    resource_claim_name: str | None = msgspec.field(default=None, name="resourceClaimName")
+
+class PodGroupSchedulingConstraints(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    topology: tuple[TopologyConstraint, ...] = ()
+
+class PodGroupTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    disruption_mode: DisruptionMode | None = msgspec.field(default=None, name="disruptionMode")
+    name: str = msgspec.field(default_factory=str)
+    preemption_policy: str | None = msgspec.field(default=None, name="preemptionPolicy")
+    priority: wire.Int32 | None = None
+    priority_class_name: str = msgspec.field(default="", name="priorityClassName")
+    resource_claims: tuple[PodGroupResourceClaim, ...] = msgspec.field(default=(), name="resourceClaims")
+    scheduling_constraints: PodGroupSchedulingConstraints | None = msgspec.field(default_factory=wire.always_null, name="schedulingConstraints")
+    scheduling_policy: PodGroupSchedulingPolicy = msgspec.field(default_factory=PodGroupSchedulingPolicy, name="schedulingPolicy")
 
 class TopologyConstraint(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    key: str = ""
+    key: str = msgspec.field(default_factory=str)
+
+class TypedLocalObjectReference(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    kind: str = msgspec.field(default_factory=str)
+    api_group: str = msgspec.field(default="", name="apiGroup")
+    name: str = msgspec.field(default_factory=str)
+
+class WorkloadSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    composite_pod_group_templates: tuple[CompositePodGroupTemplate, ...] = msgspec.field(default=(), name="compositePodGroupTemplates")
+    controller_ref: TypedLocalObjectReference | None = msgspec.field(default=None, name="controllerRef")
+    pod_group_templates: tuple[PodGroupTemplate, ...] | None = msgspec.field(default_factory=wire.always_null, name="podGroupTemplates")
+
+    def __post_init__(self) -> None:
+        wire.empty_is_null(self, "pod_group_templates")
+
+class Workload(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    kind: str = msgspec.field(default_factory=lambda: "Workload")
+    api_version: str = msgspec.field(default_factory=lambda: "scheduling.k8s.io/v1alpha3", name="apiVersion")
+    metadata: meta_v1.ObjectMeta = msgspec.field(default_factory=meta_v1.ObjectMeta)
+    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
+
+class WorkloadList(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    kind: str = msgspec.field(default_factory=lambda: "WorkloadList")
+    api_version: str = msgspec.field(default_factory=lambda: "scheduling.k8s.io/v1alpha3", name="apiVersion")
+    metadata: meta_v1.ListMeta = msgspec.field(default_factory=meta_v1.ListMeta)
+    items: tuple[Workload, ...] | None = msgspec.field(default_factory=wire.always_null)
 
 class WorkloadPodGroupDisruptionMode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     all: Raw = wire.NO_JSON
@@ -30,3 +168,7 @@ class WorkloadPodGroupSchedulingConstraints(Struct, frozen=True, kw_only=True, o
 class WorkloadPodGroupSchedulingPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     basic: Raw = wire.NO_JSON
     gang: WorkloadPodGroupGangSchedulingPolicy | None = None
+
+class WorkloadReference(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    template_name: str = msgspec.field(default_factory=str, name="templateName")
+    workload_name: str = msgspec.field(default_factory=str, name="workloadName")

@@ -39,10 +39,25 @@ _VALUES: Final[Mapping[str, Value]] = {
 }
 
 
+class _Table(dict[str, dict[str, list[Any]]]):
+    """The types that are served by default; those that are served when asked for are read when one is looked up."""
+
+    def __missing__(self, name: str) -> dict[str, list[Any]]:
+        return _read("protobuf_offered.json")[name]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in _read("protobuf_offered.json")
+
+
 @cache
 def table() -> Mapping[str, Mapping[str, list[Any]]]:
     """How each type is laid out, by its name in the schema data."""
-    text = resources.files("kubeloop.api.generated").joinpath("protobuf.json").read_bytes()
+    return _Table(_read("protobuf.json"))
+
+
+@cache
+def _read(name: str) -> dict[str, dict[str, list[Any]]]:
+    text = resources.files("kubeloop.api.generated").joinpath(name).read_bytes()
     loaded: dict[str, dict[str, list[Any]]] = json.loads(text)
     return loaded
 

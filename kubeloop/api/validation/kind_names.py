@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from kubeloop.api.addresses import check_ip
-from kubeloop.api.kinds import RESOURCES
+from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.names import (
     Check,
     check_dns1123_label,
@@ -55,9 +56,19 @@ _FREE_FINALIZERS: Final = ("admissionregistration_v1.", "apiextensions_v1.", "co
 def name_rule_of(key: str) -> NameRule:
     """The rule of a struct class, given as its generated module and name."""
     module, _, kind = key.rpartition(".")
-    found = next((one for one in RESOURCES if one.kind == kind and _module(one.definition) == module), None)
+    found = _resource(module, kind, RESOURCES) or _resource_offered(module, kind)
     namespaced = found is None or found.namespaced
     return NameRule(NAME_CHECKS.get(key, check_dns1123_subdomain), namespaced, not key.startswith(_FREE_FINALIZERS))
+
+
+def _resource_offered(module: str, kind: str) -> Resource | None:
+    from kubeloop.api.offered import OFFERED  # few servers are asked for these
+
+    return _resource(module, kind, OFFERED)
+
+
+def _resource(module: str, kind: str, known: Iterable[Resource]) -> Resource | None:
+    return next((one for one in known if one.kind == kind and _module(one.definition) == module), None)
 
 
 def _module(definition: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from kubeloop.api import errors
 from kubeloop.api.kinds import RESOURCES
+from kubeloop.api.offered import OFFERED
 from kubeloop.apiserver.encryption.configuration import Transformers
 from kubeloop.apiserver.encryption.providers import Undecryptable
 from kubeloop.apiserver.encryption.transformers import ENCRYPTED, UNENCRYPTED, Transformer
@@ -18,7 +19,7 @@ from kubeloop.store.watch import BufferedWatch
 log = logging.getLogger(__name__)
 
 _Pair = tuple[Record, Record]  # as it lies in the store, and as it is shown
-_KNOWN = {one.key_prefix: (one.group, one.plural) for one in reversed(RESOURCES) if one.is_stored} | {
+_KNOWN = {one.key_prefix: (one.group, one.plural) for one in reversed((*RESOURCES, *OFFERED)) if one.is_stored} | {
     "/registry/events/": ("", "events")
 }
 
@@ -114,8 +115,11 @@ class EncryptedStore:
             self._remember(sealed, Record(key, value, sealed.create_revision, sealed.mod_revision))
         return _mapped(written, self._event, self._refusal)
 
-    async def durable(self, revision: int) -> int:
-        return await self._inner.durable(revision)
+    async def durable(self, record: Record) -> int:
+        try:
+            return await self._inner.durable(record)
+        except Conflict as conflict:
+            raise Conflict(self._shown(conflict.current)) from None
 
     def subscribe(self, prefix: str, after_revision: int, callback: EventCallback) -> Subscription:
         def tell(events: Sequence[Event]) -> None:

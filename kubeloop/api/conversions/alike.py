@@ -1,0 +1,24 @@
+"""Versions of a kind that have the same fields: an object of one is an object of the other by another name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kubeloop.api import codec
+from kubeloop.api.kinds import type_of
+
+Plain = dict[str, Any]
+
+
+def to_version(definition: str, change: Callable[[Plain], None] | None = None) -> Callable[[Any], Any]:
+    """What turns an object of any version into one of this type, with a change of its plain form on the way."""
+
+    def convert(obj: Any) -> Any:
+        plain = codec.to_plain(obj)
+        del plain["apiVersion"]
+        if change is not None:
+            change(plain)
+        return codec.from_plain(plain, type_of(definition))
+
+    return convert

@@ -1,0 +1,124 @@
+"""The literal table of resources in versions that the API server serves only when it is told to, in discovery order.
+
+Like the table of `api.kinds`, which has those that it serves by default; `api.serving` tells which are served.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kubeloop.api.kinds import STATUS, Resource, definitions_of
+
+_ADMISSION = "admissionregistration.k8s.io"
+_CERTIFICATES = "certificates.k8s.io"
+_COORDINATION = "coordination.k8s.io"
+_DEVICES = "resource.k8s.io"
+_MIGRATION = "storagemigration.k8s.io"
+_SCHEDULING = "scheduling.k8s.io"
+
+
+def _offered(group: str, version: str, plural: str, kind: str, **facts: Any) -> Resource:
+    """`old` are the minor versions in which it was deprecated and is gone; `stored` is the version it is kept in."""
+    stored, old = facts.pop("stored", version), facts.pop("old", None)
+    if stored != version:
+        facts["stored_as"] = (group, stored)
+    if old is not None:
+        instead = f"; use {group}/v1 {kind}" if facts.pop("replaced", False) else ""
+        told = f"{group}/{version} {kind} is deprecated in v1.{old[0]}+, unavailable in v1.{old[1]}+"
+        facts["deprecation"] = told + instead
+    return Resource(group, version, plural, kind, **facts)
+
+
+def _policies(version: str, **facts: Any) -> tuple[Resource, ...]:
+    facts = {"namespaced": False, "categories": ("api-extensions",), "stored": "v1", **facts}
+    return (
+        _offered(_ADMISSION, version, "mutatingadmissionpolicies", "MutatingAdmissionPolicy", **facts),
+        _offered(_ADMISSION, version, "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", **facts),
+    )
+
+
+def _devices(version: str, old: tuple[int, int]) -> tuple[Resource, ...]:
+    facts: dict[str, Any] = {"stored": "v1", "old": old}
+    return (
+        _offered(_DEVICES, version, "deviceclasses", "DeviceClass", namespaced=False, **facts),
+        _offered(_DEVICES, version, "resourceclaims", "ResourceClaim", subresources=(STATUS,), **facts),
+        _offered(_DEVICES, version, "resourceclaimtemplates", "ResourceClaimTemplate", **facts),
+        _offered(_DEVICES, version, "resourceslices", "ResourceSlice", namespaced=False, **facts),
+    )
+
+
+def _taint_rules(version: str, **facts: Any) -> Resource:
+    facts = {"namespaced": False, "subresources": (STATUS,), "stored": "v1", **facts}
+    return _offered(_DEVICES, version, "devicetaintrules", "DeviceTaintRule", **facts)
+
+
+def _workloads(version: str) -> tuple[Resource, ...]:
+    facts: dict[str, Any] = {"gate": "GenericWorkload", "stored": "v1beta1"}
+    return (
+        _offered(_SCHEDULING, version, "podgroups", "PodGroup", subresources=(STATUS,), **facts),
+        _offered(_SCHEDULING, version, "workloads", "Workload", **facts),
+    )
+
+
+OFFERED: Final[tuple[Resource, ...]] = (
+    _offered(
+        _CERTIFICATES,
+        "v1beta1",
+        "clustertrustbundles",
+        "ClusterTrustBundle",
+        namespaced=False,
+        gate="ClusterTrustBundle",
+        stored="v1",
+        old=(37, 40),
+        replaced=True,
+    ),
+    *_policies("v1beta1", old=(37, 40), replaced=True),
+    *_policies("v1alpha1", old=(35, 38)),
+    *_workloads("v1beta1"),
+    *_workloads("v1alpha3"),
+    _offered(
+        _SCHEDULING,
+        "v1alpha3",
+        "compositepodgroups",
+        "CompositePodGroup",
+        subresources=(STATUS,),
+        gate="CompositePodGroup",
+    ),
+    _offered(_COORDINATION, "v1beta1", "leasecandidates", "LeaseCandidate", old=(36, 39)),
+    _offered(_COORDINATION, "v1alpha2", "leasecandidates", "LeaseCandidate", stored="v1beta1", old=(35, 38)),
+    *_devices("v1beta2", (36, 39)),
+    _taint_rules("v1beta2"),
+    *_devices("v1beta1", (35, 38)),
+    _taint_rules("v1alpha3", old=(36, 39)),
+    _offered(
+        _DEVICES,
+        "v1alpha3",
+        "resourcepoolstatusrequests",
+        "ResourcePoolStatusRequest",
+        namespaced=False,
+        subresources=(STATUS,),
+    ),
+    _offered(
+        "internal.apiserver.k8s.io",
+        "v1alpha1",
+        "storageversions",
+        "StorageVersion",
+        namespaced=False,
+        subresources=(STATUS,),
+    ),
+    _offered(
+        _MIGRATION,
+        "v1beta1",
+        "storageversionmigrations",
+        "StorageVersionMigration",
+        namespaced=False,
+        subresources=(STATUS,),
+        gate="StorageVersionMigrator",
+        stored="v1",
+        old=(37, 40),
+        replaced=True,
+    ),
+)
+
+# Every type that is generated for these, before what they refer to.
+DEFINITIONS: Final[tuple[str, ...]] = tuple(dict.fromkeys(definitions_of(OFFERED)))
