@@ -21,6 +21,7 @@ import uvloop
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.context import User
 from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.cli.foreground import COLLECTION
 from kubeloop.client import Client
 from kubeloop.clock import SystemClock
 from kubeloop.runtime.controller import Telemetry
@@ -95,6 +96,7 @@ async def _until_bound(server: ApiServer, pods: int, clock: SystemClock) -> tupl
     hosted = host(client, clock, Telemetry())
     gc.collect()
     gc.freeze()  # as the program does after its start
+    gc.set_threshold(*COLLECTION)
     began, busy = time.perf_counter(), time.process_time()
     running = asyncio.create_task(hosted.run(lambda: 1.0))
     while hosted.scheduler.bound < pods:  # noqa: ASYNC110  # a look costs nothing, and nobody tells

@@ -20,7 +20,7 @@ from kubeloop.store import StoreError
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # How much is made before garbage is looked for, and how often older generations are. Most objects never are in a cycle;
 # what requests leave behind is a few tasks and tracebacks, so looking seldom costs little memory and saves much time.
-_COLLECTION = (50_000, 20, 100)
+COLLECTION = (50_000, 20, 100)
 
 
 class Running(Protocol):
@@ -51,7 +51,7 @@ async def _until_signal(start: Callable[[], Awaitable[Running]]) -> None:
         loop.add_signal_handler(number, stop.set)
     running = await start()
     gc.freeze()
-    gc.set_threshold(*_COLLECTION)
+    gc.set_threshold(*COLLECTION)
     gc.enable()
     await stop.wait()
     for number in _SIGNALS:

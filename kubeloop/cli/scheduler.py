@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -24,6 +25,7 @@ from kubeloop.cli.controller_manager_access import Access
 from kubeloop.cli.controller_manager_clients import Clients, server_of
 from kubeloop.cli.controller_manager_port import open_port
 from kubeloop.cli.controller_manager_telling import Telling
+from kubeloop.cli.foreground import COLLECTION
 from kubeloop.cli.kubeconfig import server_url
 from kubeloop.cli.scheduler_flags import Options, options_of, written
 from kubeloop.client.errors import ClientError
@@ -53,6 +55,7 @@ def run_scheduler(options: argparse.Namespace) -> int:
             told.write_config_to.write_bytes(written(told))
             return 0
         set_up_logging(told.process)
+        gc.set_threshold(*COLLECTION)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_until_end(told, SystemClock()))
     except (CannotStart, UnusableConfig, UnusablePlugin, ClientError, OSError) as error:

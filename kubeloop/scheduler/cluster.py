@@ -161,6 +161,17 @@ class ClusterState:
             if not left:
                 del self._homeless[node]
 
+    def relabel_pod(self, old: PodInfo, new: PodInfo, node: str) -> None:
+        """A pod that takes what it took, and has other labels."""
+        row = self._rows.get(node)
+        if row is None:
+            self._homeless.setdefault(node, {})[new.uid] = new
+            return
+        self.pods[row][new.uid] = new
+        self.selections.change(row, old, -1)
+        self.selections.change(row, new, 1)
+        self._touch(row)
+
     def _settle(self, row: int, info: PodInfo) -> None:
         self.pods[row][info.uid] = info
         self._count(row, info, 1)
@@ -173,9 +184,8 @@ class ClusterState:
         self.pod_count[row] += sign
         for name, amount in info.requests.items():
             self._column(self.requested, name)[row] += sign * amount
-        presumed = template.presumed
-        for name in (amounts.CPU, amounts.MEMORY):
-            self._column(self.presumed, name)[row] += sign * presumed.get(name, 0)
+        for name, amount in template.presumed_basics:
+            self._column(self.presumed, name)[row] += sign * amount
         if template.host_ports:
             self.ports.change(row, template.host_ports, sign)
         self.selections.change(row, info, sign)

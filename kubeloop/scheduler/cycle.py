@@ -38,14 +38,10 @@ class Cycle:
         """The best node's name, or "" if none will do; `diagnose` then tells why."""
         if not self._filter():
             return ""
-        rows = np.flatnonzero(self._fits)
-        nominated = self._nominated_row()
-        if nominated is not None:
-            return self.cluster.name_of(nominated)
-        if not len(rows):
-            return ""
-        row = int(rows[0]) if len(rows) == 1 else self._best(rows)
-        return self.cluster.name_of(row)
+        row = self._nominated_row()
+        if row is None:
+            row = self._best()
+        return "" if row is None else self.cluster.name_of(row)
 
     # Filtering.
 
@@ -72,7 +68,8 @@ class Cycle:
     def _ask_others(self) -> _Answers | None:
         """What plugins say that look at more than one node; they are asked anew for every pod."""
         found: _Answers = []
-        for plugin in self.profile.wide_filters:
+        assert self._view is not None
+        for plugin in self._view.wide_filters:
             state = plugin.prefilter(self.pod, self.cluster)
             if isinstance(state, Narrowed):
                 self._narrow(plugin, state)
@@ -137,7 +134,7 @@ class Cycle:
             number = int(part.plugin.filter(part.state, self.cluster, rows)[0])
             if number:
                 return part.plugin.refusal(part.state, number)
-        for plugin in self.profile.wide_filters:
+        for plugin in self._view.wide_filters:
             state = plugin.prefilter(self.pod, self.cluster)
             if isinstance(state, Narrowed):
                 state = state.state
@@ -158,28 +155,28 @@ class Cycle:
         row = self.cluster.row_of(name) if name else None
         return row if row is not None and self._fits[row] else None
 
-    def _best(self, rows: NDArray[np.intp]) -> int:
+    def _best(self) -> int | None:
+        """One of the nodes that are liked most among those that will do."""
         view = self._view
         assert view is not None
-        wide = self._wide_scores(rows)
-        if wide is None and not view.scores and self._fits is view.fits:
-            return self._draw(np.flatnonzero(view.ranked == view.ranked.max()))
-        total = view.fixed[rows] if wide is None else view.fixed[rows] + wide
+        asked = [(one, one.plugin.prescore(self.pod, self.cluster)) for one in view.wide_scores]
+        opinions = [(one, state) for one, state in asked if not isinstance(state, Skip)]
+        if not opinions and not view.scores and self._fits is view.fits:
+            most = view.ranked.max()
+            return None if most < 0 else self._draw(np.flatnonzero(view.ranked == most))
+        rows = np.flatnonzero(self._fits)
+        if len(rows) <= 1:
+            return int(rows[0]) if len(rows) else None
+        total = view.fixed[rows]
         for part in view.scores:
             total = total + part.weight * part.plugin.normalize(part.state, part.answers[rows], self.cluster, rows)
+        for one, state in opinions:
+            total = total + one.weight * self._wide_scores(one.plugin, state, rows)
         return self._draw(rows[total == total.max()])
 
-    def _wide_scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | None:
-        total: NDArray[np.int64] | None = None
-        for plugin, weight in self.profile.wide_scores:
-            state = plugin.prescore(self.pod, self.cluster)
-            if isinstance(state, Skip):
-                continue
-            scores = plugin.score(state, self.cluster, rows)
-            if implements(type(plugin), "normalize"):
-                scores = plugin.normalize(state, scores, self.cluster, rows)
-            total = scores * weight if total is None else total + scores * weight
-        return total
+    def _wide_scores(self, plugin: Plugin, state: Any, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        scores = plugin.score(state, self.cluster, rows)
+        return plugin.normalize(state, scores, self.cluster, rows) if implements(type(plugin), "normalize") else scores
 
     def _draw(self, equals: NDArray[np.intp]) -> int:
         if len(equals) == 1:

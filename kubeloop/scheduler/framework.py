@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kubeloop.scheduler.cycle import Cycle
     from kubeloop.scheduler.handle import Handle
     from kubeloop.scheduler.outcome import Diagnosis
-    from kubeloop.scheduler.pod_info import PodInfo
+    from kubeloop.scheduler.pod_info import PodInfo, Template
     from kubeloop.scheduler.queued import QueuedPod
 
 MAX_SCORE: Final = 100
@@ -92,6 +92,10 @@ class Plugin:
         return ()
 
     # Which nodes.
+
+    def concerns(self, template: Template) -> bool:
+        """For plugins that are not local: whether pods of a template can be their business at all."""
+        return True
 
     def stamp(self, cluster: ClusterState) -> int:
         """For local plugins: what `prefilter` and `prescore` have seen besides the template, as a number."""

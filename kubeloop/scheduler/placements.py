@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.scheduler.cluster import ClusterState
-from kubeloop.scheduler.pod_info import PodInfo, Templates, is_alike
+from kubeloop.scheduler.pod_info import PodInfo, Templates, takes_the_same
 
 
 class Place(NamedTuple):
@@ -47,15 +47,23 @@ class Placements:
         uid, node = pod.metadata.uid, pod.spec.node_name
         place = self._places.get(uid)
         if place is not None:
-            if place.node == node and is_alike(place.info.pod, pod):
-                place.info.pod = pod
-                if place.assumed:
-                    self._places[uid] = place._replace(assumed=False)
+            if place.node == node and takes_the_same(place.info.pod, pod):
+                self._same_place(uid, place, pod)
                 return
             self._drop(uid, place)
         info = self._templates.info(pod)
         self._places[uid] = Place(info, node, False)
         self._cluster.add_pod(info, node)
+
+    def _same_place(self, uid: str, place: Place, pod: Pod) -> None:
+        """Binding itself gives pods the labels of their node's zone: the most frequent of all changes."""
+        info = place.info
+        if info.pod.metadata.labels == pod.metadata.labels:
+            info.pod = pod
+        else:
+            info = self._templates.relabelled(place.info, pod)
+            self._cluster.relabel_pod(place.info, info, place.node)
+        self._places[uid] = Place(info, place.node, False)
 
     def remove(self, uid: str) -> None:
         place = self._places.get(uid)

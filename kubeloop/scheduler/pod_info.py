@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from functools import cached_property
 from typing import Any
 
@@ -44,6 +45,11 @@ class Template:
     @cached_property
     def presumed(self) -> Whole:
         return amounts.presumed_requests(self.pod)
+
+    @cached_property
+    def presumed_basics(self) -> tuple[tuple[str, int], ...]:
+        """Of processors and memory, as much of `presumed` as there is."""
+        return tuple((name, self.presumed[name]) for name in (amounts.CPU, amounts.MEMORY) if name in self.presumed)
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
@@ -113,10 +119,21 @@ class Templates:
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, Template] = OrderedDict()
+        self._relabelled: OrderedDict[tuple[int, Hashable], Template] = OrderedDict()
         self._made = 0
 
     def info(self, pod: Pod) -> PodInfo:
         return PodInfo(pod, self.of(pod))
+
+    def relabelled(self, known: PodInfo, pod: Pod) -> PodInfo:
+        """Of a pod of which nothing but its labels has changed; quicker than to compare everything."""
+        key = known.template.number, tuple(pod.metadata.labels.items())
+        found = self._relabelled.get(key)
+        if found is None:
+            found = self._relabelled[key] = self.of(pod)
+            if len(self._relabelled) > _KEPT:
+                self._relabelled.popitem(last=False)
+        return PodInfo(pod, found)
 
     def of(self, pod: Pod) -> Template:
         key = _template_key(pod)
@@ -133,9 +150,13 @@ class Templates:
 
 def is_alike(old: Pod, new: Pod) -> bool:
     """Whether nothing has changed of a pod on a node that matters to other pods."""
+    return old.metadata.labels == new.metadata.labels and takes_the_same(old, new)
+
+
+def takes_the_same(old: Pod, new: Pod) -> bool:
+    """Whether at most the labels have changed of what matters to other pods."""
     return (
-        old.metadata.labels == new.metadata.labels
-        and (old.metadata.deletion_timestamp is None) == (new.metadata.deletion_timestamp is None)
+        (old.metadata.deletion_timestamp is None) == (new.metadata.deletion_timestamp is None)
         and old.spec.containers == new.spec.containers
         and old.spec.init_containers == new.spec.init_containers
         and old.spec.resources == new.spec.resources

@@ -60,18 +60,10 @@ class Profile:
         return list(dict.fromkeys((*self._at("filter"), *self._at("preFilter"))))
 
     @cached_property
-    def wide_filters(self) -> Sequence[Plugin]:
-        return [one for one in self.filters if not one.local]
-
-    @cached_property
     def scores(self) -> Sequence[Weighed]:
         from kubeloop.scheduler.view import Weighed
 
         return [Weighed(one, self._config.weight(one.name)) for one in self._at("score")]
-
-    @cached_property
-    def wide_scores(self) -> Sequence[Weighed]:
-        return [one for one in self.scores if not one.plugin.local]
 
     @cached_property
     def post_filters(self) -> Sequence[Plugin]:
@@ -122,11 +114,11 @@ class Profile:
 
     def view(self, template: Template) -> View:
         """What is known about nodes for pods of a template."""
-        from kubeloop.scheduler.view import View
-
         found = self._views.get(template)
         if found is None:
-            found = self._views[template] = View(self.filters, self.scores)
+            from kubeloop.scheduler.view import View
+
+            found = self._views[template] = View(self.filters, self.scores, template)
             if len(self._views) > _VIEWS:
                 self._views.popitem(last=False)
         else:

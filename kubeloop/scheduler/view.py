@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kubeloop.scheduler.cluster import ALL, ClusterState, Rows
 from kubeloop.scheduler.framework import Plugin, Skip, implements
 from kubeloop.scheduler.outcome import Narrowed, Refusal
-from kubeloop.scheduler.pod_info import PodInfo
+from kubeloop.scheduler.pod_info import PodInfo, Template
 
 _REFUSED = np.int64(-1)
 _FEW = 4  # rows that are looked at one by one: arrays pay from here on
@@ -39,9 +39,14 @@ class _Part:
 class View:
     """One template's answers of the local plugins of one profile."""
 
-    def __init__(self, filters: Sequence[Plugin], scores: Sequence[Weighed]) -> None:
+    def __init__(self, filters: Sequence[Plugin], scores: Sequence[Weighed], template: Template) -> None:
         self._filters = [one for one in filters if one.local]
         self._scores = [one for one in scores if one.plugin.local]
+        # Those that look at more than one node, and are asked anew for every pod.
+        self.wide_filters = [one for one in filters if not one.local and one.concerns(template)]
+        self.wide_scores = [one for one in scores if not one.plugin.local and one.plugin.concerns(template)]
+        asked = dict.fromkeys((*self._filters, *(one.plugin for one in self._scores)))
+        self._stamped = [one for one in asked if implements(type(one), "stamp")]
         self._stamp: tuple[int, ...] = ()
         self._position = -1
         self._node_changes = -1
@@ -57,11 +62,7 @@ class View:
 
     def refresh(self, pod: PodInfo, cluster: ClusterState) -> None:
         """Bring everything up to date."""
-        stamp = (
-            cluster.size,
-            *(one.stamp(cluster) for one in self._filters),
-            *(one.plugin.stamp(cluster) for one in self._scores),
-        )
+        stamp = (cluster.size, *[one.stamp(cluster) for one in self._stamped])
         changed = cluster.changed_since(self._position) if self._position >= 0 and stamp == self._stamp else None
         rows = None if changed is None else set(changed)
         if rows is None or len(rows) > len(cluster) // 2 + 8:

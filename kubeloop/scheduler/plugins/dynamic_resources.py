@@ -21,7 +21,7 @@ from kubeloop.scheduler.changes import NODE, TARGET_POD, Action
 from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, failed, unresolvable
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Refusal
-from kubeloop.scheduler.pod_info import PodInfo
+from kubeloop.scheduler.pod_info import PodInfo, Template
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,6 +86,9 @@ class DynamicResources(Plugin):
         return unresolvable(self.name, found) if isinstance(found, str) else None
 
     # Filtering.
+
+    def concerns(self, template: Template) -> bool:
+        return bool(template.pod.spec.resource_claims)
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Claims | Skip | Refusal:
         if not pod.pod.spec.resource_claims:

@@ -17,7 +17,7 @@ from kubeloop.scheduler.cluster import ClusterState, Rows
 from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, unresolvable, unschedulable
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Refusal
-from kubeloop.scheduler.pod_info import PodInfo
+from kubeloop.scheduler.pod_info import PodInfo, Template
 from kubeloop.scheduler.volumes import claim_names, class_of
 
 _NODE_INDEX = "attached node"
@@ -62,6 +62,9 @@ class NodeVolumeLimits(Plugin):
             Interest(self._claims.resource.qualified, Action.ADD, _is_its_claim),
             Interest(self._attachments.resource.qualified, Action.DELETE),
         )
+
+    def concerns(self, template: Template) -> bool:
+        return any(claim_names(template.pod))
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Refusal:
         names = [one.name for one in claim_names(pod.pod)]

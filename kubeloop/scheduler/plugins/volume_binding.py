@@ -24,7 +24,7 @@ from kubeloop.scheduler.cluster import ClusterState, Rows
 from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, failed, unresolvable
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Code, Refusal, SchedulingError
-from kubeloop.scheduler.pod_info import PodInfo
+from kubeloop.scheduler.pod_info import PodInfo, Template
 from kubeloop.scheduler.volumes import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
@@ -101,6 +101,9 @@ class VolumeBinding(Plugin):
         )
 
     # Filtering.
+
+    def concerns(self, template: Template) -> bool:
+        return any(claim_names(template.pod))
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Claims | Skip | Refusal:
         names = tuple(claim_names(pod.pod))

@@ -15,7 +15,7 @@ from kubeloop.scheduler.cluster import ClusterState, Rows
 from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, unresolvable, unschedulable
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Refusal
-from kubeloop.scheduler.pod_info import PodInfo
+from kubeloop.scheduler.pod_info import PodInfo, Template
 
 _DISK, _IN_USE = 1, 2
 
@@ -51,6 +51,9 @@ class VolumeRestrictions(Plugin):
             Interest(NODE, Action.ADD),
             Interest(self._claims.resource.qualified, Action.ADD, _is_its_claim),
         )
+
+    def concerns(self, template: Template) -> bool:
+        return bool(template.claims) or any(_is_disk(one) for one in template.pod.spec.volumes)
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Refusal:
         volumes = pod.pod.spec.volumes

@@ -17,7 +17,7 @@ from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, unresolva
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.labels import Verdicts
 from kubeloop.scheduler.outcome import Refusal
-from kubeloop.scheduler.pod_info import PodInfo
+from kubeloop.scheduler.pod_info import PodInfo, Template
 from kubeloop.scheduler.volumes import class_of
 
 # Labels, and what each is called today.
@@ -51,6 +51,9 @@ class VolumeZone(Plugin):
             Interest(self._claims.resource.qualified, both, _is_its_claim),
             Interest(self._volumes.resource.qualified, both, _has_other_zones),
         )
+
+    def concerns(self, template: Template) -> bool:
+        return bool(template.claims)
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[str, frozenset[str]]] | Skip | Refusal:
         wanted: list[tuple[str, frozenset[str]]] = []

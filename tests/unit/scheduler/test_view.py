@@ -26,9 +26,9 @@ SCORES = (TaintToleration, NodeAffinity, NodeResourcesFit, BalancedAllocation, I
 _rules = st.builds(lambda rules, more: {**rules, "tolerations": more}, node_rules, w.tolerations)
 
 
-def new_view(world: World) -> View:
+def new_view(world: World, pod: Pod) -> View:
     filters = [world.plugin(kind) for kind in FILTERS]
-    return View(filters, [Weighed(world.plugin(kind), 2) for kind in SCORES])
+    return View(filters, [Weighed(world.plugin(kind), 2) for kind in SCORES], world.info(pod).template)
 
 
 def change(world: World, data: st.DataObject, number: int) -> None:
@@ -62,14 +62,14 @@ def facts(view: View, world: World) -> Any:
 @settings(max_examples=60, deadline=None)
 @given(worlds(), pods(spec=_rules), st.data())
 def test_a_view_that_followed_changes_equals_a_new_one(world: World, pod: Pod, data: st.DataObject) -> None:
-    followed, info = new_view(world), world.info(pod)
+    followed, info = new_view(world, pod), world.info(pod)
     followed.refresh(info, world.cluster)
     for number in range(data.draw(st.integers(1, 6))):
         change(world, data, number)
         if data.draw(st.booleans()):
             followed.refresh(info, world.cluster)
     followed.refresh(info, world.cluster)
-    fresh = new_view(world)
+    fresh = new_view(world, pod)
     fresh.refresh(info, world.cluster)
     assert facts(followed, world) == facts(fresh, world)
     assert not np.any(followed.fits & ~world.cluster.alive)
