@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import time
-import uuid
 import zlib
 from datetime import UTC, datetime
 from typing import Protocol
@@ -17,6 +16,9 @@ from typing import Protocol
 _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels or look-alikes: no accidental words
 _SUFFIX_LENGTH = 5
+# A UUID's version and variant are told by fixed bits, six of its 128.
+_VERSION_4 = (0x4 << 76) | (0b10 << 62)
+_RANDOM_BITS = (1 << 128) - 1 ^ (0xF << 76 | 0b11 << 62)
 _SUFFIXES = len(_SUFFIX_ALPHABET) ** _SUFFIX_LENGTH
 
 
@@ -51,7 +53,8 @@ class SystemClock:
 
 def new_uid(clock: Clock) -> str:
     """A fresh version 4 UUID, from the clock's random source."""
-    return str(uuid.UUID(int=clock.random().getrandbits(128), version=4))
+    digits = f"{clock.random().getrandbits(128) & _RANDOM_BITS | _VERSION_4:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def name_suffix(clock: Clock) -> str:

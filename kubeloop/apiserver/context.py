@@ -14,6 +14,7 @@ from kubeloop.apiserver.routing import Target
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.fairness.control import Flow
+    from kubeloop.apiserver.mutation import Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,9 @@ class Context:
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
     dry_run: bool = False
     forgets_managers: bool = False  # the client sent an empty list of managedFields
-    written: tuple[str, int] | None = None  # the key and revision of the object that is the answer
+    takes_object: bool = False  # the caller is in this process, and is answered with an object instead of bytes
+    has_typed_body: bool = False  # the body was encoded from a struct of the resource's own class
+    written: Written | None = None  # what is the answer to whoever takes an object
     flow: Flow | None = None  # whose turn it is to be served; none within the process
 
     @property

@@ -18,18 +18,19 @@ from kubeloop.api import codec, errors
 from kubeloop.api.answers import decode_answer
 from kubeloop.api.calls import Call, ListResult, WatchEvent
 from kubeloop.api.dynamic import PartialObject, plain_body
+from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.catching_up import catch_up
 from kubeloop.apiserver.context import Context, User
-from kubeloop.apiserver.endpoints.read import MIN_WATCH_SECONDS
 from kubeloop.apiserver.http import Request, Response, StreamResponse
 from kubeloop.apiserver.list_options import ListOptions, parse_options, parse_revision
 from kubeloop.apiserver.listing import list_page
 from kubeloop.apiserver.local_stream import pieces_of
+from kubeloop.apiserver.mutation import Written
 from kubeloop.apiserver.negotiation import PLAIN, Format
 from kubeloop.apiserver.query import Query
 from kubeloop.apiserver.routing import PageNotFound, Target
-from kubeloop.apiserver.storage import Storage
+from kubeloop.apiserver.storage import Storage, with_revision
 from kubeloop.apiserver.watching import Change, Timers, Watcher
 from kubeloop.store import Compacted, Event, Record
 
@@ -47,7 +48,6 @@ _METHODS = {
     "deletecollection": "DELETE",
 }
 _METADATA = Format(convert="PartialObjectMetadata")
-_BOOKMARK_SECONDS = 60.0
 _CAUSE = "kubeloop-cause"
 # A watcher that leaves this many events unread is cut off, as a slow HTTP client is.
 _BACKLOG = 100_000
@@ -80,17 +80,19 @@ class LocalEntry:
 
             look = partial(read, ctx, storage, call)
             return await converted_read(storage, storage.conversion, call.namespace, call.name, look)
+        ctx.takes_object = not call.metadata_only
         body = _body_of(await self._server.serve(ctx, call.verb))
-        return self._written(ctx, call) or decode_answer(body, call)
+        return decode_answer(body, call) if ctx.written is None else self._written(ctx.written, call)
 
-    def _written(self, ctx: Context, call: Call) -> Any:
-        """The object that a call has written, as everybody in this process shares it; None if it has changed since."""
-        if ctx.written is None or call.metadata_only:
-            return None
-        key, revision = ctx.written
+    def _written(self, written: Written, call: Call) -> Any:
+        """What a call has left behind: as everybody in this process shares it, unless it has changed since."""
         storage = self._server.registry.of(call.resource)
-        record = storage.store.get(key)
-        return storage.shared(record) if record is not None and record.mod_revision == revision else None
+        record = storage.store.get(written.key) if written.key else None
+        if record is not None and record.mod_revision == written.revision:
+            return storage.shared(record)
+        if isinstance(written.obj, msgspec.Struct) and not storage.view.converts:
+            return with_revision(written.obj, written.revision)
+        return decode_answer(storage.view.object(written.value, written.revision), call)
 
     async def document(self, path: str) -> Any:
         """What is served at a path that is no resource, as plain data."""
@@ -154,6 +156,7 @@ class LocalEntry:
         form = _METADATA if call.metadata_only else PLAIN
         ctx = Context(request, target, query, self._user, form, self._server.clock.now().replace(microsecond=0))
         ctx.dry_run = bool(query.text("dryRun"))
+        ctx.has_typed_body = isinstance(call.body, msgspec.Struct) and type(call.body) is resource.type
         return ctx
 
     def _get(self, ctx: Context, storage: Storage, call: Call) -> Any:
@@ -179,7 +182,11 @@ class LocalEntry:
         )
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
-        """Batches of events; ends when the watch's time is over or the server stops."""
+        """Batches of events; ends when the time that it was given is over, or the server stops.
+
+        The only bookmark is the one behind the initial events: others tell that a connection still lives, and spare
+        who has lost one a list, and here is none to lose.
+        """
         if (remote := self._remote(call)) is not None:
             from kubeloop.apiserver.aggregation.local import watch_remote
 
@@ -200,9 +207,8 @@ class LocalEntry:
         _catch_up(storage, watcher, options)
         storage.hub.add(watcher)
         timers = Timers()
-        timers.after(options.timeout_seconds or self._watch_seconds(), watcher.close)
-        if options.bookmarks:
-            timers.every(_BOOKMARK_SECONDS, lambda: watcher.bookmark(storage.store.revision))
+        if options.timeout_seconds:
+            timers.after(options.timeout_seconds, watcher.close)
         try:
             while (batch := await watcher.next_batch()) is not None:
                 yield batch
@@ -210,8 +216,9 @@ class LocalEntry:
             timers.cancel()
             storage.hub.remove(watcher)
 
-    def _watch_seconds(self) -> int:
-        return int(MIN_WATCH_SECONDS * (1 + self._server.clock.random().random()))
+    def is_in_process(self, resource: Resource) -> bool:
+        """All are that no other server answers for."""
+        return (resource.group, resource.version) not in self._server.aggregation.remotes
 
 
 def _catch_up(storage: Storage, watcher: LocalWatcher, options: ListOptions) -> None:

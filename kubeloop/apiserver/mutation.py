@@ -50,6 +50,7 @@ class Written(NamedTuple):
     revision: int
     created: bool = False
     key: str = ""  # empty where nothing was written
+    obj: Any = None  # the same as a struct, where there was one at hand that nobody changes any more
 
 
 class Mutations:
@@ -222,9 +223,9 @@ class Mutations:
             return await self._remove(ctx, storage, record, value)
         unchanged = value == record.value or _differs_only_in_times(new, old, value, record.value)
         if unchanged and not storage.is_stale(record):
-            return Written(record.value, await storage.store.durable(record.mod_revision))
+            return Written(record.value, await storage.store.durable(record))
         if ctx.dry_run:
-            return Written(value, await storage.store.durable(record.mod_revision))
+            return Written(value, await storage.store.durable(record))
         with storage.expecting(record.key, value, new):
             event = await (claim or storage.store).write(record.key, value, record.mod_revision)
         self.causes.note(ctx, record.key, event.revision)
@@ -262,15 +263,15 @@ class Mutations:
         """Write an object that the server itself changed, as deletion does."""
         value = await storage.stored(obj)
         if ctx.dry_run:
-            return Written(value, await storage.store.durable(record.mod_revision))
+            return Written(value, await storage.store.durable(record), obj=obj)
         with storage.expecting(record.key, value, obj):
             event = await storage.store.write(record.key, value, record.mod_revision)
         self.causes.note(ctx, record.key, event.revision)
-        return Written(value, event.revision, False, record.key)
+        return Written(value, event.revision, False, record.key, obj)
 
     async def _remove(self, ctx: Context, storage: Storage, record: Record, last: bytes) -> Written:
         if ctx.dry_run:
-            return Written(last, await storage.store.durable(record.mod_revision))
+            return Written(last, await storage.store.durable(record))
         if storage.allocator is not None:
             event = await storage.allocator.remove(record, self._clock)
         else:

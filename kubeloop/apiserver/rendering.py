@@ -16,6 +16,9 @@ from kubeloop.apiserver.storage import Storage
 from kubeloop.apiserver.watching import Presenter
 from kubeloop.store import Record
 
+# The answer to a caller in the same process, who takes the object itself.
+TAKEN = Response(200, b"")
+
 
 def warning_headers(warnings: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Warnings as kubectl shows them: `299 - "text"`, quotes and backslashes escaped."""

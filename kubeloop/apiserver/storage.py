@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+import msgspec
+
 from kubeloop.api import codec
 from kubeloop.api.kinds import Resource
 from kubeloop.api.strategy import Strategy, strategy_of
@@ -69,12 +71,23 @@ class Storage:
         known = self._objects.get(record.key)
         if known is not None and known[0] is record and known[1] == revision:
             return known[2]
-        obj = self._as_written(record, revision) or self.decoded(record, revision)
-        if revision == record.mod_revision:
-            self._objects[record.key] = (record, revision, obj)
-        else:
+        if revision != record.mod_revision:
             self._objects.pop(record.key, None)
+            return self._with_revision(record, known, revision)
+        obj = self._as_written(record) or self.decoded(record, revision)
+        self._objects[record.key] = (record, revision, obj)
         return obj
+
+    def seen(self, record: Record) -> Any:
+        """The same for a glance, which nobody else has to share: as it is shared already, or as it is stored."""
+        known = self._objects.get(record.key)
+        return known[2] if known is not None and known[0] is record else self.view.decode_record(record)
+
+    def _with_revision(self, record: Record, known: tuple[Record, int, Any] | None, revision: int) -> Any:
+        """An object as it was when it was deleted."""
+        if known is None or known[0] is not record or not isinstance(known[2], msgspec.Struct):
+            return self.decoded(record, revision)
+        return with_revision(known[2], revision)
 
     @contextmanager
     def expecting(self, key: str, value: bytes, obj: Any) -> Iterator[None]:
@@ -89,13 +102,11 @@ class Storage:
         finally:
             self._written.pop(key, None)
 
-    def _as_written(self, record: Record, revision: int) -> Any:
+    def _as_written(self, record: Record) -> Any:
         written = self._written.get(record.key)
         if written is None or written[0] is not record.value:
             return None
-        if revision != record.mod_revision:
-            return None
-        codec.force_setattr(written[1].metadata, "resource_version", str(revision))
+        codec.force_setattr(written[1].metadata, "resource_version", str(record.mod_revision))
         return written[1]
 
     def decoded(self, record: Record, revision: int) -> Any:
@@ -124,6 +135,12 @@ class Storage:
 
     def peek(self, namespace: str, name: str) -> Record | None:
         return self.store.peek(self.key(namespace, name))
+
+
+def with_revision(obj: Any, revision: int) -> Any:
+    """A struct as it was, but for its revision."""
+    meta = msgspec.structs.replace(obj.metadata, resource_version=str(revision))
+    return msgspec.structs.replace(obj, metadata=meta)
 
 
 def _never_stale(_: Record) -> bool:

@@ -35,7 +35,7 @@ from kubeloop.apiserver.decoding.type_meta import (
 )
 from kubeloop.apiserver.decoding.unmarshal import unmarshal
 
-__all__ = ["Decoded", "StrictError", "decode_document", "decode_object", "parse_yaml"]
+__all__ = ["Decoded", "StrictError", "decode_document", "decode_object", "decode_own", "parse_yaml"]
 
 ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 # What decoding raises on what isn't ordinary.
@@ -71,8 +71,23 @@ def decode_object(body: bytes, content_type: str, resource: Resource, validation
     return _decode_carefully(_Source(document, body), resource, validation)
 
 
-def decode_document(document: dict[str, Any], resource: Resource, validation: str) -> Decoded:
-    """The same for a document that a patch produced, whose version may be any that converts."""
+def decode_own(body: bytes, resource: Resource) -> Any | None:
+    """A body that was encoded from a struct of the resource's class, defaulted; None where it needs a closer look."""
+    if b"null" in body:  # in free-form JSON it may stand for nothing
+        return None
+    obj = _typed(body, resource)
+    if obj is not None:
+        apply_defaults(obj)
+    return obj
+
+
+def decode_document(
+    document: dict[str, Any], resource: Resource, validation: str, changed_by: Any | None = None
+) -> Decoded:
+    """The same for a document that a patch produced, whose version may be any that converts.
+
+    Where the patch says by its own fields which ones it changes, only those can be unknown.
+    """
     try:
         body = msgspec.json.encode(document)
     except RecursionError:
@@ -82,16 +97,16 @@ def decode_document(document: dict[str, Any], resource: Resource, validation: st
 
         return custom.decode_plain(msgspec.json.decode(body), body, resource, validation)
     obj = _typed(body, resource)
-    if obj is not None and _is_known(document, resource):
+    if obj is not None and (_is_known(changed_by, resource) or _is_known(document, resource)):
         apply_defaults(obj)
         return Decoded(obj, [])
     return _decode_carefully(_Source(document, body, any_version=True), resource, validation)
 
 
-def _is_known(document: dict[str, Any], resource: Resource) -> bool:
+def _is_known(document: Any, resource: Resource) -> bool:
     try:
         look_at(document, resource.definition)
-    except Unusual:
+    except (Unusual, AttributeError, TypeError):  # a patch need not have an object's shape
         return False
     return True
 

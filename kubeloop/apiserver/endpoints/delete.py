@@ -16,7 +16,7 @@ from kubeloop.apiserver.list_options import parse_options
 from kubeloop.apiserver.listing import Page, list_page
 from kubeloop.apiserver.mutation import Mutations, Written
 from kubeloop.apiserver.negotiation import PROTOBUF
-from kubeloop.apiserver.rendering import many_objects, one_object, respond
+from kubeloop.apiserver.rendering import TAKEN, many_objects, one_object, respond
 from kubeloop.apiserver.storage import Storage
 from kubeloop.store import Conflict, Record
 
@@ -59,11 +59,13 @@ async def delete_object(ctx: Context, storage: Storage, mutations: Mutations) ->
     if record is None:
         raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
     await storage.prepare(record)
-    await mutations.admit_delete(ctx, storage.view.decode_record(record), options)
+    await mutations.admit_delete(ctx, storage.seen(record), options)
     removed, written = await delete_record(ctx, storage, mutations, record, options)
     if removed and storage.resource.qualified not in _ANSWER_WITH_OBJECT:
-        uid = storage.view.decode(written.value, written.revision).metadata.uid
-        return respond(ctx, _success(ctx, uid))
+        return respond(ctx, _success(ctx, written.obj.metadata.uid))
+    if ctx.takes_object:
+        ctx.written = written
+        return TAKEN
     code = 202 if not removed and options.orphan_dependents is False else 200
     return one_object(ctx, storage, written.value, written.revision, code)
 
@@ -81,7 +83,7 @@ async def delete_collection(ctx: Context, storage: Storage, mutations: Mutations
         if newest is None:
             return
         await storage.prepare(newest)
-        await mutations.admit_delete(ctx, storage.view.decode_record(newest), options)
+        await mutations.admit_delete(ctx, storage.seen(newest), options)
         await delete_record(ctx, storage, mutations, newest, msgspec.structs.replace(options))
 
     for begin in range(0, len(page.records), _AT_ONCE):
@@ -123,7 +125,7 @@ async def _delete_once(
         return False, await _mark_definition(ctx, storage, mutations, record, obj)
     changed = _set_grace(ctx, storage, obj, options.grace_period_seconds)
     if changed is None:
-        return False, Written(record.value, await storage.store.durable(record.mod_revision))
+        return False, Written(record.value, await storage.store.durable(record), obj=obj)
     orphan, foreground = _dependents(storage, obj.metadata, options)
     changed |= _set_finalizers(ctx, storage, obj, orphan, foreground)
     graceful = storage.strategy.grace_period is not None
@@ -134,13 +136,13 @@ async def _delete_once(
     )
     if not changed:
         if waits:
-            return False, Written(record.value, await storage.store.durable(record.mod_revision))
-        return True, await mutations.remove_record(ctx, storage, record)
+            return False, Written(record.value, await storage.store.durable(record), obj=obj)
+        return True, (await mutations.remove_record(ctx, storage, record))._replace(obj=obj)
     written = await mutations.put_record(ctx, storage, record, obj)
     if waits or ctx.dry_run:
         return not waits, written
     marked = Record(record.key, written.value, record.create_revision, written.revision)
-    return True, await mutations.remove_record(ctx, storage, marked)
+    return True, (await mutations.remove_record(ctx, storage, marked))._replace(obj=obj)
 
 
 async def _mark_definition(ctx: Context, storage: Storage, mutations: Mutations, record: Record, obj: Any) -> Written:

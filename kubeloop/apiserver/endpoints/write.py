@@ -10,13 +10,13 @@ from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.applying import apply_config
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current
-from kubeloop.apiserver.decoding import decode_document, decode_object
+from kubeloop.apiserver.decoding import decode_document, decode_object, decode_own
 from kubeloop.apiserver.http import Response
 from kubeloop.apiserver.mutation import Mutations, Written, ensure_namespace
 from kubeloop.apiserver.options import check_patch_options, check_write_options, field_validation
-from kubeloop.apiserver.patching import apply_patch, patch_of, refuse_produced
+from kubeloop.apiserver.patching import JSON_PATCH, apply_patch, patch_of, refuse_produced
 from kubeloop.apiserver.preconditions import demand
-from kubeloop.apiserver.rendering import one_object
+from kubeloop.apiserver.rendering import TAKEN, one_object
 from kubeloop.apiserver.storage import Storage
 
 APPLY = "application/apply-patch+yaml"
@@ -39,6 +39,8 @@ async def create_object(ctx: Context, storage: Storage, mutations: Mutations) ->
 def read_body(ctx: Context, resource: Resource) -> Any:
     """The object in a request's body, with its warnings noted."""
     request = ctx.request
+    if ctx.has_typed_body and (obj := decode_own(request.body, resource)) is not None:
+        return obj
     decoded = decode_object(
         request.body, request.headers.get("content-type", ""), resource, field_validation(ctx.query)
     )
@@ -48,7 +50,9 @@ def read_body(ctx: Context, resource: Resource) -> Any:
 
 
 def answer(ctx: Context, storage: Storage, written: Written) -> Response:
-    ctx.written = (written.key, written.revision) if written.key else None
+    if ctx.takes_object and written.key:
+        ctx.written = written
+        return TAKEN
     return one_object(ctx, storage, written.value, written.revision, 201 if written.created else 200)
 
 
@@ -110,7 +114,7 @@ async def patch_object(ctx: Context, storage: Storage, mutations: Mutations) -> 
         live = current.complete if speaks_of_managers else current.plain
         patched = apply_patch(media, live, patch, ctx.resource)
         with refuse_produced(media, patch, patched):
-            decoded = decode_document(patched, ctx.resource, mode)
+            decoded = decode_document(patched, ctx.resource, mode, changed_by=None if media == JSON_PATCH else patch)
         for warning in decoded.warnings:
             ctx.warn(warning)
         ctx.forgets_managers = speaks_of_managers and not decoded.obj.metadata.managed_fields
