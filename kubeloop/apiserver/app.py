@@ -27,7 +27,7 @@ from kubeloop.apiserver.aggregation.following import Following as Aggregation
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.authorization import ADMINISTRATORS, DEFAULT_MODES, Authorizer, authorizer_of
 from kubeloop.apiserver.authorization.attributes import Attributes, of_path, of_target, of_unserved
-from kubeloop.apiserver.catching_up import catch_up
+from kubeloop.apiserver.catching_up import fresh_enough
 from kubeloop.apiserver.context import ANONYMOUS, Context, User
 from kubeloop.apiserver.custom.following import DefinitionsSource, Following
 from kubeloop.apiserver.endpoints.delete import delete_collection, delete_object
@@ -315,9 +315,12 @@ class ApiServer:
 
     async def serve(self, ctx: Context, verb: str) -> Response:
         """Answer a request that may be made."""
-        target = ctx.target
         if self.registry.store.shared:
-            await catch_up(self.registry.store, verb, ctx.query)
+            return await fresh_enough(self.registry.store, verb, ctx.query, partial(self._serve, ctx, verb))
+        return await self._serve(ctx, verb)
+
+    async def _serve(self, ctx: Context, verb: str) -> Response:
+        target = ctx.target
         if (target.resource.plural in UNSTORED and not target.resource.is_custom) or target.subresource in SUBRESOURCES:
             endpoint = SUBRESOURCES.get(target.subresource) or UNSTORED[target.resource.plural]
             async with self._seat(ctx):

@@ -1,18 +1,51 @@
 """How new an answer has to be, where several servers share a store: as new as Kubernetes promises, and no newer.
 
-no resourceVersion   everything that was acknowledged to anybody before the request; writes, too, start from there
-"0"                  whatever this server has
-any other            at least that, which another server may have told the client; likewise of a list's next page
+reads
+    no resourceVersion   everything that was acknowledged to anybody before the request
+    "0"                  whatever this server has
+    any other            at least that, which another server may have told the client; likewise of a list's next page
+writes                   begin with whatever this server has: the store compares, so that nothing is built on what has
+                         changed since. Only a refusal may come from having known too little; it counts if it is
+                         repeated by somebody who knows everything.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
 from kubeloop.api import errors
 from kubeloop.apiserver.list_options import decode_continue, parse_revision
 from kubeloop.apiserver.query import Query
-from kubeloop.store import Store
+from kubeloop.store import Overtaken, Store
 
 _READS = frozenset({"get", "list", "watch"})
+_WRITES_OF_ONE = frozenset({"create", "update", "patch", "delete"})
+_ATTEMPTS = 5
+_OVERLOADED = 429
+
+Answer = TypeVar("Answer")
+
+
+async def fresh_enough(store: Store, verb: str, query: Query, answer: Callable[[], Awaitable[Answer]]) -> Answer:
+    """An answer from a store as far as it has to be. `StoreError` when that cannot be found out."""
+    if verb not in _WRITES_OF_ONE:
+        await catch_up(store, verb, query)
+        return await answer()
+    for _ in range(_ATTEMPTS - 1):
+        known = store.revision
+        try:
+            return await answer()
+        except errors.ApiError as error:
+            if error.code == _OVERLOADED:
+                raise
+            await store.current()
+            if store.revision == known:
+                raise
+            break
+        except Overtaken:
+            await store.current()
+    return await answer()
 
 
 async def catch_up(store: Store, verb: str, query: Query) -> None:

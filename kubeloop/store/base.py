@@ -136,8 +136,12 @@ class Store(Protocol):
         same task that this one came after.
         """
 
-    async def durable(self, revision: int) -> int:
-        """Wait until a peeked revision is durable; returns what it became. `StoreError` when its flush failed."""
+    async def durable(self, record: Record) -> int:
+        """Wait until a peeked record is durable; returns what its revision became. `StoreError` when its flush failed.
+
+        For answers that come from a record without writing it: a shared store also makes sure that it is the newest
+        of its key, and raises `Conflict` if somebody else has changed it.
+        """
 
     def subscribe(self, prefix: str, after_revision: int, callback: EventCallback) -> Subscription:
         """Call back with every event after a revision, exactly once, in order, in batches.

@@ -103,7 +103,8 @@ class LoggedStore(Committed):
     def trouble(self) -> str:
         return self._trouble
 
-    async def durable(self, revision: int) -> int:
+    async def durable(self, record: Record) -> int:
+        revision = record.mod_revision
         if revision <= self._revision:
             return revision
         for event, future in (*self._in_flight, *self._gathering):

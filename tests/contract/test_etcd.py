@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from kubeloop.clock import SystemClock
 from kubeloop.store import Compacted, Conflict, Event, Overtaken, Record, StoreError
 from kubeloop.store.etcd import connection as connection_module
+from kubeloop.store.etcd.config import EtcdConfig
 from kubeloop.store.etcd.connection import RANGE, Connection, Unavailable
 from kubeloop.store.etcd.messages import range_request, read_range
 from kubeloop.store.etcd.pending import PROVISIONAL
 from kubeloop.store.etcd.store import EtcdStore
+from kubeloop.store.etcd.streams import UNAVAILABLE, RpcError
+from kubeloop.store.etcd.wire import fields
 from tests.contract.stores import EtcdSupply
 from tests.etcd_processes import EtcdCluster, EtcdMember
 
@@ -137,7 +141,7 @@ def test_a_provisional_revision_is_translated_even_when_the_write_is_done(two: C
         peeked = one.peek("/a")
         assert peeked is not None
         written = await write
-        assert await one.durable(peeked.mod_revision) == written.revision
+        assert await one.durable(peeked) == written.revision
         changed = await one.write("/a", b"2", peeked.mod_revision)
         assert changed.previous == written.record
 
@@ -172,10 +176,7 @@ def test_a_write_whose_answer_was_lost_is_found_to_be_ours(
 
 
 def _unavailable() -> Exception:
-    import grpc
-    from grpc.aio import AioRpcError, Metadata
-
-    return AioRpcError(grpc.StatusCode.UNAVAILABLE, Metadata(), Metadata(), "the answer was lost")
+    return RpcError(UNAVAILABLE, "the answer was lost")
 
 
 def test_servers_agree_on_who_compacts(two: Callable[[Pair], None]) -> None:
@@ -333,16 +334,14 @@ async def events_of(store: EtcdStore, count: int) -> None:
 
 async def leader_of(cluster: EtcdCluster) -> EtcdMember:
     """By what the members say of themselves: fields 4 (leader) and 2 in the header (member)."""
-    import grpc.aio
-
-    from kubeloop.store.etcd.wire import fields
-
     for member in cluster.members:
-        async with grpc.aio.insecure_channel(member.endpoint) as channel:
-            answer = dict(fields(await channel.unary_unary("/etcdserverpb.Maintenance/Status")(b"")))
-            header = dict(fields(bytes(answer[1])))  # type: ignore[arg-type]
-            if header[2] == answer.get(4):
-                return member
+        connection = Connection(EtcdConfig((member.endpoint,)), SystemClock())
+        connection.open()
+        answer = dict(fields(await connection.call("/etcdserverpb.Maintenance/Status", b"")))
+        await connection.close()
+        header = dict(fields(bytes(answer[1])))
+        if header[2] == answer.get(4):
+            return member
     raise AssertionError("nobody leads")
 
 

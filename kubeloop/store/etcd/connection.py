@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from pathlib import Path
-
-import grpc
-import grpc.aio
 
 from kubeloop.clock import Clock
 from kubeloop.store.errors import StoreError
 from kubeloop.store.etcd.config import EtcdConfig
+from kubeloop.store.etcd.hpack import block_of
+from kubeloop.store.etcd.http2 import Http2
 from kubeloop.store.etcd.messages import WatchAnswer, read_watch
+from kubeloop.store.etcd.streams import DEADLINE_EXCEEDED, OUT_OF_RANGE, UNAVAILABLE, UNKNOWN, Messages, RpcError
+from kubeloop.store.etcd.trust import Untrusted, tls_context, why_untrusted
 
 RANGE = "/etcdserverpb.KV/Range"
 TXN = "/etcdserverpb.KV/Txn"
@@ -23,24 +23,10 @@ _WATCH = "/etcdserverpb.Watch/Watch"
 
 ATTEMPT_SECONDS = 3.0  # a member cut off from the others does not answer: soon enough to ask another
 GIVE_UP_SECONDS = 12.0  # an election takes one or two; a client should hear of more
-_CANCELLED_SECONDS = 0.02
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 # A member without a leader ends our watch instead of leaving it silent.
-_METADATA = (("hasleader", "true"),)
-_OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 1_000),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.use_local_subchannel_pool", 1),
-)
-_PASSING = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNKNOWN)
+_NEEDS_LEADER = (("hasleader", "true"),)
+_PASSING = (UNAVAILABLE, DEADLINE_EXCEEDED, UNKNOWN)
 
 
 class Unavailable(StoreError):
@@ -56,109 +42,156 @@ class Refused(StoreError):
 
 
 class Connection:
-    """Channels to all members; one is asked until it fails."""
+    """A connection to each member that was ever needed; one is asked until it fails."""
 
     def __init__(self, config: EtcdConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self._channels: list[grpc.aio.Channel] = []
-        self._methods: dict[tuple[int, str], grpc.aio.UnaryUnaryMultiCallable] = {}
+        self._members = [_Member(endpoint) for endpoint in config.endpoints]
         self._preferred = 0
+        self._is_open = False
 
     def open(self) -> None:
-        credentials = _credentials(self._config) if self._config.tls else None
-        for endpoint in self._config.endpoints:
-            if credentials is None:
-                channel = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
-            else:
-                channel = grpc.aio.secure_channel(endpoint, credentials, options=_OPTIONS)
-            self._channels.append(channel)
+        tls = tls_context(self._config) if self._config.tls else None
+        for member in self._members:
+            member.tls = tls
+        self._is_open = True
 
     async def close(self) -> None:
-        channels, self._channels = self._channels, []
-        self._methods.clear()
-        for channel in channels:
-            await channel.close()
-        # What was cancelled ends on the library's own thread. It must find our loop, or the next loop of this process,
-        # should there be one, stumbles over it.
-        await asyncio.sleep(_CANCELLED_SECONDS)
+        self._is_open = False
+        for member in self._members:
+            await member.close()
 
     async def call(self, method: str, request: bytes) -> bytes:
         return (await self.call_told(method, request))[0]
 
     async def call_told(self, method: str, request: bytes) -> tuple[bytes, bool]:
         """The answer, and whether an attempt before it may have had an effect as well."""
-        deadline = self._clock.monotonic() + GIVE_UP_SECONDS
+        deadline = 0.0
         pause, repeated = _FIRST_PAUSE, False
         while True:
             asked = self._preferred
             try:
-                answer: bytes = await self._ask(asked, method, request)
-                return answer, repeated
-            except grpc.aio.AioRpcError as error:
-                if error.code() not in _PASSING:
+                return await self._ask(asked, method, request), repeated
+            except RpcError as error:
+                if error.code not in _PASSING:
                     raise _refused(error) from None
                 self.avoid(asked)
                 repeated = True
-                if self._clock.monotonic() + pause > deadline:
+                now = self._clock.monotonic()
+                deadline = deadline or now + GIVE_UP_SECONDS
+                if now + pause > deadline:
                     raise Unavailable(self._told(error)) from None
             await asyncio.sleep(pause * (1 + self._clock.random().random()))
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _ask(self, member: int, method: str, request: bytes) -> bytes:
-        if not self._channels:
+        if not self._is_open:
             raise Unavailable("the connection to etcd is closed")
-        ask = self._methods.get((member, method))
-        if ask is None:
-            ask = self._methods[member, method] = self._channels[member].unary_unary(method)
-        answer: bytes = await ask(request, timeout=ATTEMPT_SECONDS)
-        return answer
+        asked = self._members[member]
+        link = asked.link if asked.link is not None and asked.link.usable else await asked.connect()
+        return await link.call(asked.headers(method), request)
 
     def avoid(self, member: int) -> None:
         """Ask the next one from now on, unless somebody has seen to that already."""
         if self._preferred == member:
-            self._preferred = (member + 1) % len(self._config.endpoints)
+            self._preferred = (member + 1) % len(self._members)
 
-    async def watch(self, request: bytes) -> AsyncGenerator[WatchAnswer, None]:
-        """What one member tells, until it or the connection fails: then `Unavailable`."""
-        member = self._preferred
-        stream = self._channels[member].stream_stream(_WATCH)(metadata=_METADATA)
+    async def watch(self, request: bytes) -> AsyncGenerator[list[WatchAnswer], None]:
+        """What one member tells, as it comes, until it or the connection fails: then `Unavailable`."""
+        number = self._preferred
+        member = self._members[number]
+        stream: Messages | None = None
         try:
-            await asyncio.wait_for(stream.write(request), ATTEMPT_SECONDS)
-            async with aclosing(self._answers(stream)) as answers:
-                async for answer in answers:
-                    yield answer
-            raise Unavailable("etcd has ended the watch")
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError, TimeoutError) as error:
-            self.avoid(member)
+            link = member.link if member.link is not None and member.link.usable else await member.connect()
+            stream = link.follow(member.headers(_WATCH, _NEEDS_LEADER), request)
+            # The first answer, which says that the watch is there, has to come soon.
+            messages = await asyncio.wait_for(stream.read(), ATTEMPT_SECONDS)
+            while True:
+                yield [read_watch(message) for message in messages]
+                messages = await stream.read()
+        except (RpcError, TimeoutError) as error:
+            self.avoid(number)
             raise Unavailable(self._told(error)) from None
-        except Unavailable:
-            self.avoid(member)
-            raise
         finally:
-            stream.cancel()
+            if stream is not None:
+                stream.cancel()
 
-    async def _answers(self, stream: grpc.aio.StreamStreamCall) -> AsyncGenerator[WatchAnswer, None]:
-        """The first answer, which says that the watch is there, has to come soon."""
-        message = await asyncio.wait_for(stream.read(), ATTEMPT_SECONDS)
-        while message is not grpc.aio.EOF:
-            yield read_watch(message)
-            message = await stream.read()
-
-    def _told(self, error: Exception) -> str:
-        details = error.details() if isinstance(error, grpc.aio.AioRpcError) else str(error)
-        return f"etcd at {', '.join(self._config.endpoints)} does not answer: {details or type(error).__name__}"
+    def _told(self, error: RpcError | TimeoutError) -> str:
+        details = error.details if isinstance(error, RpcError) else "no answer in time"
+        return f"etcd at {', '.join(self._config.endpoints)} does not answer: {details}"
 
 
-def _refused(error: grpc.aio.AioRpcError) -> Refused:
-    compacted = error.code() is grpc.StatusCode.OUT_OF_RANGE and "compacted" in (error.details() or "")
-    return Refused(f"etcd refused: {error.details() or error.code().name}", compacted)
+class _Member:
+    """One server of the cluster, and the connection to it, made when it is needed."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._connecting: asyncio.Task[Http2] | None = None
+        self._headers: dict[str, bytes] = {}
+        self.tls: ssl.SSLContext | None = None
+        self.link: Http2 | None = None
+
+    def headers(self, method: str, more: tuple[tuple[str, str], ...] = ()) -> bytes:
+        """The same for each call of a method."""
+        found = self._headers.get(method)
+        if found is None:
+            own = {
+                ":method": "POST",
+                ":scheme": "http" if self.tls is None else "https",
+                ":path": method,
+                ":authority": self._endpoint,
+                "content-type": "application/grpc",
+                "user-agent": "kubeloop",
+                "te": "trailers",
+            }
+            found = self._headers[method] = block_of((*own.items(), *more))
+        return found
+
+    async def connect(self) -> Http2:
+        """A usable connection. All who need it meanwhile wait for the same. `RpcError` if there is none to be had."""
+        if self._connecting is None:
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            self._connecting.add_done_callback(self._connected)
+        return await asyncio.shield(self._connecting)
+
+    async def close(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait((self._connecting,))
+        if self.link is not None:
+            self.link.close()
+
+    async def _connect(self) -> Http2:
+        host, _, port = self._endpoint.rpartition(":")
+        host = host.strip("[]")
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                _, link = await loop.create_connection(
+                    lambda: Http2(ATTEMPT_SECONDS),
+                    host,
+                    int(port),
+                    ssl=self.tls,
+                    server_hostname=host if self.tls else None,
+                )
+        except ssl.SSLError as error:
+            if (why := why_untrusted(error)) is not None:
+                raise Untrusted(f"etcd at {self._endpoint} and we do not trust each other: {why}") from None
+            raise RpcError(UNAVAILABLE, str(error)) from None
+        except (OSError, TimeoutError) as error:
+            raise RpcError(
+                UNAVAILABLE, getattr(error, "strerror", "") or str(error) or "no connection in time"
+            ) from None
+        self.link = link
+        return link
+
+    def _connected(self, task: asyncio.Task[Http2]) -> None:
+        self._connecting = None
+        if not task.cancelled():
+            task.exception()  # told to those who wait, if any still do
 
 
-def _credentials(config: EtcdConfig) -> grpc.ChannelCredentials:
-    try:
-        return grpc.ssl_channel_credentials(
-            *(Path(path).read_bytes() if path else None for path in (config.cafile, config.keyfile, config.certfile))
-        )
-    except OSError as error:
-        raise StoreError(f"cannot read etcd's {error.filename}: {error.strerror}") from None
+def _refused(error: RpcError) -> Refused:
+    compacted = error.code == OUT_OF_RANGE and "compacted" in error.details
+    return Refused(f"etcd refused: {error.details}", compacted)

@@ -52,10 +52,21 @@ class FollowingCopy(Committed):
         self._adopt(loaded)
         self._following = self._loop.create_task(self._follow())
         try:
-            await self._wait_for(reached, inf)
+            await self._hear_up_to(reached)
         except BaseException:
             await self._stop_following()
             raise
+
+    async def _hear_up_to(self, revision: int) -> None:
+        """However long it takes, as long as something comes."""
+        heard = -1
+        while heard < self._revision < revision:
+            heard = self._revision
+            try:
+                await self._wait_for(revision, inf)
+            except Unavailable:
+                if self._revision == heard:
+                    raise
 
     async def _stop_following(self) -> None:
         if self._following is not None:
@@ -96,21 +107,29 @@ class FollowingCopy(Committed):
 
     async def _hear_all(self) -> None:
         async with aclosing(self._source.watch(watch_request(self._revision + 1))) as answers:
-            async for answer in answers:
-                self._hear(answer)
+            async for batch in answers:
+                self._hear(batch)
 
-    def _hear(self, answer: WatchAnswer) -> None:
+    def _hear(self, answers: list[WatchAnswer]) -> None:
+        """All that came at once is told at once."""
+        news: list[Change] = []
+        try:
+            for answer in answers:
+                news += (change for change in answer.changes if change.kv.mod_revision > self._revision)
+                self._heed(answer)
+        finally:
+            if news:
+                self._publish(self._events(news), news[-1].kv.mod_revision)
+                if excess := self._history.excess_revision():
+                    self._forget_history(excess)
+
+    def _heed(self, answer: WatchAnswer) -> None:
         if answer.compact_revision:
             raise Compacted(answer.compact_revision)
         if answer.canceled:
             raise Unavailable(f"etcd has ended the watch: {answer.reason}")
         if answer.created:
             self._trouble = ""
-        news = [change for change in answer.changes if change.kv.mod_revision > self._revision]
-        if news:
-            self._publish(self._events(news), news[-1].kv.mod_revision)
-            if excess := self._history.excess_revision():
-                self._forget_history(excess)
 
     def _events(self, changes: list[Change]) -> list[Event]:
         events: list[Event] = []

@@ -12,8 +12,8 @@ from kubeloop.store.etcd.messages import KeyValue, RangeAnswer, range_request, r
 from kubeloop.store.log import LoadedLog
 
 _PAGE = 1000
-# Older history is not asked for, or whoever never compacts would wait for all of it at each start.
-MOST_REPLAYED = 50_000
+# Older history is not asked for: etcd tells of a thousand past revisions each tenth of a second, and a start waits.
+MOST_REPLAYED = 3_000
 
 
 class Names:
@@ -89,8 +89,9 @@ async def _compacted(connection: Connection) -> int:
     while True:
         try:
             async with aclosing(connection.watch(watch_request(EMPTY_REVISION))) as answers:
-                async for answer in answers:
-                    if answer.compact_revision or answer.changes:
-                        return answer.compact_revision or EMPTY_REVISION
+                async for batch in answers:
+                    for answer in batch:
+                        if answer.compact_revision or answer.changes:
+                            return answer.compact_revision or EMPTY_REVISION
         except Unavailable:
             await current_revision(connection)  # waits for a member that answers, or fails

@@ -103,13 +103,17 @@ class EtcdStore(FollowingCopy):
             return expected == 0
         return self._pending.real(expected) == self._pending.real(record.mod_revision)
 
-    async def durable(self, revision: int) -> int:
-        write = self._pending.find(revision)
+    async def durable(self, record: Record) -> int:
+        write = self._pending.find(record.mod_revision)
         if write is not None:
             return (await asyncio.shield(write.future)).revision
-        real = self._pending.real(revision)
+        real = self._pending.real(record.mod_revision)
         if real >= PROVISIONAL:
             raise StoreError("the write was never made durable")
+        await self.current()
+        newest = self._committed.get(record.key)
+        if newest is None or newest.mod_revision != real:
+            raise Conflict(newest)
         return real
 
     def compact(self, revision: int) -> None:

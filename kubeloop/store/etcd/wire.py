@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeAlias
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
@@ -11,8 +10,13 @@ _WIDTH = {_FIXED64: 8, _FIXED32: 4}
 Value: TypeAlias = int | bytes
 
 
+_ONE_BYTE = tuple(bytes((number,)) for number in range(0x80))
+
+
 def varint(number: int) -> bytes:
     """Seven bits a byte, the lowest first; negative numbers as their two's complement of 64 bits."""
+    if 0 <= number < 0x80:
+        return _ONE_BYTE[number]
     if number < 0:
         number += 1 << 64
     out = bytearray()
@@ -33,25 +37,31 @@ def chunk(field: int, value: bytes) -> bytes:
     return varint(field << 3 | _LENGTH) + varint(len(value)) + value
 
 
-def fields(message: bytes) -> Iterator[tuple[int, Value]]:
+def fields(message: bytes) -> list[tuple[int, Value]]:
     """(number, value) of each field in turn; those of fixed width, of which we read none, are passed over."""
+    found: list[tuple[int, Value]] = []
     at, end = 0, len(message)
     while at < end:
-        tag, at = _read_varint(message, at)
+        tag = message[at]
+        if tag < 0x80:
+            at += 1
+        else:
+            tag, at = _read_varint(message, at)
         kind = tag & 7
         if kind == _VARINT:
             number, at = _read_varint(message, at)
-            yield tag >> 3, number
+            found.append((tag >> 3, number))
         elif kind == _LENGTH:
             length, at = _read_varint(message, at)
             if at + length > end:
                 raise ValueError("a message ends within a field")
-            yield tag >> 3, message[at : at + length]
+            found.append((tag >> 3, message[at : at + length]))
             at += length
         elif kind in _WIDTH:
             at += _WIDTH[kind]
         else:
             raise ValueError(f"a message has a field of unknown kind {kind}")
+    return found
 
 
 def _read_varint(message: bytes, at: int) -> tuple[int, int]:

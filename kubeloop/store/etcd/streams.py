@@ -1,0 +1,151 @@
+"""What comes back on one HTTP/2 stream, as gRPC lays it out: one message, or any number, and then a status."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from urllib.parse import unquote
+
+# gRPC's codes, as far as they matter here.
+UNKNOWN, DEADLINE_EXCEEDED, OUT_OF_RANGE, INTERNAL, UNAVAILABLE, UNAUTHENTICATED = 2, 4, 11, 13, 14, 16
+_PREFIX_BYTES = 5  # of a message: whether it is compressed, and its length
+
+
+class RpcError(Exception):
+    """A call that was not answered with a message."""
+
+    def __init__(self, code: int, details: str) -> None:
+        super().__init__(details)
+        self.code = code
+        self.details = details
+
+
+class Stream:
+    """What the connection knows of a call. `window`: how much may still be sent; `taken`: received and not told."""
+
+    __slots__ = ("number", "taken", "window")
+
+    ends_after_one = True
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.window = 0
+        self.taken = 0
+
+    @property
+    def is_done(self) -> bool:
+        raise NotImplementedError
+
+    def begin(self, headers: Mapping[str, str]) -> None:
+        """An answer begins. Who is no gRPC server says so by its status."""
+
+    def take(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """The status was good."""
+        raise NotImplementedError
+
+    def fail(self, error: RpcError) -> None:
+        raise NotImplementedError
+
+    def verdict(self, headers: Mapping[str, str]) -> RpcError | None:
+        """What the last headers say."""
+        status = headers.get("grpc-status")
+        if status is None:
+            return RpcError(UNAVAILABLE, f"HTTP status {headers.get(':status', 'missing')}, not an answer of gRPC's")
+        if status == "0":
+            return None
+        code = int(status) if status.isdigit() else UNKNOWN
+        return RpcError(code, unquote(headers.get("grpc-message", "")) or f"status {status}")
+
+
+class Answer(Stream):
+    """Of a call with one message there and one back."""
+
+    __slots__ = ("_parts", "future")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.future: asyncio.Future[bytes] = loop.create_future()
+        self._parts: list[bytes] = []
+
+    @property
+    def is_done(self) -> bool:
+        return self.future.done()
+
+    def take(self, data: bytes) -> None:
+        self._parts.append(data)
+
+    def finish(self) -> None:
+        if self.future.done():
+            return
+        body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        if len(body) < _PREFIX_BYTES or len(body) - _PREFIX_BYTES != int.from_bytes(body[1:_PREFIX_BYTES], "big"):
+            self.future.set_exception(RpcError(INTERNAL, "the answer is not one whole message"))
+        else:
+            self.future.set_result(body[_PREFIX_BYTES:])
+
+    def fail(self, error: RpcError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Messages(Stream):
+    """Of a call with any number of messages back: read them by the handful, as they have come."""
+
+    __slots__ = ("_buffer", "_cancel", "_error", "_loop", "_ready", "_waiter")
+
+    ends_after_one = False
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, cancel: Callable[[Stream], None]) -> None:
+        super().__init__()
+        self._loop = loop
+        self._cancel = cancel
+        self._buffer = bytearray()
+        self._ready: list[bytes] = []
+        self._error: RpcError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self._error is not None
+
+    async def read(self) -> list[bytes]:
+        """What has come since the last time; `RpcError` when no more will."""
+        while not self._ready:
+            if self._error is not None:
+                raise self._error
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        ready, self._ready = self._ready, []
+        return ready
+
+    def cancel(self) -> None:
+        """Want no more."""
+        self._cancel(self)
+
+    def take(self, data: bytes) -> None:
+        buffer = self._buffer
+        buffer += data
+        at = 0
+        while len(buffer) - at >= _PREFIX_BYTES:
+            end = at + _PREFIX_BYTES + int.from_bytes(buffer[at + 1 : at + _PREFIX_BYTES], "big")
+            if end > len(buffer):
+                break
+            self._ready.append(bytes(buffer[at + _PREFIX_BYTES : end]))
+            at = end
+        if at:
+            del buffer[:at]
+            self._wake()
+
+    def finish(self) -> None:
+        self.fail(RpcError(UNAVAILABLE, "the server has ended the stream"))
+
+    def fail(self, error: RpcError) -> None:
+        self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

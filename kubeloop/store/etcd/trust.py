@@ -1,0 +1,51 @@
+"""TLS with etcd's members: whom we believe, what we show of ourselves, and why it did not work, in plain words."""
+
+from __future__ import annotations
+
+import os
+import ssl
+
+from kubeloop.store.errors import StoreError
+from kubeloop.store.etcd.config import EtcdConfig
+
+
+class Untrusted(StoreError):
+    """A certificate was refused, theirs or ours. Asking again would change nothing."""
+
+
+def tls_context(config: EtcdConfig) -> ssl.SSLContext:
+    """Raises `StoreError` for files that cannot be used."""
+    for path in (config.cafile, config.certfile, config.keyfile):
+        if path and not os.access(path, os.R_OK):
+            raise StoreError(f"cannot read etcd's {path}: {_why_unreadable(path)}")
+    try:
+        context = ssl.create_default_context(cafile=config.cafile or None)
+    except ssl.SSLError:
+        raise StoreError(f"etcd's {config.cafile} holds no certificate") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["h2"])
+    if config.certfile:
+        try:
+            context.load_cert_chain(config.certfile, config.keyfile)
+        except ssl.SSLError as error:
+            reason = error.reason or error
+            raise StoreError(f"etcd's {config.certfile} and {config.keyfile} do not go together: {reason}") from None
+    return context
+
+
+def why_untrusted(error: Exception | None) -> str | None:
+    """What was wrong with a certificate, if that is what went wrong."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}"
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if "ALERT" in reason and ("CERT" in reason or "CA" in reason):
+        return f"it refuses our certificate: {reason.lower().replace('_', ' ')}"
+    return None
+
+
+def _why_unreadable(path: str) -> str:
+    try:
+        with open(path, "rb"):
+            return ""
+    except OSError as error:
+        return error.strerror or "unknown"
