@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from kubeloop.api import errors
 from kubeloop.api.calls import Call, WatchEvent
+from kubeloop.api.kinds import Resource
 from kubeloop.client.errors import CallTimeout, ConnectionLost, TransportError
 from kubeloop.client.metrics import ClientMetrics
 from kubeloop.client.rate_limit import Limiter
@@ -66,6 +67,9 @@ class Caller:
                     raise
                 delay = self._delay_before_retry(call, error, attempt)
             await asyncio.sleep(delay)
+
+    def is_in_process(self, resource: Resource) -> bool:
+        return self._transport.is_in_process(resource)
 
     async def stream(self, call: Call) -> AsyncGenerator[bytes, None]:
         """An answer in pieces."""

@@ -188,6 +188,10 @@ class Client:
             async for batch in batches:
                 yield batch
 
+    def is_in_process(self, resource: Resource) -> bool:
+        """Whether watches of a resource stay within this process: they end or fail, but never fall silent unnoticed."""
+        return self._caller.is_in_process(resource)
+
     async def logs(
         self,
         pod: str,

@@ -108,6 +108,10 @@ class HttpTransport:
             if not lines.is_between_events:
                 raise ConnectionLost("the watch ended in the middle of an event")
 
+    def is_in_process(self, resource: Resource) -> bool:
+        """None is: a connection can be half open, and nobody is told."""
+        return False
+
     async def stream(self, call: Call) -> AsyncIterator[bytes]:
         """An answer's body in the pieces in which it comes, such as a followed log."""
         async with self._streaming(call) as connection:

@@ -6,10 +6,14 @@ from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from kubeloop.api.calls import Call, Transport
+from kubeloop.api.kinds import Resource
 
 
 class ClientTransport(Transport, Protocol):
-    """A transport that also serves discovery and streams."""
+    """A transport that also serves discovery and streams, and says what its watches are like."""
+
+    def is_in_process(self, resource: Resource) -> bool:
+        """Whether watches of a resource stay within this process: they end or fail, but never fall silent unnoticed."""
 
     async def document(self, path: str) -> Any:
         """What is served at a path that is no resource, as plain data."""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.calls import Call, WatchEvent
+from kubeloop.api.kinds import Resource
 from kubeloop.client.transport import ClientTransport
 from kubeloop.runtime.causes import Write, current_cause
 
@@ -36,6 +37,9 @@ class CausedTransport:
 
     def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
         return self._inner.watch(call)
+
+    def is_in_process(self, resource: Resource) -> bool:
+        return self._inner.is_in_process(resource)
 
     async def document(self, path: str) -> Any:
         return await self._inner.document(path)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.calls import Call, WatchEvent
+from kubeloop.api.kinds import Resource
 from kubeloop.client.transport import ClientTransport
 from kubeloop.clock import Clock
 
@@ -86,6 +87,9 @@ class FencedTransport:
 
     def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
         return self._transport.watch(call)
+
+    def is_in_process(self, resource: Resource) -> bool:
+        return self._transport.is_in_process(resource)
 
     async def document(self, path: str) -> Any:
         return await self._transport.document(path)

@@ -206,10 +206,16 @@ class Reflector:
 
     async def _open(self, version: str, initial_events: bool | None = None) -> _Stream:
         await self._close()
-        seconds = max(1, int(self._patience.watch * (1 + self._clock.random().random())))
+        seconds = self._watch_seconds()
         events = self._source.watch(resource_version=version, initial_events=initial_events, timeout_seconds=seconds)
-        self._stream = _Stream(events, self._clock, seconds + self._patience.grace)
+        self._stream = _Stream(events, self._clock, seconds + self._patience.grace if seconds else None)
         return self._stream
+
+    def _watch_seconds(self) -> int:
+        """After how long a server shall end a watch: never, where no connection can break without a word."""
+        if self._source.is_in_process:
+            return 0
+        return max(1, int(self._patience.watch * (1 + self._clock.random().random())))
 
     async def _close(self) -> None:
         if self._stream is not None:
@@ -218,9 +224,9 @@ class Reflector:
 
 
 class _Stream:
-    """An open watch that is given up when it is silent for too long."""
+    """An open watch that is given up when it is silent for too long; one without a longest time never is."""
 
-    def __init__(self, events: AsyncIterator[Sequence[WatchEvent]], clock: Clock, longest: float) -> None:
+    def __init__(self, events: AsyncIterator[Sequence[WatchEvent]], clock: Clock, longest: float | None) -> None:
         self._events = events
         self._clock = clock
         self._opened = clock.monotonic()
@@ -229,8 +235,7 @@ class _Stream:
 
     async def next_batch(self, silence: float | None) -> Sequence[WatchEvent] | None:
         """The next events; None at the end. Raises `Stalled`."""
-        left = self._opened + self._longest - self._clock.monotonic()
-        patience = left if silence is None else min(left, silence)
+        patience = self._patience(silence)
         try:
             async with asyncio.timeout(patience) as limit:
                 batch = await anext(self._events)
@@ -242,6 +247,12 @@ class _Stream:
             raise Stalled(f"nothing was heard for {patience:.0f} s") from None
         self._has_spoken = self._has_spoken or bool(batch)
         return batch
+
+    def _patience(self, silence: float | None) -> float | None:
+        if self._longest is None:
+            return None
+        left = self._opened + self._longest - self._clock.monotonic()
+        return left if silence is None else min(left, silence)
 
     def was_cut_short(self) -> bool:
         return not self._has_spoken and self._clock.monotonic() - self._opened < SHORTEST_WATCH_SECONDS

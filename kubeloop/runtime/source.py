@@ -13,17 +13,23 @@ from kubeloop.api.kinds import Resource
 class Source(Protocol):
     """A collection."""
 
+    @property
+    def is_in_process(self) -> bool:
+        """Whether watches stay within this process: they end or fail, but never fall silent unnoticed."""
+
     async def list(self, *, resource_version: str = "", limit: int = 0, continue_token: str = "") -> ListResult:
         """One page."""
 
     def watch(
         self, *, timeout_seconds: int, resource_version: str = "", initial_events: bool | None = None
     ) -> AsyncIterator[Sequence[WatchEvent]]:
-        """Batches of events, bookmarks among them, until the server ends the watch."""
+        """Batches of events, bookmarks among them, until the server ends the watch; after 0 seconds means: never."""
 
 
 class Reader(Protocol):
     """What reading takes of `kubeloop.client.Client`."""
+
+    def is_in_process(self, resource: Resource) -> bool: ...
 
     async def list(
         self,
@@ -77,6 +83,10 @@ class SelectedSource:
     def __init__(self, client: Reader, selection: Selection) -> None:
         self._client = client
         self._selection = selection
+
+    @property
+    def is_in_process(self) -> bool:
+        return self._client.is_in_process(self._selection.resource)
 
     async def list(self, *, resource_version: str = "", limit: int = 0, continue_token: str = "") -> ListResult:
         wanted = self._selection

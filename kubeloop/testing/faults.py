@@ -14,6 +14,7 @@ from typing import Any
 
 from kubeloop.api import errors
 from kubeloop.api.calls import Call, WatchEvent
+from kubeloop.api.kinds import Resource
 from kubeloop.client.errors import ConnectionLost
 from kubeloop.client.transport import ClientTransport
 
@@ -193,6 +194,9 @@ class FaultyTransport:
         finally:
             self._faults.closed(broken)
             await batches.aclose()  # type: ignore[attr-defined]  # an async generator
+
+    def is_in_process(self, resource: Resource) -> bool:
+        return self._inner.is_in_process(resource)
 
     def stream(self, call: Call) -> AsyncIterator[bytes]:
         return self._inner.stream(call)

@@ -13,6 +13,7 @@ from kubeloop.api.calls import Call, ListResult, WatchEvent
 from kubeloop.api.dynamic import Custom
 from kubeloop.api.generated.core_v1 import ConfigMap, Node, Pod
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.kinds import Resource
 from kubeloop.client import Client
 from kubeloop.client.errors import CallTimeout, ConnectError, ConnectionLost, UnknownKind, UsageError
 from kubeloop.client.metrics import Unobserved
@@ -40,6 +41,9 @@ class Scripted:
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
         yield await self.call(call)
+
+    def is_in_process(self, resource: Resource) -> bool:
+        return False
 
     async def stream(self, call: Call) -> AsyncIterator[bytes]:
         yield await self.call(call)

@@ -36,6 +36,8 @@ def page(version: int, *objects: Any, more: str = "") -> ListResult:
 class ScriptedSource:
     """Answers each list and each watch with the next of its script; what goes beyond it is silence."""
 
+    is_in_process = False
+
     def __init__(self, lists: Sequence[ListResult | Exception | str] = (), watches: Sequence[Sequence[Step]] = ()):
         self._lists = list(lists)
         self._watches = list(watches)

@@ -35,6 +35,9 @@ class Recording:
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
         yield [WatchEvent("BOOKMARK", None, call.options["resourceVersion"])]
 
+    def is_in_process(self, resource: Any) -> bool:
+        return True
+
     async def document(self, path: str) -> Any:
         return {"path": path}
 
@@ -76,6 +79,7 @@ def test_a_caused_transport_does_everything_else_as_the_one_within() -> None:
         call = Call(verb="watch", resource=PODS, options={"resourceVersion": "5"})
         assert [batch[0].resource_version async for batch in transport.watch(call)] == ["5"]
         assert [piece async for piece in transport.stream(Call(verb="get", resource=PODS, name="a"))] == [b"a"]
+        assert transport.is_in_process(PODS)
         assert await transport.document("/version") == {"path": "/version"}
         await transport.close()
         assert inner.closed

@@ -144,6 +144,9 @@ def test_a_cache_can_be_of_metadata_alone() -> None:
 
 def test_informers_that_cannot_sync_are_named_with_the_reason() -> None:
     class Broken:
+        def is_in_process(self, resource: Any) -> bool:
+            return False
+
         async def list(self, *what: Any, **options: Any) -> Any:
             raise errors.service_unavailable("down for lunch")
 

@@ -247,6 +247,22 @@ def test_a_quiet_watch_with_bookmarks_is_left_alone() -> None:
     assert len(source.calls("watch")) == 1
 
 
+def test_a_watch_within_the_process_lasts_however_quiet_it_is() -> None:
+    source = ScriptedSource((), [[[bookmark(9, end=True)], SILENCE]])
+    source.is_in_process = True
+    play(source, after(7 * 24 * 3600), streaming=True)
+    (asked,) = source.calls("watch")
+    assert "timeout_seconds" not in asked
+
+
+def test_a_watch_within_the_process_that_breaks_is_opened_again() -> None:
+    source = ScriptedSource((), [[[bookmark(9, end=True)], 100.0, ConnectionResetError()], [[bookmark(10)], SILENCE]])
+    source.is_in_process = True
+    world = play(source, after(110), streaming=True)
+    assert [one["resource_version"] for one in source.calls("watch")[1:]] == ["9"]
+    assert world.reflector.state == Watching("10")
+
+
 # Backing off
 
 
