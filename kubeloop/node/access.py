@@ -1,27 +1,25 @@
-"""What a node answers when an API server asks for a container's log, or runs a command in it."""
+"""What nodes answer when an API server asks: for logs, for connections to containers, for pages of their own."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
 from kubeloop.api.errors import bad_request
-from kubeloop.api.generated.core_v1 import ContainerStatus, Pod
-from kubeloop.api.node_calls import ExecResult, LogOptions
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.node_calls import Duplex, LogOptions, NodeAnswer, NodeRequest, Streams
+from kubeloop.node.pages import Pages
+from kubeloop.node.reasons import why_no_log, why_no_stream
 from kubeloop.node.runtime import Runtime
 from kubeloop.node.worker import Nodes
-
-_PENDING = {
-    "ErrImagePull": "image can't be pulled",
-    "ImagePullBackOff": "trying and failing to pull image",
-}
 
 
 class NodeAccess:
     """Access to the nodes of one agent, for an API server in the same process."""
 
-    def __init__(self, nodes: Nodes, runtime: Runtime) -> None:
+    def __init__(self, nodes: Nodes, runtime: Runtime, pages: Pages) -> None:
         self._nodes = nodes
         self._runtime = runtime
+        self._pages = pages
 
     def reaches(self, node: str) -> bool:
         return self._nodes.reachable(node) is not None
@@ -33,28 +31,17 @@ class NodeAccess:
         async for piece in self._runtime.logs(pod, container, options):
             yield piece
 
-    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], stdin: bytes) -> ExecResult:
-        return await self._runtime.execute(pod, container, command, stdin)
+    def why_no_stream(self, pod: Pod, container: str) -> str:
+        return why_no_stream(pod, container)
 
+    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
+        return await self._runtime.execute(pod, container, command, streams)
 
-def why_no_log(pod: Pod, container: str, *, previous: bool) -> str:
-    """Why a container has no log to read, in the kubelet's words; empty if it has."""
-    name, status = pod.metadata.name, _status(pod, container)
-    if status is None:
-        return f'container "{container}" in pod "{name}" is not available'
-    before = status.last_state.terminated
-    if previous:
-        return "" if before is not None else f'previous terminated container "{container}" in pod "{name}" not found'
-    if status.state.running is not None or status.state.terminated is not None or before is not None:
-        return ""
-    waiting = status.state.waiting
-    if waiting is None:
-        return f'container "{container}" in pod "{name}" is waiting to start - no logs yet'
-    reason = _PENDING.get(waiting.reason, waiting.reason)
-    return f'container "{container}" in pod "{name}" is waiting to start: {reason}'
+    async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
+        await self._runtime.attach(pod, container, streams)
 
+    async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
+        await self._runtime.forward(pod, port, connection)
 
-def _status(pod: Pod, container: str) -> ContainerStatus | None:
-    status = pod.status
-    every = (*status.container_statuses, *status.init_container_statuses, *status.ephemeral_container_statuses)
-    return next((one for one in every if one.name == container), None)
+    async def page(self, node: str, request: NodeRequest) -> NodeAnswer:
+        return await self._pages.answer(node, request)

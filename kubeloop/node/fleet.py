@@ -18,6 +18,7 @@ from kubeloop.clock import Clock
 from kubeloop.node.access import NodeAccess
 from kubeloop.node.heartbeat import Heartbeat
 from kubeloop.node.metrics_api import MetricsGroup
+from kubeloop.node.pages import Pages
 from kubeloop.node.registration import NodeShape, node_object
 from kubeloop.node.relief import Relief
 from kubeloop.node.roster import SERVED, STOPPED, Roster, is_served
@@ -66,7 +67,8 @@ class Fleet:
         self.recorder = EventRecorder(client, COMPONENT, clock)
         telling = Telling(self.recorder, config.events)
         self.worker = PodWorker(client, self._pods, self.roster, self.runtime, telling, clock)
-        self.access = NodeAccess(self.roster, self.runtime)
+        self.pages = Pages(self._pods, self.roster, self.runtime, clock)
+        self.access = NodeAccess(self.roster, self.runtime, self.pages)
         self.metrics = MetricsGroup(self._pods, self.roster, self.runtime, clock)
         wanted = nodes_of(config, self.runtime.name, clock)
         self._heartbeat = Heartbeat(client, self.roster, clock, wanted, untaint=config.untaint)
@@ -82,7 +84,7 @@ class Fleet:
         self._missing = set(wanted)
         self._heartbeat.on_registered = self._note_registered
         relief = Relief(self._pods, self.roster, self.runtime, self.worker, telling)
-        relief.wake = self._pod_loop.queue.add
+        relief.wake = self.runtime.wake = self._pod_loop.queue.add
         self._heartbeat.on_beat = relief.relieve
         for name in wanted:
             self._node_loop.queue.add(ObjectKey("", name))

@@ -20,7 +20,7 @@ NODES = Resource(GROUP, VERSION, "nodes", "NodeMetrics", namespaced=False, verbs
 PODS = Resource(GROUP, VERSION, "pods", "PodMetrics", verbs=_VERBS)
 _WINDOW = "15s"
 # What a node uses for itself.
-_IDLE = Usage(50 * 10**6, 256 * 2**20)
+IDLE = Usage(50 * 10**6, 256 * 2**20)
 
 
 class MetricsGroup:
@@ -58,7 +58,7 @@ class MetricsGroup:
         """Nothing is heard from a node that is off or cut off."""
         if self._roster.state_of(node):
             return None
-        usages = [_IDLE]
+        usages = [IDLE]
         for pod in self._pods.by_index(NODE, node.metadata.name):
             usages += self._runtime.usage(pod).values()
         return self._measured(node, {"usage": _amounts(usages)})

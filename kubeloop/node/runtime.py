@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Container, LifecycleHandler, Pod, Probe
-from kubeloop.api.node_calls import ExecResult, LogOptions
+from kubeloop.api.node_calls import Duplex, LogOptions, Streams
 
 RunState = Literal["created", "running", "exited"]  # created: it is about to run
 ProbeKind = Literal["startup", "liveness", "readiness"]
@@ -110,8 +110,14 @@ class Runtime(Protocol):
     def logs(self, pod: Pod, container: str, options: LogOptions) -> AsyncIterator[bytes]:
         """What a container wrote, in pieces of whole lines."""
 
-    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], stdin: bytes) -> ExecResult:
-        """Run a command in a container."""
+    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
+        """Run a command in a container; its exit code."""
+
+    async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
+        """Connect somebody to what a container runs, until that ends."""
+
+    async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
+        """Serve a connection to a port of a pod; `ForwardFailed` if nobody listens there."""
 
     def usage(self, pod: Pod) -> Mapping[str, Usage]:
         """What the running containers of a pod use now."""

@@ -25,22 +25,22 @@ def wants_websocket(headers: Mapping[str, str]) -> bool:
     )
 
 
+def offered_protocols(headers: Mapping[str, str]) -> list[str]:
+    """The subprotocols that a client would speak, the best first."""
+    return [one.strip() for one in headers.get("sec-websocket-protocol", "").split(",") if one.strip()]
+
+
 def chosen_protocol(headers: Mapping[str, str], known: tuple[str, ...]) -> str:
     """The first of the offered subprotocols that is known; empty if none is."""
-    offered = [one.strip() for one in headers.get("sec-websocket-protocol", "").split(",")]
-    return next((one for one in offered if one in known), "")
+    return next((one for one in offered_protocols(headers) if one in known), "")
 
 
 def handshake(headers: Mapping[str, str], protocol: str) -> tuple[tuple[str, str], ...]:
     """The headers of the answer that opens a WebSocket."""
     digest = hashlib.sha1(headers["sec-websocket-key"].encode() + _MAGIC).digest()  # as the protocol has it
     accept = base64.b64encode(digest).decode()
-    return (
-        ("Connection", "Upgrade"),
-        ("Upgrade", "websocket"),
-        ("Sec-WebSocket-Accept", accept),
-        ("Sec-WebSocket-Protocol", protocol),
-    )
+    opened = (("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Accept", accept))
+    return (*opened, ("Sec-WebSocket-Protocol", protocol)) if protocol else opened
 
 
 class _Frame(NamedTuple):
@@ -60,6 +60,7 @@ class WebSocket(asyncio.Protocol):
         self._message = bytearray()
         self._room = asyncio.Event()
         self._room.set()
+        self.text = False  # whether messages are sent as text
         self.closed = False
 
     def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
@@ -72,7 +73,23 @@ class WebSocket(asyncio.Protocol):
     async def send(self, payload: bytes) -> None:
         """Send a message once the peer has room for it."""
         await self._room.wait()
-        self._write(_BINARY, payload)
+        self.write(payload)
+
+    def write(self, data: bytes) -> None:
+        """Send a message at once."""
+        self._write(_TEXT if self.text else _BINARY, data)
+
+    async def room(self) -> None:
+        """Return when the peer has taken enough of what was sent, or is gone."""
+        await self._room.wait()
+
+    def pause_reading(self) -> None:
+        if not self.closed and self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self.closed and self._transport is not None:
+            self._transport.resume_reading()
 
     def close(self, code: int = NORMAL) -> None:
         if self.closed or self._transport is None:

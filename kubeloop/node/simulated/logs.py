@@ -2,59 +2,62 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.node_calls import LogOptions
 from kubeloop.api.times import format_micro_time
 from kubeloop.clock import Clock
-from kubeloop.node.simulated.process import Process
-
-Entry = tuple[datetime, str]
-_LOOK_SECONDS = 1.0  # how often somebody who follows is told of what is new
+from kubeloop.node.simulated.process import Entry, Process
 
 
 async def log_of(process: Process, pod: Pod, options: LogOptions, clock: Clock) -> AsyncIterator[bytes]:
     """Whole lines; with `follow`, until the container ends."""
-    entries = _entries(process, pod)
-    shown = _first(written(entries, clock.now(), options), options.tail_lines)
     left = options.limit_bytes
-    last = clock.now()
-    while True:
-        for entry in shown:
-            line = _line(entry, options.timestamps)
-            if left is not None:
-                line, left = line[:left], left - len(line)
-            yield line
-            if left is not None and left <= 0:
-                return
-        if not options.follow or not process.is_alive(clock.now()):
+    shown = _asked_for(process.written(clock.now(), presence_of(process, pod)), options)
+    async for entry in _all(shown, process, pod, options.follow, clock):
+        line = _line(entry, options.timestamps)
+        if left is not None:
+            line, left = line[:left], left - len(line)
+        yield line
+        if left is not None and left <= 0:
             return
-        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _all(shown: list[Entry], process: Process, pod: Pod, follow: bool, clock: Clock) -> AsyncIterator[Entry]:
+    count = len(process.written(clock.now(), presence_of(process, pod)))
+    for entry in shown:
+        yield entry
+    if follow:
+        async for entry in lines_after(count, process, pod, clock):
+            yield entry
+
+
+async def lines_after(count: int, process: Process, pod: Pod, clock: Clock) -> AsyncIterator[Entry]:
+    """What a container writes after its first lines, as it does, until it ends."""
+    while True:
         now = clock.now()
-        shown = [entry for entry in entries if last < entry[0] <= now]
-        last = now
+        written = process.written(now, presence_of(process, pod))
+        for entry in written[count:]:
+            yield entry
+        count = max(count, len(written))
+        if not process.is_alive(now):
+            return
+        await process.news(now)
 
 
-def written(entries: list[Entry], now: datetime, options: LogOptions) -> list[Entry]:
-    """What has been written by now, as far back as is asked for."""
-    return [one for one in entries if one[0] <= now and (options.since is None or one[0] >= options.since)]
-
-
-def _first(entries: list[Entry], tail: int | None) -> list[Entry]:
-    if tail is None:
-        return entries
-    return entries[-tail:] if tail > 0 else []
-
-
-def _entries(process: Process, pod: Pod) -> list[Entry]:
-    if process.lines:
-        return [(process.starts_at + timedelta(seconds=at), text) for at, text in process.lines]
+def presence_of(process: Process, pod: Pod) -> str:
+    """What a container says of itself that has nothing else to say."""
     meta, container = pod.metadata, process.container
-    text = f"simulated container {container.name} of pod {meta.namespace}/{meta.name} runs {container.image}"
-    return [(process.starts_at, text)]
+    return f"simulated container {container.name} of pod {meta.namespace}/{meta.name} runs {container.image}"
+
+
+def _asked_for(entries: list[Entry], options: LogOptions) -> list[Entry]:
+    """The last lines, as far back as is asked for."""
+    found = [one for one in entries if options.since is None or one[0] >= options.since]
+    if options.tail_lines is None:
+        return found
+    return found[-options.tail_lines :] if options.tail_lines > 0 else []
 
 
 def _line(entry: Entry, timestamps: bool) -> bytes:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 
 from kubeloop.api.generated.core_v1 import Container
 from kubeloop.node.runtime import Run
+from kubeloop.node.simulated.files import Files
 from kubeloop.node.simulated.script import Script
 from kubeloop.node.simulated.shell import Course, Line, course_of
 
 KILLED = 137
+
+Entry = tuple[datetime, str]  # a line of a log
 
 
 class Process:
     """A run; `seen_at` tells what there is of it at a moment."""
 
     __slots__ = (
+        "_changed",
         "_ends_at",
         "_exit_code",
         "_reason",
@@ -23,6 +28,7 @@ class Process:
         "attempt",
         "container",
         "created_at",
+        "files",
         "id",
         "image_id",
         "lines",
@@ -38,8 +44,10 @@ class Process:
         self.image_id = image_id
         self.created_at = self.starts_at = created_at
         self.script: Script | None = None
+        self.files: Files | None = None  # once somebody has looked into it
         self.lines: tuple[Line, ...] = ()
         self.of_present_sandbox = True
+        self._changed: asyncio.Event | None = None  # there while somebody waits
         self._ends_at: datetime | None = None
         self._exit_code = 0
         self._reason = ""
@@ -62,6 +70,8 @@ class Process:
         """Let it end at a moment, unless it has by then."""
         if self._ends_at is None or at < self._ends_at:
             self._ends_at, self._exit_code, self._reason = at, exit_code, reason
+            if self._changed is not None:
+                self._changed.set()
 
     def stop(self, now: datetime, hook_seconds: float, grace: float) -> None:
         """Let it end as one that was told to: after its hook and its own delay, or when the grace is over."""
@@ -82,6 +92,29 @@ class Process:
 
     def is_alive(self, now: datetime) -> bool:
         return self._ends_at is None or self._ends_at > now
+
+    def written(self, now: datetime, otherwise: str) -> list[Entry]:
+        """What it has written by now; a text if it is one of which nothing is known."""
+        until = now if self._ends_at is None else min(now, self._ends_at)
+        return [one for one in self._entries(otherwise) if one[0] <= until]
+
+    async def news(self, now: datetime) -> None:
+        """Return when it has ended or written something, or will end at another time than it would have."""
+        due = [moment for moment, _ in self._entries("") if moment > now]
+        if self._ends_at is not None:
+            due.append(self._ends_at)
+        seconds = max((min(due) - now).total_seconds(), 0.0) if due else None
+        changed = self._changed = self._changed or asyncio.Event()
+        try:
+            async with asyncio.timeout(seconds):
+                await changed.wait()
+        except TimeoutError:
+            return
+        self._changed = None
+
+    def _entries(self, otherwise: str) -> list[Entry]:
+        lines = self.lines or ((0.0, otherwise),)
+        return [(self.starts_at + timedelta(seconds=at), text) for at, text in lines]
 
     def seen_at(self, now: datetime) -> Run:
         over = self._ends_at is not None and self._ends_at <= now

@@ -8,9 +8,10 @@ from functools import lru_cache
 from hashlib import sha256
 
 from kubeloop.api.generated.core_v1 import Container, ContainerStatus, LifecycleHandler, Pod, Probe
-from kubeloop.api.node_calls import ExecResult, LogOptions
+from kubeloop.api.node_calls import Duplex, ForwardFailed, LogOptions, Streams
 from kubeloop.api.times import parse_time
 from kubeloop.clock import Clock
+from kubeloop.node.environment import environment_of
 from kubeloop.node.runtime import (
     Observation,
     ProbeAnswer,
@@ -20,15 +21,19 @@ from kubeloop.node.runtime import (
     Usage,
 )
 from kubeloop.node.simulated.addresses import Addresses
-from kubeloop.node.simulated.execution import executed
-from kubeloop.node.simulated.logs import log_of
+from kubeloop.node.simulated.execution import Surroundings, execute, is_interactive
+from kubeloop.node.simulated.files import Files
+from kubeloop.node.simulated.logs import lines_after, log_of, presence_of
+from kubeloop.node.simulated.ports import listener_on, serve
 from kubeloop.node.simulated.probing import answer
 from kubeloop.node.simulated.process import Process
 from kubeloop.node.simulated.script import Script
 from kubeloop.node.simulated.shell import course_of
 from kubeloop.node.simulated.stages import Rule, Stages
+from kubeloop.node.simulated.terminal import Terminal
 from kubeloop.node.simulated.usage import usage_of
-from kubeloop.node.spec import all_of
+from kubeloop.node.spec import all_of, container_named
+from kubeloop.runtime.keys import ObjectKey, key_of
 
 SCHEME = "sim://"
 _KEPT = 2  # runs of a container: the present one, and the one before it
@@ -60,6 +65,7 @@ class SimulatedRuntime:
         self._stages = Stages(rules, clock)
         self.addresses = Addresses(network_of)
         self._pods: dict[str, _SimulatedPod] = {}
+        self.wake: Callable[[ObjectKey], None] = lambda _: None  # lets a pod have its turn
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -139,8 +145,30 @@ class SimulatedRuntime:
             async for piece in log_of(processes[index], pod, options, self._clock):
                 yield piece
 
-    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], stdin: bytes) -> ExecResult:
-        return executed(pod, container, command, stdin)
+    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
+        return await execute(command, self._surroundings(pod, container), streams)
+
+    async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
+        process = self._process(pod.metadata.uid, container)
+        if process is None:
+            return
+        command = (*process.container.command, *process.container.args)
+        if process.container.stdin and streams.stdin and is_interactive(command):
+            await self._converse(pod, process, command or ("sh",), streams)
+            return
+        count = len(process.written(self._clock.now(), presence_of(process, pod)))
+        async for _, text in lines_after(count, process, pod, self._clock):
+            await Terminal(streams).write(f"{text}\n".encode())
+
+    async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
+        container = listener_on(pod, port)
+        process = self._process(pod.metadata.uid, container.name) if container is not None else None
+        if container is None or process is None or process.seen_at(self._clock.now()).state != "running":
+            raise ForwardFailed(
+                f'failed to connect to localhost:{port} inside namespace "{pod.metadata.uid}", '
+                f"IPv4: dial tcp4 127.0.0.1:{port}: connect: connection refused"
+            )
+        await serve(pod, container, port, connection)
 
     def usage(self, pod: Pod) -> Mapping[str, Usage]:
         found, now = self._pods.get(pod.metadata.uid), self._clock.now()
@@ -153,6 +181,22 @@ class SimulatedRuntime:
         }
 
     # Within.
+
+    async def _converse(self, pod: Pod, process: Process, command: tuple[str, ...], streams: Streams) -> None:
+        """Somebody speaks with what a container runs; that may end with it."""
+        code = await execute(command, self._surroundings(pod, process.container.name), streams)
+        if process.container.stdin_once:
+            process.end(self._clock.now(), code)
+            self.wake(key_of(pod))
+
+    def _surroundings(self, pod: Pod, name: str) -> Surroundings:
+        """What commands in a container find there; files stay until it is started anew."""
+        container, process = container_named(pod, name), self._process(pod.metadata.uid, name)
+        variables = environment_of(pod, container) if container is not None else {}
+        files = Files()
+        if process is not None:
+            files = process.files = process.files or files
+        return Surroundings(pod.spec.hostname or pod.metadata.name, variables, files)
 
     def _process(self, uid: str, container: str) -> Process | None:
         found = self._pods.get(uid)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-_SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
+SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
 _OPERATORS = ";&|\n"
 _EITHER = ("&&", "||")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -41,7 +41,7 @@ def course_of(command: Sequence[str]) -> Course:
         return ENDLESS
     program, *arguments = command
     name = program.rpartition("/")[2]
-    if name in _SHELLS:
+    if name in SHELLS:
         return _shell(arguments)
     return _simple(name, arguments) or ENDLESS
 
@@ -61,7 +61,7 @@ def _script(text: str) -> Course:
     if _LOOPS.search(text):
         return ENDLESS
     done = Course(0.0)
-    steps = _steps(text)
+    steps = steps_of(text)
     for index, (operator, words) in enumerate(steps):
         if operator in _EITHER and (operator == "&&") != (done.exit_code == 0):
             continue
@@ -74,7 +74,7 @@ def _script(text: str) -> Course:
     return done
 
 
-def _steps(text: str) -> list[Step]:
+def steps_of(text: str) -> list[Step]:
     """The commands of a script, each with the operator before it."""
     reader = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
     reader.whitespace = " \t\r"
@@ -107,7 +107,7 @@ def _known(words: Sequence[str]) -> Course | None:
     if words[0] in _SILENT:
         return Course(0.0)
     name = words[0].rpartition("/")[2]
-    return _shell(words[1:]) if name in _SHELLS else _simple(name, words[1:])
+    return _shell(words[1:]) if name in SHELLS else _simple(name, words[1:])
 
 
 def _simple(name: str, arguments: Sequence[str]) -> Course | None:

@@ -37,7 +37,7 @@ SUBRESOURCES: dict[str, Endpoint] = {
     "exec": _endpoint("node_paths", "pod_stream"),
     "log": _endpoint("node_paths", "pod_log"),
     "portforward": _endpoint("node_paths", "pod_stream"),
-    "proxy": _endpoint("node_paths", "proxy"),
+    "proxy": _endpoint("proxying", "proxy"),
     "scale": _endpoint("scale", "scale"),
     "token": _endpoint("token", "request_token"),
 }

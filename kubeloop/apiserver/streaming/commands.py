@@ -1,0 +1,157 @@
+"""The answer to exec and attach: an upgrade to the protocol that the client asks for, and a session on it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.apiserver.http import HijackResponse, Request, Response
+from kubeloop.apiserver.http.pipe import Pipe, Wire
+from kubeloop.apiserver.http.spdy import SpdyConnection, SpdyStream
+from kubeloop.apiserver.http.spdy_frames import SpdyError
+from kubeloop.apiserver.http.websocket import handshake, wants_websocket
+from kubeloop.apiserver.streaming.channels import BASE64, BINARY, V4, V4_BASE64, V5, Channels, negotiated
+from kubeloop.apiserver.streaming.negotiation import spdy_headers, spdy_protocol
+from kubeloop.apiserver.streaming.sessions import Run, Session, StreamOptions, old_status
+
+WEBSOCKET_PROTOCOLS = (V5, V4, V4_BASE64, BINARY, BASE64)
+SPDY_PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
+_WITH_STATUS = (V5, V4, V4_BASE64)
+_WITH_SIZE = ("v4.channel.k8s.io", "v3.channel.k8s.io")
+_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
+_PIECE = 32 << 10
+_STREAMS_SECONDS = 30.0  # within which a client has to open its streams
+
+
+def command_response(request: Request, options: StreamOptions, run: Run, failure: str) -> Response:
+    """Open the connection of an upgrade request and run what is at its end; a failure there is told with these words in front."""
+    headers = request.headers
+    if not wants_websocket(headers):
+        spoken = spdy_protocol(headers, SPDY_PROTOCOLS)
+        return HijackResponse(_SpdySession(options, spoken, run, failure).take_over, spdy_headers(spoken))
+    protocol = negotiated(headers, WEBSOCKET_PROTOCOLS)
+    if protocol is None:
+        raise errors.bad_request(
+            f"unable to negotiate a subprotocol; this server speaks {', '.join(WEBSOCKET_PROTOCOLS)}"
+        )
+    return HijackResponse(_WebSocketSession(options, protocol, run, failure).take_over, handshake(headers, protocol))
+
+
+class _WebSocketSession(Session):
+    """Over a WebSocket, with channels."""
+
+    def __init__(self, options: StreamOptions, protocol: str, run: Run, failure: str) -> None:
+        super().__init__(options)
+        self._protocol = protocol
+        self._what = run, failure
+        self._channels = Channels(protocol, self._receive, self._closed, self.abandon)
+        self.input = Pipe(self._channels.socket)
+
+    def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
+        self._channels.socket.take_over(transport, early)
+        self.begin(self._greeted, self._what[1])
+
+    async def _greeted(self, _: object) -> int | None:
+        """Tell the client that it is connected, by an empty message on the first channel that it listens to."""
+        options = self.options
+        await self._channels.send(_STDOUT if options.stdout else _STDERR if options.stderr else _ERROR, b"")
+        return await self._what[0](self)
+
+    def _receive(self, channel: int, data: bytes) -> None:
+        if channel == _STDIN and self.input is not None:
+            self.input.feed(data)
+        elif channel == _RESIZE:
+            self.resize(data)
+
+    def _closed(self, channel: int) -> None:
+        if channel == _STDIN and self.input is not None:
+            self.input.end()
+
+    async def send_output(self, data: bytes) -> None:
+        await self._send(_STDOUT, data)
+
+    async def send_error(self, data: bytes) -> None:
+        await self._send(_STDERR, data)
+
+    async def send_status(self, status: dict[str, Any]) -> None:
+        said = msgspec.json.encode(status) if self._protocol in _WITH_STATUS else old_status(status)
+        if said:
+            await self._channels.send(_ERROR, said)
+        self._channels.socket.close()
+
+    async def _send(self, channel: int, data: bytes) -> None:
+        for begin in range(0, len(data), _PIECE):
+            await self._channels.send(channel, data[begin : begin + _PIECE])
+
+
+class _SpdySession(Session):
+    """Over SPDY; begins once the client has opened all streams that it asked for."""
+
+    def __init__(self, options: StreamOptions, protocol: str, run: Run, failure: str) -> None:
+        super().__init__(options)
+        self._protocol = protocol
+        self._what = run, failure
+        self._wire = Wire(self._data, self._ended)
+        self._connection = SpdyConnection(self._wire, self._opened)
+        self._streams: dict[str, SpdyStream] = {}
+        self._sizes: asyncio.Future[None] | None = None
+        self._expected = {"error"} | {name for name in ("stdin", "stdout", "stderr") if getattr(options, name)}
+        if options.tty and protocol in _WITH_SIZE:
+            self._expected.add("resize")
+        self._late: asyncio.TimerHandle | None = None
+
+    def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
+        self._late = asyncio.get_running_loop().call_later(_STREAMS_SECONDS, self._connection.close)
+        self._wire.take_over(transport, early)
+
+    def _data(self, data: bytes) -> None:
+        self._connection.feed(data)
+
+    def _ended(self) -> None:
+        self._connection.lost()
+        if self._late is not None:
+            self._late.cancel()
+        if self._sizes is not None:
+            self._sizes.cancel()
+        self.abandon()
+
+    def _opened(self, stream: SpdyStream) -> None:
+        name = stream.headers.get("streamtype", "")
+        if name not in self._expected or name in self._streams:
+            raise SpdyError(f"unexpected stream type {name}")
+        self._streams[name] = stream
+        if len(self._streams) == len(self._expected):
+            # Not at once: the client hears first that its last stream is open.
+            asyncio.get_running_loop().call_soon(self._all_opened)
+
+    def _all_opened(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        if self._wire.closed:
+            return
+        if "stdin" in self._streams:
+            self.input = self._streams["stdin"].input
+        if "resize" in self._streams:
+            self._sizes = asyncio.ensure_future(self._follow_sizes(self._streams["resize"]))
+        self.begin(*self._what)
+
+    async def _follow_sizes(self, stream: SpdyStream) -> None:
+        while data := await stream.read():
+            self.resize(data)
+
+    async def send_output(self, data: bytes) -> None:
+        await self._streams["stdout"].write(data)
+
+    async def send_error(self, data: bytes) -> None:
+        await self._streams["stderr"].write(data)
+
+    async def send_status(self, status: dict[str, Any]) -> None:
+        said = msgspec.json.encode(status) if self._protocol == V4 else old_status(status)
+        if said:
+            await self._streams["error"].write(said)
+        for stream in self._streams.values():
+            stream.finish()
+        self._connection.close()

@@ -1,0 +1,208 @@
+"""The answer to port-forward: connections to ports of a pod, each a pair of streams or channels."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from kubeloop.api import errors
+from kubeloop.api.node_calls import Duplex
+from kubeloop.apiserver.http import HijackResponse, Request, Response
+from kubeloop.apiserver.http.pipe import Carrier, Pipe, Wire
+from kubeloop.apiserver.http.spdy import SpdyConnection, SpdyStream
+from kubeloop.apiserver.http.spdy_frames import SpdyError
+from kubeloop.apiserver.http.websocket import WebSocket, handshake, offered_protocols, wants_websocket
+from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.streaming.channels import BASE64, BINARY, V4, V4_BASE64, Channels, negotiated
+from kubeloop.apiserver.streaming.negotiation import SPDY, spdy_headers, spdy_protocol
+
+PROTOCOL = "portforward.k8s.io"
+TUNNELLED = f"{SPDY}+{PROTOCOL}"
+_CHANNELLED = (V4, V4_BASE64, BINARY, BASE64)
+_PIECE = 32 << 10
+_LAST_PORT = 1 << 16
+_PAIR_SECONDS = 30.0  # within which the second stream of a pair has to follow the first
+
+
+class Forwarding(NamedTuple):
+    """How ports of a pod are reached."""
+
+    connect: Callable[[int, Duplex], Awaitable[None]]
+    pod: str  # as failures name it
+    uid: str
+
+    def failure(self, port: int, error: Exception) -> bytes:
+        return f"error forwarding port {port} to pod {self.pod}, uid {self.uid}: {error}".encode()
+
+
+def forward_response(request: Request, forwarding: Forwarding) -> Response:
+    """Open the connection of an upgrade request, and serve what is asked for on it."""
+    headers = request.headers
+    if not wants_websocket(headers):
+        protocol = spdy_protocol(headers, (PROTOCOL,))
+        return HijackResponse(_over_wire(forwarding), spdy_headers(protocol))
+    if TUNNELLED in offered_protocols(headers):
+        return HijackResponse(_over_websocket(forwarding), handshake(headers, TUNNELLED))
+    ports = ports_of(Query(request.query))
+    chosen = negotiated(headers, _CHANNELLED)
+    if chosen is None:
+        raise errors.bad_request(f"unable to negotiate a subprotocol; this server speaks {', '.join(_CHANNELLED)}")
+    session = _ChannelSession(forwarding, chosen, ports)
+    return HijackResponse(session.take_over, handshake(headers, chosen))
+
+
+def ports_of(query: Query) -> list[int]:
+    """The ports that a request names; `ports` to the API server, `port` to a node."""
+    texts = query.every("ports") or query.every("port")
+    if not texts:
+        raise errors.bad_request('query parameter "port" is required')
+    ports = []
+    for text in texts:
+        for one in text.split(","):
+            if not (one.isascii() and one.isdigit() and int(one) < _LAST_PORT):
+                raise errors.bad_request(f'unable to parse "{text}" as a port')
+            if int(one) < 1:
+                raise errors.bad_request(f'port "{text}" must be > 0')
+            ports.append(int(one))
+    return ports
+
+
+TakeOver = Callable[[asyncio.Transport, bytes], None]
+
+
+def _over_wire(forwarding: Forwarding) -> TakeOver:
+    def take_over(transport: asyncio.Transport, early: bytes) -> None:
+        wire = Wire(lambda data: session.connection.feed(data), lambda: session.end())
+        session = _SpdySession(forwarding, wire)
+        wire.take_over(transport, early)
+
+    return take_over
+
+
+def _over_websocket(forwarding: Forwarding) -> TakeOver:
+    def take_over(transport: asyncio.Transport, early: bytes) -> None:
+        socket = WebSocket(lambda data: session.connection.feed(data), lambda: session.end())
+        session = _SpdySession(forwarding, socket)
+        socket.take_over(transport, early)
+
+    return take_over
+
+
+class _Calls:
+    """Connections that are under way; all end with the client."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Future[None]] = set()
+
+    def begin(self, call: Awaitable[None]) -> None:
+        running = asyncio.ensure_future(call)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+
+    def cancel(self) -> None:
+        for one in self._running:
+            one.cancel()
+
+
+class _SpdySession:
+    """Each connection is two streams of the same request: one for data, one for what goes wrong."""
+
+    def __init__(self, forwarding: Forwarding, carrier: Carrier) -> None:
+        self._forwarding = forwarding
+        self.connection = SpdyConnection(carrier, self._opened)
+        self._calls = _Calls()
+        self._halves: dict[str, tuple[SpdyStream, asyncio.TimerHandle]] = {}
+
+    def end(self) -> None:
+        self.connection.lost()
+        for _, late in self._halves.values():
+            late.cancel()
+        self._calls.cancel()
+
+    def _opened(self, stream: SpdyStream) -> None:
+        kind, port = stream.headers.get("streamtype", ""), stream.headers.get("port", "")
+        if kind not in ("data", "error") or not (port.isascii() and port.isdigit() and 0 < int(port) < _LAST_PORT):
+            raise SpdyError("a stream needs its type and its port")
+        # Clients that don't number their requests open the stream for errors first, that for data right behind it.
+        request = stream.headers.get("requestid") or str(stream.number - (2 if kind == "data" else 0))
+        other, late = self._halves.pop(request, (None, None))
+        if other is None or late is None:
+            loop = asyncio.get_running_loop()
+            self._halves[request] = stream, loop.call_later(_PAIR_SECONDS, self._give_up, request)
+            return
+        late.cancel()
+        if other.headers.get("streamtype") == kind:
+            raise SpdyError(f"{kind} stream already assigned")
+        data, error = (stream, other) if kind == "data" else (other, stream)
+        self._calls.begin(self._serve(int(data.headers["port"]), data, error))
+
+    def _give_up(self, request: str) -> None:
+        stream, _ = self._halves.pop(request)
+        stream.reset()
+
+    async def _serve(self, port: int, data: SpdyStream, error: SpdyStream) -> None:
+        try:
+            await self._forwarding.connect(port, data)
+        except Exception as failure:  # told to the one who waits at the other end
+            await error.write(self._forwarding.failure(port, failure))
+            error.finish()
+            data.reset()
+            error.reset()
+        else:
+            data.finish()
+            error.finish()
+
+
+class _ChannelSession:
+    """Two channels a port, for data and for what goes wrong; each begins with the port's number."""
+
+    def __init__(self, forwarding: Forwarding, protocol: str, ports: list[int]) -> None:
+        self._forwarding = forwarding
+        self._ports = ports
+        self._channels = Channels(protocol, self._receive, lambda _: None, self._end)
+        self._pipes = [Pipe(self._channels.socket) for _ in ports]
+        self._calls = _Calls()
+
+    def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
+        self._channels.socket.take_over(transport, early)
+        self._calls.begin(self._serve_all())
+
+    def _receive(self, channel: int, data: bytes) -> None:
+        number, is_error = divmod(channel, 2)
+        if not is_error and number < len(self._pipes):
+            self._pipes[number].feed(data)
+
+    def _end(self) -> None:
+        for pipe in self._pipes:
+            pipe.end()
+        self._calls.cancel()
+
+    async def _serve_all(self) -> None:
+        for number, port in enumerate(self._ports):
+            for channel in (2 * number, 2 * number + 1):
+                await self._channels.send(channel, port.to_bytes(2, "little"))
+        await asyncio.gather(*(self._serve(number, port) for number, port in enumerate(self._ports)))
+        self._channels.socket.close()
+
+    async def _serve(self, number: int, port: int) -> None:
+        try:
+            await self._forwarding.connect(port, _ChannelDuplex(self._channels, 2 * number, self._pipes[number]))
+        except Exception as failure:  # told to the one who waits at the other end
+            await self._channels.send(2 * number + 1, self._forwarding.failure(port, failure))
+
+
+class _ChannelDuplex:
+    """A channel as a connection."""
+
+    def __init__(self, channels: Channels, number: int, pipe: Pipe) -> None:
+        self._channels = channels
+        self._number = number
+        self._pipe = pipe
+
+    async def read(self) -> bytes:
+        return await self._pipe.read()
+
+    async def write(self, data: bytes) -> None:
+        for begin in range(0, len(data), _PIECE):
+            await self._channels.send(self._number, data[begin : begin + _PIECE])

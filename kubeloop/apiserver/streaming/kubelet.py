@@ -1,0 +1,65 @@
+"""A kubelet's paths, wherever they are asked for: at a node's own port, or through the API server's proxy."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any
+from urllib.parse import parse_qsl
+
+from kubeloop.api.node_calls import NodeAnswer, NodeDialer, NodeRequest
+from kubeloop.apiserver.http import Request, Response, Stream, StreamResponse, frame
+from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.streaming.pods import OF_KUBELET, stream_response
+from kubeloop.apiserver.streaming.pods import Stream as PodStream
+
+FindPod = Callable[[str, str, str], Any]  # ("pods", namespace, name)
+_STREAMS = {"exec": 3, "attach": 3, "portForward": 2}  # how many words follow, a uid apart
+_TEXT = "text/plain; charset=utf-8"
+
+
+async def kubelet_response(request: Request, path: str, node: str, nodes: NodeDialer, find: FindPod) -> Response:
+    """What a node answers to a request for one of its paths."""
+    first, *rest = path.strip("/").split("/")
+    if first in _STREAMS:
+        return _connected(request, first, rest, node, nodes, find)
+    pairs = tuple(parse_qsl(request.query, keep_blank_values=True))
+    asked = NodeRequest(method=request.method, path=path, query=pairs, body=request.body)
+    return _response(await nodes.page(node, asked))
+
+
+def _connected(request: Request, how: str, words: list[str], node: str, nodes: NodeDialer, find: FindPod) -> Response:
+    count = _STREAMS[how]
+    if len(words) not in (count, count + 1):
+        return Response(404, b"404 page not found\n", _TEXT)
+    namespace, name = words[:2]
+    uid = words[2] if len(words) > count else ""
+    container = words[-1] if how != "portForward" else ""
+    pod = find("pods", namespace, name)
+    if pod is None or pod.spec.node_name != node or uid not in ("", pod.metadata.uid):
+        return Response(404, b"pod does not exist", _TEXT)
+    return stream_response(request, PodStream(nodes, pod, container, how.lower()), Query(request.query), OF_KUBELET)
+
+
+def _response(answer: NodeAnswer) -> Response:
+    if isinstance(answer.body, bytes):
+        return Response(answer.status, answer.body, answer.content_type)
+    return _Pieces(answer.status, answer.body, answer.content_type)
+
+
+class _Pieces(StreamResponse):
+    """A page that comes in pieces."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self, status: int, pieces: AsyncIterator[bytes], content_type: str) -> None:
+        super().__init__(status, content_type=content_type)
+        self._pieces = pieces
+
+    async def run(self, stream: Stream) -> None:
+        async with aclosing(self._pieces) as pieces:  # type: ignore[type-var]  # a node's pages are generators
+            async for piece in pieces:
+                if stream.closed:
+                    return
+                stream.write(frame(piece))
+                await stream.drained()

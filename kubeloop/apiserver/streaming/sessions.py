@@ -1,0 +1,136 @@
+"""What all sessions with a command share: which streams there are, the terminal's size, and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from kubeloop.api import errors
+from kubeloop.api.node_calls import Streams, TerminalSize
+from kubeloop.apiserver.http.pipe import Pipe
+from kubeloop.apiserver.query import Query
+
+# Runs what the client is connected to; an exit code, or None for what has none.
+Run = Callable[[Streams], Awaitable[int | None]]
+_LARGEST_RESIZE = 1024
+
+
+class StreamOptions(NamedTuple):
+    """Which streams a client asks for."""
+
+    stdin: bool
+    stdout: bool
+    stderr: bool
+    tty: bool
+
+
+def options_of(query: Query, names: tuple[str, str, str] = ("stdin", "stdout", "stderr")) -> StreamOptions:
+    """What a request asks for; a node's own port has other names for the first three."""
+    stdin, stdout, stderr = (query.flag(name) for name in names)
+    tty = query.flag("tty")
+    if not (stdin or stdout or stderr):
+        raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
+    return StreamOptions(stdin, stdout, stderr and not tty, tty)
+
+
+class Session:
+    """One client and one command; a protocol's session says how bytes go."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self.options = options
+        self.stdin = options.stdin
+        self.tty = options.tty
+        self.size: TerminalSize | None = None
+        self.input: Pipe | None = None
+        self._resizes = ""
+        self._running: asyncio.Future[None] | None = None
+
+    async def read(self) -> bytes:
+        return await self.input.read() if self.stdin and self.input is not None else b""
+
+    async def write(self, data: bytes) -> None:
+        if self.options.stdout and data:
+            await self.send_output(data)
+
+    async def write_error(self, data: bytes) -> None:
+        if self.tty:
+            await self.write(data)
+        elif self.options.stderr and data:
+            await self.send_error(data)
+
+    def resize(self, data: bytes) -> None:
+        """Take what came on the channel for sizes, which is one JSON text after the other."""
+        self._resizes = (self._resizes + data.decode("utf-8", "replace")).lstrip()[-_LARGEST_RESIZE:]
+        while self._resizes:
+            try:
+                found, end = json.JSONDecoder().raw_decode(self._resizes)
+            except ValueError:
+                return
+            self._resizes = self._resizes[end:].lstrip()
+            if isinstance(found, dict):
+                width, height = found.get("Width", 0), found.get("Height", 0)
+                if isinstance(width, int) and isinstance(height, int):
+                    self.size = TerminalSize(width, height)
+
+    def begin(self, run: Run, failure: str) -> None:
+        """Run it; what goes wrong is told with these words in front."""
+        self._running = asyncio.ensure_future(self._run(run, failure))
+
+    def abandon(self) -> None:
+        """The client is gone."""
+        if self.input is not None:
+            self.input.end()
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _run(self, run: Run, failure: str) -> None:
+        try:
+            code = await run(self)
+        except Exception as error:  # told to the one who waits at the other end
+            status = internal_error(f"{failure}: {error}")
+        else:
+            status = end_of(code or 0)
+        await self.send_status(status)
+
+    # A protocol's own.
+
+    async def send_output(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    async def send_error(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    async def send_status(self, status: dict[str, Any]) -> None:
+        """The last word; the connection ends with it."""
+        raise NotImplementedError
+
+
+def end_of(exit_code: int) -> dict[str, Any]:
+    """How a command ended, as a Status."""
+    if exit_code == 0:
+        return {"metadata": {}, "status": "Success"}
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"command terminated with non-zero exit code: exit status {exit_code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(exit_code)}]},
+    }
+
+
+def internal_error(message: str) -> dict[str, Any]:
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"Internal error occurred: {message}",
+        "reason": "InternalError",
+        "details": {"causes": [{"message": message}]},
+        "code": 500,
+    }
+
+
+def old_status(status: dict[str, Any]) -> bytes:
+    """How versions before the fourth are told: by a message, if anything went wrong."""
+    return b"" if status["status"] == "Success" else str(status["message"]).encode()

@@ -1,0 +1,97 @@
+"""What somebody put into a simulated container: a few files, kept for as long as its run."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import tarfile
+
+LARGEST = 16 << 20  # of all files of a container together
+_FOLDERS = ("/", "/bin", "/etc", "/home", "/root", "/tmp", "/usr", "/var")
+
+
+class Full(Exception):
+    """No room is left."""
+
+
+class Files:
+    """Files by their whole path, and the folders that were made."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+        self._folders = set(_FOLDERS)
+        self._size = 0
+
+    def read(self, path: str) -> bytes | None:
+        return self._files.get(whole(path))
+
+    def write(self, path: str, data: bytes) -> None:
+        path = whole(path)
+        size = self._size - len(self._files.get(path, b"")) + len(data)
+        if size > LARGEST:
+            raise Full
+        self._size = size
+        self._files[path] = data
+        self.make_folder(posixpath.dirname(path))
+
+    def make_folder(self, path: str) -> None:
+        path = whole(path)
+        while path not in self._folders:
+            self._folders.add(path)
+            path = posixpath.dirname(path)
+
+    def remove(self, path: str) -> bool:
+        """Take away a file, or a folder with all that is in it; whether there was one."""
+        path = whole(path)
+        gone = [one for one in self._files if one == path or one.startswith(f"{path}/")]
+        for one in gone:
+            self._size -= len(self._files.pop(one))
+        folders = {one for one in self._folders if one == path or one.startswith(f"{path}/")}
+        self._folders -= folders
+        return bool(gone or folders)
+
+    def is_folder(self, path: str) -> bool:
+        return whole(path) in self._folders
+
+    def names_in(self, path: str) -> list[str]:
+        """What is directly in a folder."""
+        path = whole(path)
+        inside = (one for one in (*self._files, *self._folders) if one != "/" and posixpath.dirname(one) == path)
+        return sorted(posixpath.basename(one) for one in inside)
+
+    def below(self, path: str) -> list[str]:
+        """A file, or all files under a folder."""
+        path = whole(path)
+        return sorted(one for one in self._files if one == path or one.startswith(f"{path.rstrip('/')}/"))
+
+    def packed(self, path: str) -> bytes | None:
+        """A tar archive of a file or folder; None if there is none."""
+        if self.read(path) is None and not self.is_folder(path):
+            return None
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w") as archive:
+            if self.is_folder(path):
+                folder = tarfile.TarInfo(whole(path).lstrip("/"))
+                folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+                archive.addfile(folder)
+            for one in self.below(path):
+                data = self._files[one]
+                entry = tarfile.TarInfo(one.lstrip("/"))
+                entry.size, entry.mode = len(data), 0o644
+                archive.addfile(entry, io.BytesIO(data))
+        return made.getvalue()
+
+    def unpack(self, archive: bytes, folder: str) -> None:
+        """Raises `tarfile.TarError`, or `Full`."""
+        with tarfile.open(fileobj=io.BytesIO(archive)) as found:
+            for entry in found:
+                path = posixpath.join(whole(folder), entry.name)
+                if entry.isdir():
+                    self.make_folder(path)
+                elif (data := found.extractfile(entry)) is not None:
+                    self.write(path, data.read())
+
+
+def whole(path: str) -> str:
+    """A path from the root, where every command begins."""
+    return posixpath.normpath(posixpath.join("/", path))

@@ -1,0 +1,57 @@
+"""A terminal's manners: what is typed is shown, lines are taken when they are whole, and end as a terminal wants it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kubeloop.api.node_calls import Streams
+
+_ENTER, _INTERRUPT, _END, _ERASE = "\r\n", "\x03", "\x04", "\x7f\b"
+
+
+class Terminal:
+    """Lines from a client, and text to it; without a terminal all goes through as it is."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._typed: deque[str] = deque()
+
+    async def write(self, data: bytes, *, error: bool = False) -> None:
+        if self._streams.tty:
+            data = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        await (self._streams.write_error(data) if error else self._streams.write(data))
+
+    async def line(self, prompt: str = "") -> str | None:
+        """The next line without its end; None once there are no more."""
+        if self._streams.tty and prompt:
+            await self.write(prompt.encode())
+        line = ""
+        while (letter := await self._letter()) is not None:
+            if letter in _ENTER:
+                await self._show("\n")
+                return line
+            if self._streams.tty and letter in _ERASE:
+                await self._show("\b \b" if line else "")
+                line = line[:-1]
+            elif self._streams.tty and letter == _INTERRUPT:
+                await self._show("^C\n")
+                return ""
+            elif self._streams.tty and letter == _END:
+                if not line:
+                    return None
+            else:
+                line += letter
+                await self._show(letter)
+        return line or None
+
+    async def _show(self, text: str) -> None:
+        if self._streams.tty and text:
+            await self.write(text.encode())
+
+    async def _letter(self) -> str | None:
+        while not self._typed:
+            piece = await self._streams.read()
+            if not piece:
+                return None
+            self._typed.extend(piece.decode("utf-8", "replace"))
+        return self._typed.popleft()
