@@ -1,0 +1,1 @@
+"""Faults on purpose: what goes wrong and when, who suffers it, and whether all promises were kept."""

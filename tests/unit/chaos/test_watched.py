@@ -1,0 +1,55 @@
+"""What watches must not do: repeat, go back, miss, disagree, end elsewhere."""
+
+from __future__ import annotations
+
+from kubeloop.chaos.history import Operation
+from kubeloop.chaos.watched import Seen, watch_problems
+
+CREATED = Operation(key="k", action="create", outcome="ok", called=0, returned=1, mark="a")
+UPDATED = Operation(key="k", action="update", outcome="ok", called=2, returned=3, mark="b")
+
+
+def event(revision: int, mark: str, type: str = "MODIFIED", key: str = "k") -> Seen:
+    return Seen(type=type, key=key, mark=mark, revision=revision)
+
+
+GOOD = [event(1, "a", "ADDED"), event(2, "b")]
+
+
+def problems(*watches: list[Seen], present: str = "b") -> list[str]:
+    named = {f"w{number}": events for number, events in enumerate(watches)}
+    return watch_problems(named, [CREATED, UPDATED], {"k": present} if present else {})
+
+
+def test_the_whole_truth_is_no_problem() -> None:
+    assert problems(GOOD, GOOD) == []
+    assert problems([*GOOD, event(3, "b", "DELETED")], present="") == []
+
+
+def test_a_repeated_event_is_one() -> None:
+    found = problems([*GOOD, GOOD[-1]])
+    assert "the watch of w0 told revision 2 after 2" in found
+    assert "the watch of w0 told 2 times of the update that made k b" in found
+
+
+def test_going_back_is_one() -> None:
+    assert "the watch of w0 told revision 1 after 2" in problems(GOOD[::-1])
+
+
+def test_a_missed_event_is_one_even_if_nobody_waited_for_its_write() -> None:
+    extra = event(3, "b", "ADDED", key="other")
+    found = watch_problems({"w0": GOOD, "w1": [*GOOD, extra]}, [], {"k": "b", "other": "b"})
+    assert "the watch of w0 missed ADDED of other at revision 3" in found
+
+
+def test_an_acknowledged_write_that_nobody_was_told_of_is_one() -> None:
+    assert problems(GOOD[:1], present="a") == ["the watch of w0 told 0 times of the update that made k b"]
+
+
+def test_two_watches_that_disagree_are_one() -> None:
+    found = problems(GOOD, [GOOD[0], event(2, "c")])
+    assert any("where another one told" in problem for problem in found)
+
+
+def test_an_end_that_differs_from_what_is_there_is_one() -> None:
+    assert "the watch of w0 ended with k as b, but it is absent" in problems(GOOD, present="")
