@@ -139,12 +139,10 @@ def explains(order: tuple[Operation, ...], happened: tuple[bool, ...]) -> bool:
             if not succeeds:
                 return False
             state = {"create": one.mark, "update": one.mark, "delete": "", "get": state}[one.action]
-        elif one.outcome == "exists" and state == "":
-            return False
-        elif one.outcome == "missing" and state != "":
-            return False
-        elif one.outcome == "conflict" and (state == "" or state == one.expected):
-            return False
+        else:
+            right = {"exists": state != "", "missing": state == "", "conflict": state not in ("", one.expected)}
+            if not right[one.outcome]:
+                return False
     return True
 
 
