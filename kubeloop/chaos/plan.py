@@ -1,0 +1,231 @@
+"""A plan of what shall go wrong: read from YAML, checked, and laid out in time by its seed.
+
+    apiVersion: kubeloop.dev/v1alpha1
+    kind: ChaosPlan
+    seed: 7
+    duration: 1m
+    faults:
+      - {fault: kill, targets: [etcd, apiserver], every: 5s, for: 2s}
+      - {fault: cut-watches, every: 3s}
+      - {fault: errors, verbs: [create], resources: [pods], chance: 0.05, code: 503}
+
+The same seed always gives the same moments and victims.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+import msgspec
+
+from kubeloop.api.duration import parse_duration
+
+API_VERSION = "kubeloop.dev/v1alpha1"
+KIND = "ChaosPlan"
+# What a plane is made of, by the names that its programs have.
+COMPONENTS = ("etcd", "apiserver", "controller-manager", "scheduler")
+
+Chance = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=9)]
+
+
+class PlanError(ValueError):
+    """A plan that can't be carried out; the message says where and why."""
+
+
+class Seconds(float):
+    """A time on the wire as Go writes it: `2s`, `1m30s`, `500ms`."""
+
+    def __new__(cls, value: float | str) -> Seconds:
+        return super().__new__(cls, parse_duration(value) / 1e9 if isinstance(value, str) else value)
+
+
+class _Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel", tag_field="fault"):
+    """What all have in common."""
+
+
+class _Recurring(_Fault, frozen=True, kw_only=True):
+    """Begins again and again, at times that vary by half around `every`, and lasts for a while each time."""
+
+    every: Seconds
+    for_: Seconds = msgspec.field(default=Seconds(2), name="for")
+
+
+class _OnProcesses(_Recurring, frozen=True, kw_only=True):
+    """Hits one of the processes of some components at a time."""
+
+    targets: tuple[str, ...] = COMPONENTS
+
+
+class Kill(_OnProcesses, frozen=True, kw_only=True, tag="kill"):
+    """A process ends without a word, and is started again."""
+
+
+class Pause(_OnProcesses, frozen=True, kw_only=True, tag="pause"):
+    """A process stands still and knows nothing of it, as in a virtual machine that is moved."""
+
+
+class Partition(_OnProcesses, frozen=True, kw_only=True, tag="partition"):
+    """Nobody reaches a process, and it reaches nobody; connections hang instead of breaking."""
+
+
+class ClockJump(_OnProcesses, frozen=True, kw_only=True, tag="clock-jump"):
+    """A process's clock is wrong by so much."""
+
+    by: Seconds
+
+
+class DiskFull(_OnProcesses, frozen=True, kw_only=True, tag="disk-full"):
+    """A process can't write a byte more."""
+
+    targets: tuple[str, ...] = ("apiserver",)
+
+
+class _OnCalls(_Fault, frozen=True, kw_only=True):
+    """Hits calls by chance, all the time. Nothing given means any."""
+
+    verbs: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    chance: Chance = 0.05
+
+
+class Errors(_OnCalls, frozen=True, kw_only=True, tag="errors"):
+    """A call is refused before anything happens."""
+
+    code: Annotated[int, msgspec.Meta(ge=400, le=599)] = 503
+
+
+class Conflicts(_OnCalls, frozen=True, kw_only=True, tag="conflicts"):
+    """A write is told that somebody else was faster."""
+
+
+class LostAnswers(_OnCalls, frozen=True, kw_only=True, tag="lost-answers"):
+    """A call is carried out, and its caller only sees the connection break."""
+
+
+class Slow(_OnCalls, frozen=True, kw_only=True, tag="slow"):
+    """A call, or an open watch's next event, takes its time."""
+
+    by: Seconds = Seconds(0.5)
+
+
+class CutWatches(_Recurring, frozen=True, kw_only=True, tag="cut-watches"):
+    """All watches break."""
+
+    resources: tuple[str, ...] = ()
+
+
+OnProcesses: TypeAlias = Kill | Pause | Partition | ClockJump | DiskFull
+OnCalls: TypeAlias = Errors | Conflicts | LostAnswers | Slow
+Fault: TypeAlias = OnProcesses | OnCalls | CutWatches
+
+
+class Plane(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """How many processes of each kind there are, where a plan brings its own plane. Without etcd it is one SQLite."""
+
+    etcd: Count = 3
+    api_servers: Count = 3
+    controller_managers: Count = 2
+    schedulers: Count = 2
+
+    def members(self) -> dict[str, tuple[str, ...]]:
+        """The names of all processes, by component."""
+        counts = zip(COMPONENTS, (self.etcd, self.api_servers, self.controller_managers, self.schedulers), strict=True)
+        return {component: tuple(f"{component}-{n}" for n in range(count)) for component, count in counts}
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """What clients do meanwhile."""
+
+    clients: Annotated[int, msgspec.Meta(ge=1, le=64)] = 6
+    watchers: Annotated[int, msgspec.Meta(ge=0, le=64)] = 3
+    keys: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 12
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """All of it."""
+
+    api_version: str
+    kind: str
+    seed: int = 0
+    duration: Seconds = Seconds(60)
+    plane: Plane = Plane()
+    load: Load = Load()
+    faults: tuple[Fault, ...] = ()
+
+    longest: ClassVar[float] = 24 * 3600.0
+
+    def on_calls(self) -> Iterator[OnCalls]:
+        return (fault for fault in self.faults if isinstance(fault, OnCalls))
+
+    def moments(self) -> list[Moment]:
+        """When what begins to hit whom and when that ends, in the order of time."""
+        members = self.plane.members()
+        found: list[Moment] = []
+        for index, fault in enumerate(self.faults):
+            if isinstance(fault, _Recurring):
+                found += _moments_of(fault, random.Random(f"{self.seed}/{index}"), self.duration, members)
+        return sorted(found, key=lambda moment: moment.at)
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """One thing that goes wrong, once."""
+
+    at: float  # seconds after the beginning
+    until: float
+    fault: OnProcesses | CutWatches
+    target: str  # a process, or empty for all watches
+
+
+def _moments_of(
+    fault: Any, chance: random.Random, duration: float, members: Mapping[str, Sequence[str]]
+) -> Iterator[Moment]:
+    victims = [name for component in getattr(fault, "targets", ()) for name in members[component]]
+    at = fault.every * chance.uniform(0.5, 1.5)
+    while at + fault.for_ <= duration:
+        if isinstance(fault, CutWatches):
+            yield Moment(at, at, fault, "")
+        elif victims:
+            yield Moment(at, at + fault.for_, fault, chance.choice(victims))
+        at += fault.every * chance.uniform(0.5, 1.5)
+
+
+def load_plan(path: Path) -> Plan:
+    """A plan from a file; raises PlanError."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise PlanError(f"{path}: {error}") from None
+    return plan_of(document, str(path))
+
+
+def plan_of(document: Any, source: str = "the plan") -> Plan:
+    """A plan from plain data; raises PlanError."""
+    try:
+        plan = msgspec.convert(document, Plan, dec_hook=_seconds)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise PlanError(f"{source}: {error}") from None
+    if (plan.api_version, plan.kind) != (API_VERSION, KIND):
+        raise PlanError(f"{source}: must be {KIND} of {API_VERSION}, not {plan.kind} of {plan.api_version}")
+    if not 0 < plan.duration <= plan.longest:
+        raise PlanError(f"{source}: duration must be more than nothing and at most a day")
+    for index, fault in enumerate(plan.faults):
+        if isinstance(fault, _Recurring) and (fault.every <= 0 or fault.for_ < 0):
+            raise PlanError(f"{source}: faults[{index}]: `every` must be more than nothing, and `for` not less")
+        for target in getattr(fault, "targets", ()):
+            if target not in COMPONENTS:
+                raise PlanError(
+                    f"{source}: faults[{index}]: no component is called {target!r}: {', '.join(COMPONENTS)}"
+                )
+    return plan
+
+
+def _seconds(kind: type, value: object) -> object:
+    if kind is Seconds and isinstance(value, str | int | float) and not isinstance(value, bool):
+        return Seconds(value)
+    raise ValueError(f"expected a time such as 2s or 500ms, got {value!r}")

@@ -1,0 +1,81 @@
+"""Plans: read, refused with the reason, and laid out in time by their seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeloop.chaos.plan import CutWatches, Errors, Kill, PlanError, load_plan, plan_of
+
+HEAD = {"apiVersion": "kubeloop.dev/v1alpha1", "kind": "ChaosPlan"}
+
+
+def plan(*faults: dict[str, Any], **rest: Any) -> Any:
+    return plan_of({**HEAD, **rest, "faults": list(faults)})
+
+
+def test_a_plan_comes_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(
+        "{apiVersion: kubeloop.dev/v1alpha1, kind: ChaosPlan, seed: 3, duration: 1m30s,\n"
+        " faults: [{fault: kill, targets: [etcd], every: 5s, for: 500ms}, {fault: errors, chance: 0.5, code: 429}]}"
+    )
+    found = load_plan(tmp_path / "plan.yaml")
+    assert (found.seed, found.duration) == (3, 90.0)
+    assert found.faults == (Kill(targets=("etcd",), every=5.0, for_=0.5), Errors(chance=0.5, code=429))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({**HEAD, "kind": "Pod"}, "must be ChaosPlan of kubeloop.dev/v1alpha1, not Pod"),
+        ({**HEAD, "fault": []}, "unknown field `fault`"),
+        ({**HEAD, "faults": [{"fault": "meteor"}]}, "Invalid value 'meteor'"),
+        ({**HEAD, "faults": [{"fault": "kill"}]}, "missing required field `every`"),
+        ({**HEAD, "faults": [{"fault": "kill", "every": "0s"}]}, "`every` must be more than nothing"),
+        ({**HEAD, "faults": [{"fault": "kill", "every": "soon"}]}, 'invalid duration "soon"'),
+        ({**HEAD, "faults": [{"fault": "kill", "every": "1s", "targets": ["db"]}]}, "no component is called 'db'"),
+        ({**HEAD, "faults": [{"fault": "errors", "chance": 2}]}, "<= 1"),
+        ({**HEAD, "duration": "25h"}, "at most a day"),
+        ({**HEAD, "duration": True}, "expected a time"),
+        (None, "Expected `object`"),
+    ],
+)
+def test_what_can_not_be_carried_out_is_refused_with_the_reason(document: Any, message: str) -> None:
+    with pytest.raises(PlanError) as refusal:
+        plan_of(document)
+    assert message in str(refusal.value)
+
+
+def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlanError):
+        load_plan(tmp_path / "absent.yaml")
+
+
+KILLS = {"fault": "kill", "every": "5s", "for": "2s"}
+
+
+def test_the_same_seed_gives_the_same_moments_and_another_one_others() -> None:
+    one, again, other = (plan(KILLS, seed=seed).moments() for seed in (1, 1, 2))
+    assert one == again != other
+
+
+def test_moments_come_in_order_within_the_duration_and_hit_members_of_the_plane() -> None:
+    found = plan(KILLS, {"fault": "cut-watches", "every": "3s"}, duration="10m")
+    moments = found.moments()
+    assert [one.at for one in moments] == sorted(one.at for one in moments)
+    assert all(0 < one.at <= one.until <= 600 for one in moments)
+    killed = {one.target for one in moments if isinstance(one.fault, Kill)}
+    assert killed == {name for names in found.plane.members().values() for name in names}
+    assert 150 < sum(isinstance(one.fault, CutWatches) for one in moments) < 250
+
+
+def test_another_fault_does_not_move_the_moments_of_those_before_it() -> None:
+    alone = plan(KILLS).moments()
+    both = plan(KILLS, {"fault": "cut-watches", "every": "1s"}).moments()
+    assert [one for one in both if isinstance(one.fault, Kill)] == alone
+
+
+def test_a_plane_without_a_component_has_nobody_to_hit() -> None:
+    assert plan({**KILLS, "targets": ["etcd"]}, plane={"etcd": 0}).moments() == []
