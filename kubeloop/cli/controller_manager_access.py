@@ -37,7 +37,7 @@ class _Verdict:
     reason: str = ""
 
 
-class _Remembered(Generic[Key, Answer]):
+class Remembered(Generic[Key, Answer]):
     """Answers of the API server for as long as they hold; a bounded number."""
 
     def __init__(self, clock: Clock) -> None:
@@ -61,8 +61,8 @@ class Access:
         self._authentication = authentication
         self._authorization = authorization
         self._config = config
-        self._users: _Remembered[str, User] = _Remembered(clock)
-        self._verdicts: _Remembered[tuple[User, str, str], _Verdict] = _Remembered(clock)
+        self._users: Remembered[str, User] = Remembered(clock)
+        self._verdicts: Remembered[tuple[User, str, str], _Verdict] = Remembered(clock)
 
     async def check(self, request: Request) -> None:
         """Whether the request's user may do what it asks for."""

@@ -17,7 +17,7 @@ from kubeloop.client.config import load_config
 from kubeloop.client.errors import ClientError
 from kubeloop.client.http_transport import HttpTransport
 from kubeloop.clock import Clock, SystemClock
-from kubeloop.node.registration import NodeShape, node_object
+from kubeloop.node.registration import Endpoint, NodeShape, node_object
 from kubeloop.node.roster import PARTITIONED, PRESSURE, PRESSURES, SERVED, STATE, STOPPED, is_served
 from kubeloop.node.simulated.addresses import address_of_name
 from kubeloop.node.simulated.runtime import SimulatedRuntime
@@ -115,7 +115,7 @@ class NodeCommands:
     async def add(self, name: str) -> None:
         """The plane's own simulator takes it on, as it does every node with this annotation."""
         shape = NodeShape(annotations={SERVED: ""}, runtime=SimulatedRuntime.name)
-        await self._client.create(node_object(name, address_of_name(name), shape, self._clock.now()))
+        await self._client.create(node_object(name, Endpoint(address_of_name(name)), shape, self._clock.now()))
         self._say(f"node/{name} added")
 
     async def delete(self, name: str) -> None:

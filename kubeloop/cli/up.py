@@ -62,7 +62,9 @@ def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
         options.port,
         kubeconfig,
         options.controller_manager_port,
-        NodePlan(options.nodes, options.node_events, options.node_stages, options.node_static_pods),
+        NodePlan(
+            options.nodes, options.node_events, options.node_stages, options.node_static_pods, options.kubelet_port
+        ),
         CloudPlan(options.cloud_provider, options.cloud_config),
         options.default_storage_class,
     )
@@ -104,7 +106,7 @@ async def _start(plan: Plan) -> RunningPlane:
         parts.push_async_callback(loops.close)
         scheduler = start_scheduler(server.app, clock)
         parts.push_async_callback(scheduler.close)
-        await _start_nodes(plan, server.app, clock, parts)
+        await _start_nodes(plan, server.app, pki, clock, parts)
         _start_cloud(plan, server.app, clock, parts)
         url = server_url(plan.host, server.port)
         write_kubeconfig(plan.kubeconfig, admin_kubeconfig(pki, pki.ca, url))
@@ -113,11 +115,12 @@ async def _start(plan: Plan) -> RunningPlane:
         return RunningPlane(parts.pop_all())
 
 
-async def _start_nodes(plan: Plan, server: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
+async def _start_nodes(plan: Plan, server: ApiServer, pki: Pki, clock: Clock, parts: AsyncExitStack) -> None:
     if plan.nodes.count:
         from kubeloop.cli.up_nodes import fleet_config, start_nodes
 
-        nodes = await start_nodes(server, clock, fleet_config(plan.nodes))
+        host = plan.host if plan.nodes.kubelet_port else ""
+        nodes = await start_nodes(server, clock, fleet_config(plan.nodes, host), pki)
         parts.push_async_callback(nodes.close)
 
 

@@ -22,6 +22,7 @@ class NodePlan:
     events: Literal["none", "warnings", "all"]
     stages: Path | None
     static_pods: Path | None
+    kubelet_port: int = 0  # of the first node; none if zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,12 @@ def add_command(commands: Any) -> None:
         type=Path,
         metavar="DIR",
         help="pods that every simulated node runs by itself, as manifests",
+    )
+    parser.add_argument(
+        "--kubelet-port",
+        type=port,
+        default=0,
+        help="HTTPS port of the first simulated node, the next one for each further node; 0 for none (default: 0)",
     )
     parser.add_argument(
         "--node-events",

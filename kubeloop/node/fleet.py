@@ -19,7 +19,7 @@ from kubeloop.node.access import NodeAccess
 from kubeloop.node.heartbeat import Heartbeat
 from kubeloop.node.metrics_api import MetricsGroup
 from kubeloop.node.pages import Pages
-from kubeloop.node.registration import NodeShape, node_object
+from kubeloop.node.registration import KUBELET_PORT, Endpoint, NodeShape, node_object
 from kubeloop.node.relief import Relief
 from kubeloop.node.roster import SERVED, STOPPED, Roster, is_served
 from kubeloop.node.simulated.addresses import node_address
@@ -53,6 +53,8 @@ class FleetConfig:
     rules: tuple[Rule, ...] = ()  # of a stage file
     static_pods: Path | None = None  # a folder of manifests
     untaint: bool = False  # where no loop takes the taint off that nodes begin with
+    host: str = ""  # where nodes that have ports of their own listen
+    first_port: int = 0  # of the first node, the next one for each further node; none if zero
 
 
 class Fleet:
@@ -110,6 +112,11 @@ class Fleet:
         loop.watches(nodes, lambda _: (EVERYTHING,), _is_news_of_node)
         return loop
 
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """A pod, as the agent knows it."""
+        found: Pod | None = self._pods.get(namespace, name)
+        return found
+
     async def registered(self) -> None:
         """Return once all nodes that were asked for are there."""
         await self._registered.wait()
@@ -152,11 +159,17 @@ def nodes_of(config: FleetConfig, runtime: str, clock: Clock) -> dict[str, Node]
     """The nodes to register, by name."""
     annotations = {SERVED: "", **config.shape.annotations}
     shape = msgspec.structs.replace(config.shape, annotations=annotations, runtime=runtime)
-    now = clock.now()
+    now, ports = clock.now(), ports_of(config)
     return {
-        f"n{number}": node_object(f"n{number}", node_address(number), shape, now)
-        for number in range(1, config.count + 1)
+        name: node_object(name, Endpoint(config.host or node_address(number), ports[name]), shape, now)
+        for number, name in enumerate(ports, 1)
     }
+
+
+def ports_of(config: FleetConfig) -> dict[str, int]:
+    """The kubelet's port of each node to register, by name."""
+    first = config.first_port
+    return {f"n{one}": first + one - 1 if first else KUBELET_PORT for one in range(1, config.count + 1)}
 
 
 def _matters(old: Any, new: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -63,7 +63,14 @@ class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str = ""
 
 
-def node_object(name: str, address: str, shape: NodeShape, now: datetime) -> Node:
+class Endpoint(NamedTuple):
+    """Where a node is found."""
+
+    address: str
+    port: int = KUBELET_PORT
+
+
+def node_object(name: str, endpoint: Endpoint, shape: NodeShape, now: datetime) -> Node:
     """A node as it registers itself."""
     system = architecture()
     labels = {
@@ -87,8 +94,11 @@ def node_object(name: str, address: str, shape: NodeShape, now: datetime) -> Nod
             capacity=room,
             allocatable=room,
             conditions=conditions_of((), (), now),
-            addresses=(NodeAddress(type="InternalIP", address=address), NodeAddress(type="Hostname", address=name)),
-            daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=KUBELET_PORT)),
+            addresses=(
+                NodeAddress(type="InternalIP", address=endpoint.address),
+                NodeAddress(type="Hostname", address=name),
+            ),
+            daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=endpoint.port)),
             node_info=_info(name, shape.runtime),
         ),
     )

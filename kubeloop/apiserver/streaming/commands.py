@@ -27,7 +27,7 @@ _STREAMS_SECONDS = 30.0  # within which a client has to open its streams
 
 
 def command_response(request: Request, options: StreamOptions, run: Run, failure: str) -> Response:
-    """Open the connection of an upgrade request and run what is at its end; a failure there is told with these words in front."""
+    """Answer an upgrade request and run what is at the other end; a failure there is told with these words in front."""
     headers = request.headers
     if not wants_websocket(headers):
         spoken = spdy_protocol(headers, SPDY_PROTOCOLS)

@@ -13,7 +13,7 @@ from kubeloop.apiserver.query import Query
 from kubeloop.apiserver.streaming.pods import OF_KUBELET, stream_response
 from kubeloop.apiserver.streaming.pods import Stream as PodStream
 
-FindPod = Callable[[str, str, str], Any]  # ("pods", namespace, name)
+FindPod = Callable[[str, str], Any]  # by namespace and name
 _STREAMS = {"exec": 3, "attach": 3, "portForward": 2}  # how many words follow, a uid apart
 _TEXT = "text/plain; charset=utf-8"
 
@@ -35,7 +35,7 @@ def _connected(request: Request, how: str, words: list[str], node: str, nodes: N
     namespace, name = words[:2]
     uid = words[2] if len(words) > count else ""
     container = words[-1] if how != "portForward" else ""
-    pod = find("pods", namespace, name)
+    pod = find(namespace, name)
     if pod is None or pod.spec.node_name != node or uid not in ("", pod.metadata.uid):
         return Response(404, b"pod does not exist", _TEXT)
     return stream_response(request, PodStream(nodes, pod, container, how.lower()), Query(request.query), OF_KUBELET)

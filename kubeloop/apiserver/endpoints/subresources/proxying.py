@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -42,7 +43,8 @@ async def _to_node(ctx: Context, server: ApiServer, name: str) -> Response:
     nodes = server.nodes
     if nodes is None or not nodes.reaches(name):
         raise unreachable(server.registry, name)
-    return await kubelet_response(ctx.request, unquote(_path_behind(ctx)), name, nodes, server.registry.find)
+    find = partial(server.registry.find, "pods")
+    return await kubelet_response(ctx.request, unquote(_path_behind(ctx)), name, nodes, find)
 
 
 async def _to_pod(ctx: Context, server: ApiServer, pod: Any, port: str) -> Response:
