@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from kubeloop import cloud
 from kubeloop.controllers import CONTROLLERS, Descriptor
 
 TARGET = Path(__file__).parent.parent / "docs" / "controllers.md"
@@ -14,21 +15,37 @@ PARTS = ("Watches", "Owns", "Writes", "Wakes itself", "Differs from upstream")
 HEAD = """# The loops
 
 Generated from the loops' own words; `make generate` writes it anew. Names are upstream's, with the older one in
-brackets. All run unless it is said that they don't.
+brackets. All run unless it is said that they don't. Those of [a cloud](#the-clouds-loops) come last.
+"""
+CLOUD = """# The cloud's loops
+
+They are those of `kubeloop cloud-controller-manager`, and run where [a provider](cloud-providers.md) offers what they
+need.
 """
 
 
 def document() -> str:
     """The whole text."""
-    return "\n".join([HEAD, *map(_section, CONTROLLERS)])
+    return "\n".join([HEAD, *map(_section, CONTROLLERS), CLOUD, *map(_cloud_section, cloud.CONTROLLERS)])
 
 
 def _section(one: Descriptor) -> str:
-    title = f"## {one.name}" + (f" ({one.alias})" if one.alias else "")
     if not one.is_available:
-        return f"{title}\n\nNot there yet.\n"
-    promise, parts = read_docstring(import_module(f"kubeloop.controllers.{one.module}").__doc__ or "")
-    lines = [title, "", f"{promise}{_when(one)}", ""]
+        return f"{_title(one)}\n\nNot there yet.\n"
+    return _told(one, f"kubeloop.controllers.{one.module}", _when(one))
+
+
+def _cloud_section(one: cloud.Descriptor) -> str:
+    return _told(one, f"kubeloop.cloud.{one.module}", "")
+
+
+def _title(one: Descriptor | cloud.Descriptor) -> str:
+    return f"## {one.name}" + (f" ({one.alias})" if one.alias else "")
+
+
+def _told(one: Descriptor | cloud.Descriptor, module: str, when: str) -> str:
+    promise, parts = read_docstring(import_module(module).__doc__ or "")
+    lines = [_title(one), "", f"{promise}{when}", ""]
     lines += [f"- *{name}*: {parts[name]}" for name in PARTS if name in parts]
     return "\n".join([*lines, ""])
 

@@ -15,10 +15,14 @@ from kubeloop.api.cel.syntax import CompileError
 from kubeloop.api.cel.types import (
     ANY,
     BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
     INT,
     NULL,
     STRING,
     TIMESTAMP,
+    UINT,
     Type,
     list_of,
     map_of,
@@ -164,7 +168,19 @@ class Scope:
     variables: tuple[tuple[str, Type], ...] | None = None
 
     def with_variable(self, name: str, type: Type) -> Scope:
-        return replace(self, variables=(*(self.variables or ()), (name, type)))
+        return replace(self, variables=(*(self.variables or ()), (name, declarable(type))))
+
+
+_DECLARABLE: Final = frozenset((BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT))
+
+
+def declarable(type: Type) -> Type:
+    """What is known of a variable whose expression is of a type: of objects and the like, nothing."""
+    if type in _DECLARABLE:
+        return type
+    if type.kind in ("list", "map"):
+        return replace(type, params=tuple(map(declarable, type.params)))
+    return ANY
 
 
 @cache

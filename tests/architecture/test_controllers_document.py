@@ -6,18 +6,20 @@ from importlib import import_module
 
 import pytest
 
-from kubeloop.controllers import CONTROLLERS, Descriptor
+from kubeloop import cloud
+from kubeloop.controllers import CONTROLLERS
 from tools.document_controllers import PARTS, TARGET, document, read_docstring
 
-LOOPS = [one for one in CONTROLLERS if one.is_available]
+LOOPS = [f"kubeloop.controllers.{one.module}" for one in CONTROLLERS if one.is_available]
+LOOPS += [f"kubeloop.cloud.{one.module}" for one in cloud.CONTROLLERS]
 
 
 def test_the_document_is_what_the_docstrings_say() -> None:
     assert TARGET.read_text() == document(), "run `make generate`"
 
 
-@pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: str(loop.name))
-def test_every_loop_says_what_it_does_and_where_it_differs(loop: Descriptor) -> None:
-    promise, parts = read_docstring(import_module(f"kubeloop.controllers.{loop.module}").__doc__ or "")
+@pytest.mark.parametrize("module", LOOPS)
+def test_every_loop_says_what_it_does_and_where_it_differs(module: str) -> None:
+    promise, parts = read_docstring(import_module(module).__doc__ or "")
     assert promise.endswith(".")
     assert tuple(parts) == PARTS

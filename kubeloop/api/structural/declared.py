@@ -85,9 +85,9 @@ _KEY: Final = Declared({}, types.STRING)
 class Declarations:
     """All types that a schema declares, each object under a name of its own."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, name: str = "selfType") -> None:
         self.objects: dict[str, ObjectType] = {}
-        self.root = self._declare(schema, "selfType", is_resource=True)
+        self.root = self._declare(schema, name, is_resource=True)
 
     def _declare(self, schema: Schema, name: str, is_resource: bool = False) -> Declared | None:
         """None for what rules can't speak of."""

@@ -1,0 +1,90 @@
+"""A validating admission policy says which of its expressions don't go with the kinds that it is about.
+
+Watches: validating admission policies.
+Owns: nothing.
+Writes: policies' status, by server-side apply: warnings, and the generation that they are about.
+Wakes itself: never.
+Differs from upstream: types that warnings name are numbered 0 (objects) and 1 (parameters) instead of by the moment.
+    Schemas of built-in kinds come from the server too, so that they are those of its own version.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kubeloop.api import codec
+from kubeloop.api.admission_typing import Kind, Subject, warnings_about
+from kubeloop.api.generated.admissionregistration_v1 import (
+    ExpressionWarning,
+    ParamKind,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicySpec,
+)
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.validatingadmissionpolicy_status.schemas import PublishedSchemas
+from kubeloop.controllers.validatingadmissionpolicy_status.subjects import ServedKinds
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "validatingadmissionpolicy-status-controller"
+MANAGER: Final = "validatingadmissionpolicy-status"  # upstream's name for the queue and for the owner of the fields
+_OF_OBJECTS, _OF_PARAMS = 0, 1  # numbers in the names of types, so that one kind as both is two types
+
+
+def wire(context: Context) -> Controller[str]:
+    policies = context.informers.of(resource_of_class(ValidatingAdmissionPolicy))
+    reconciler = Reconciler(context.client, policies, context.clock)
+    queue: WorkQueue[str] = WorkQueue(context.clock, name=MANAGER, registry=context.telemetry.registry)
+    workers = context.config.concurrent_validating_admission_policy_status_syncs
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
+    )
+    controller.watches(policies, lambda policy: (policy.metadata.name,), _is_unseen)
+    return controller
+
+
+class Reconciler:
+    def __init__(self, client: Client, policies: Informer, clock: Clock) -> None:
+        self._client = client
+        self._policies = policies
+        self._kinds = ServedKinds(client, clock)
+        self._schemas = PublishedSchemas(client)
+
+    async def reconcile(self, key: str) -> None:
+        policy: ValidatingAdmissionPolicy | None = self._policies.get("", key)
+        if policy is None or not is_unseen(policy):
+            return
+        warnings = [codec.to_plain(one) for one in await self._check(policy.spec)]
+        checking = {"expressionWarnings": warnings} if warnings else {}
+        status = {"observedGeneration": policy.metadata.generation, "typeChecking": checking}
+        applied = {
+            "apiVersion": policy.api_version,
+            "kind": policy.kind,
+            "metadata": {"name": key},
+            "status": status,
+        }
+        await self._client.apply(applied, manager=MANAGER, force=True, subresource="status")
+
+    async def _check(self, spec: ValidatingAdmissionPolicySpec) -> tuple[ExpressionWarning, ...]:
+        kinds = await self._kinds.of(spec)
+        known = [(kind, await self._schemas.of(kind, _OF_OBJECTS)) for kind in kinds]
+        subjects = [Subject(kind, declared) for kind, declared in known if declared is not None]
+        params = await self._schemas.of(kind_of_params(spec.param_kind), _OF_PARAMS) if spec.param_kind else None
+        return warnings_about(spec, subjects, params)
+
+
+def kind_of_params(params: ParamKind) -> Kind:
+    group, _, version = params.api_version.rpartition("/")
+    return Kind(group, version, params.kind)
+
+
+def is_unseen(policy: ValidatingAdmissionPolicy) -> bool:
+    return policy.metadata.generation > policy.status.observed_generation
+
+
+def _is_unseen(_: Any, new: Any) -> bool:
+    return new is not None and is_unseen(new)

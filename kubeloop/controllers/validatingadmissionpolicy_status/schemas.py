@@ -1,0 +1,52 @@
+"""What objects of a kind look like, by the server's own description of its API."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from kubeloop.api.admission_typing import Kind
+from kubeloop.api.errors import ApiError
+from kubeloop.api.structural.declared import Declarations
+from kubeloop.api.structural.referred import schema_of_kind
+from kubeloop.client import Client
+from kubeloop.client.errors import ClientError
+
+_PUBLISHED: Final = "/openapi/v3"
+_REMEMBERED: Final = 32
+
+logger = logging.getLogger(__name__)
+
+
+class PublishedSchemas:
+    """Schemas as types. Descriptions are large, so what was made of them is kept, but not they."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._declared: dict[tuple[str, str], Declarations | None] = {}  # by where it is described, and as what
+
+    async def of(self, kind: Kind, number: int) -> Declarations | None:
+        """None for what isn't described. Kinds of different numbers are different types."""
+        try:
+            return await self._find(kind, f"{kind.kind}{number}")
+        except (ApiError, ClientError, OSError, TimeoutError) as error:
+            logger.info("no schema of %s: %s", kind, error)
+            return None
+
+    async def _find(self, kind: Kind, name: str) -> Declarations | None:
+        paths: dict[str, Any] = (await self._client.document(_PUBLISHED)).get("paths") or {}
+        version = f"{kind.group}/{kind.version}" if kind.group else kind.version
+        described = paths.get(f"apis/{version}" if kind.group else f"api/{version}")
+        if described is None:
+            return None
+        place = str(described["serverRelativeURL"])  # which says in which state the description is
+        if (place, name) not in self._declared:
+            document = await self._client.document(place.partition("?")[0])
+            schema = schema_of_kind(document, kind.group, kind.version, kind.kind)
+            self._remember((place, name), None if schema is None else Declarations(schema, name))
+        return self._declared[place, name]
+
+    def _remember(self, key: tuple[str, str], declared: Declarations | None) -> None:
+        while len(self._declared) >= _REMEMBERED:
+            del self._declared[next(iter(self._declared))]
+        self._declared[key] = declared
