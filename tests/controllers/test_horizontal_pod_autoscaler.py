@@ -2,114 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace as changed
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.api.calls import Call, ListResult
 from kubeloop.api.conditions import find_condition
-from kubeloop.api.dynamic import Custom
 from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler
-from kubeloop.api.generated.core_v1 import Container, Pod, PodSpec, PodTemplateSpec, ResourceRequirements
+from kubeloop.api.generated.core_v1 import Container, PodSpec, PodTemplateSpec, ResourceRequirements
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.selectors import parse_labels
-from kubeloop.api.times import format_time
 from kubeloop.api.wire import Quantity
-from kubeloop.client import Client
-from kubeloop.controllers.context import Context
 from kubeloop.controllers.horizontal_pod_autoscaler import wire
 from kubeloop.testing import Cluster, deployment
 from tests.controllers.deployments import NS, start
-from tests.controllers.replicas import as_account
+from tests.controllers.metrics_apis import Metrics
 
 PERIOD = 15
-Amounts = Mapping[str, str]
-
-
-class Metrics:
-    """What the metrics APIs would tell, in front of a cluster's own API."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self.use: Amounts | None = None  # of each pod by resource; None where there is no metrics API
-        self.custom: dict[str, str] | None = None  # by the end of the path
-        self.external: dict[str, list[str]] | None = None
-        self.asked: list[str] = []
-
-    def context(self, account: str = "") -> Context:
-        context = as_account(self._cluster, account) if account else self._cluster.context
-        inner: Any = context.client._caller._transport
-        return changed(context, client=Client(_Transport(inner, self)))
-
-    def pods(self, namespace: str, labels: str) -> ListResult:
-        if self.use is None:
-            raise errors.generic(404)
-        chosen = parse_labels(labels)
-        pods = [one for one in self._cluster_pods(namespace) if chosen.matches(one.metadata.labels)]
-        now = format_time(self._cluster.clock.now())
-        items = tuple(
-            Custom(
-                {
-                    "metadata": {"name": one.metadata.name, "namespace": namespace},
-                    "timestamp": now,
-                    "window": "30s",
-                    "containers": [{"name": "app", "usage": dict(self.use)}],
-                }
-            )
-            for one in pods
-        )
-        return ListResult(items=items, resource_version="1")
-
-    def _cluster_pods(self, namespace: str) -> list[Pod]:
-        storage = self._cluster.context.informers
-        return [one for informer in storage if informer.resource.plural == "pods" for one in informer.list(namespace)]
-
-    def document(self, path: str) -> Any:
-        self.asked.append(path)
-        parts = urlsplit(path)
-        if path == "/apis":
-            versions = [{"version": "v1beta1"}, {"version": "v1beta2"}]
-            group = {"name": "custom.metrics.k8s.io", "versions": versions, "preferredVersion": versions[0]}
-            return {"groups": [group] if self.custom is not None else []}
-        if "custom.metrics" in path and self.custom is not None:
-            return self._custom(parts.path)
-        if "external.metrics" in path and self.external is not None:
-            values = self.external.get(parts.path.rpartition("/")[2], [])
-            return {"items": [{"metricName": "x", "value": one} for one in values]}
-        raise errors.generic(404)
-
-    def _custom(self, path: str) -> Any:
-        assert self.custom is not None
-        now = format_time(self._cluster.clock.now())
-        value = next(value for end, value in self.custom.items() if path.endswith(end))
-        names = [one.metadata.name for one in self._cluster_pods(NS)] if "/pods/*/" in path else ["thing"]
-        items = [{"describedObject": {"name": one}, "timestamp": now, "value": value} for one in names]
-        return {"items": items}
-
-
-class _Transport:
-    def __init__(self, inner: Any, metrics: Metrics) -> None:
-        self._inner = inner
-        self._metrics = metrics
-
-    async def call(self, call: Call) -> Any:
-        if call.resource.group == "metrics.k8s.io":
-            return self._metrics.pods(call.namespace, call.options.get("labelSelector", ""))
-        return await self._inner.call(call)
-
-    async def document(self, path: str) -> Any:
-        if path != "/apis" and "metrics.k8s.io" not in path:
-            return await self._inner.document(path)
-        return self._metrics.document(path)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
 
 @pytest.fixture
@@ -571,3 +484,36 @@ def test_dashboards_see_what_is_done(cluster: Cluster, metrics: Metrics) -> None
     cluster.client.delete(HorizontalPodAutoscaler, "h", NS)
     cluster.advance(1)
     assert "desired_replicas{" not in cluster.context.telemetry.registry.render()
+
+
+def test_dashboards_see_that_some_metrics_failed(cluster: Cluster, metrics: Metrics) -> None:
+    """Also where the others were enough (upstream: TestScaleUpOneMetricEmpty, TestNoScaleDownOneMetricEmpty)."""
+    metrics.use = {"cpu": "100m"}
+    autoscale(cluster, metrics)
+    source = {"metric": {"name": "qps"}, "target": {"type": "AverageValue", "averageValue": "10"}}
+    add(cluster, {"type": "External", "external": source}, cpu(50))
+    cluster.advance(1)
+    metrics.use = {"cpu": "1m"}
+    cluster.advance(PERIOD)
+    prefix = "horizontal_pod_autoscaler_controller_reconciliations_total"
+    shown = set(cluster.context.telemetry.registry.render().splitlines())
+    assert {f'{prefix}{{action="{one}",error="internal"}} 1' for one in ("scale_up", "none")} <= shown
+    assert size(cluster) == 4
+
+
+def test_who_is_switched_off_stays_off_where_the_gate_is_off(cluster: Cluster, metrics: Metrics) -> None:
+    """Upstream: TestScaleToZeroBehavior, TestScaleUpCMObject."""
+    metrics.external = {"queue": ["0"]}
+    context = metrics.context()
+    gates = ("HPAScaleToZero=false",)
+    config = msgspec.structs.replace(context.config, feature_gates=gates)
+    cluster.start(lambda _: wire(replace(context, config=config)))
+    source = {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "10"}}
+    add(cluster, {"type": "External", "external": source}, least=0)
+    cluster.advance(minutes=10)
+    assert (size(cluster), told(cluster, "ScaledToZero")) == (0, None)
+    metrics.external = {"queue": ["40"]}
+    cluster.advance(minutes=1)
+    assert size(cluster) == 0
+    said = ("False", "ScalingDisabled", "scaling is disabled since the replica count of the target is zero")
+    assert told(cluster, "ScalingActive") == said

@@ -35,6 +35,7 @@ class Draft:
         self.status: HorizontalPodAutoscalerStatus = stored.status
         self.now = now
         self.action = "none"  # what was done, as instruments call it
+        self.error = "none"  # whose fault it is that not all could be done, as they call it
         self._stamp = Time(format_time(now))
 
     def tell(self, type: str, status: bool, reason: str, message: str) -> None:
@@ -42,6 +43,11 @@ class Draft:
             type=type, status="True" if status else "False", reason=reason, message=message
         )
         self.status = replace(self.status, conditions=set_condition(self.status.conditions, new, self._stamp))
+
+    def untell(self, type: str) -> None:
+        """A condition that nobody keeps any more."""
+        left = tuple(one for one in self.status.conditions if one.type != type)
+        self.status = replace(self.status, conditions=left)
 
     def count(self, current: int, desired: int, metrics: tuple[MetricStatus, ...] | None, rescaled: bool) -> None:
         self.status = replace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from kubeloop.controllers.horizontal_pod_autoscaler.usage import (
 )
 
 NO_PODS = "no pods returned by selector while calculating replica count"
+_UNKNOWN_TYPE = "InvalidMetricSourceType"
 
 
 class Proposed(NamedTuple):
@@ -45,6 +46,7 @@ class MetricFailed(Exception):
         super().__init__(message)
         self.reason = reason
         self.told = str(told)
+        self.fault = "spec" if reason == _UNKNOWN_TYPE else "internal"  # as instruments call it
 
 
 class Situation(NamedTuple):
@@ -79,7 +81,7 @@ class Proposer:
         if isinstance(source, v2.ExternalMetricSource):
             return await self._external(source, at)
         unknown = f"unknown metric source type {quote(spec.type)}"
-        raise MetricFailed("InvalidMetricSourceType", unknown, unknown)
+        raise MetricFailed(_UNKNOWN_TYPE, unknown, unknown)
 
     # Resources
 
@@ -222,6 +224,15 @@ class Proposer:
         except MetricsError as error:
             what = f"{at.namespace}/{metric.name}/{selector_words(metric.selector)}"
             raise MetricsError(f"unable to get external metric {what}: {error}") from error
+
+
+def largest(proposals: Iterable[Proposed]) -> Proposed | None:
+    """The first that asks for most. Of those that ask for nothing at all, the last is named."""
+    best: Proposed | None = None
+    for one in proposals:
+        if best is None or best.replicas == 0 or one.replicas > best.replicas:
+            best = one
+    return best
 
 
 def _source_of(spec: v2.MetricSpec) -> object:

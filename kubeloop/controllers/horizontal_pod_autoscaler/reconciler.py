@@ -26,7 +26,13 @@ from kubeloop.controllers.horizontal_pod_autoscaler.behavior import (
 from kubeloop.controllers.horizontal_pod_autoscaler.draft import Draft, NothingToGoBy
 from kubeloop.controllers.horizontal_pod_autoscaler.instruments import Instruments, action_of
 from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsReader
-from kubeloop.controllers.horizontal_pod_autoscaler.proposals import MetricFailed, Proposed, Proposer, Situation
+from kubeloop.controllers.horizontal_pod_autoscaler.proposals import (
+    MetricFailed,
+    Proposed,
+    Proposer,
+    Situation,
+    largest,
+)
 from kubeloop.controllers.horizontal_pod_autoscaler.scale_target import (
     InvalidReference,
     ScaleError,
@@ -84,15 +90,15 @@ class Reconciler:
         if stored is None:
             self._forget(key)
             return None
-        began, error = self._clock.monotonic(), "none"
+        began = self._clock.monotonic()
         draft = Draft(stored, self._clock.now())
         try:
             await self._scale(draft, key)
         except NothingToGoBy as failure:
-            error = failure.error
+            draft.error = failure.error
             logger.info("%s: %s", key, failure)  # it is told on the object, and tried again in its time
         await self._save(draft)
-        self._instruments.reconciled(draft.action, error, self._clock.monotonic() - began)
+        self._instruments.reconciled(draft.action, draft.error, self._clock.monotonic() - began)
         return Result(requeue_after=self._settings.period)
 
     def _forget(self, key: ObjectKey) -> None:
@@ -125,8 +131,10 @@ class Reconciler:
     async def _decide(self, draft: Draft, target: ScaleTarget, memory: Memory) -> Decision:
         spec, current = draft.stored.spec, target.scale.spec.replicas
         least = least_of(draft.stored)
-        if current == 0 and not may_leave_zero(draft.stored):
+        if current == 0 and not (self._settings.scales_to_zero and may_leave_zero(draft.stored)):
             draft.tell(ACTIVE, False, "ScalingDisabled", DISABLED)
+            if not self._settings.scales_to_zero:
+                draft.untell(SCALED_TO_ZERO)
             return Decision(0)
         if current > spec.max_replicas:
             return Decision(spec.max_replicas, "Current number of replicas above Spec.MaxReplicas")
@@ -171,10 +179,12 @@ class Reconciler:
             else:
                 found.append(proposed)
                 statuses.append(proposed.status)
-        best = max(found, key=lambda one: one.replicas, default=None)
+        if failures:
+            draft.error = failures[0].fault
+        best = largest(found)
         if best is None or (failures and best.replicas < scale.spec.replicas):
             self._give_up(draft, scale, failures, tuple(statuses))
-            raise NothingToGoBy("no valid metrics")
+            raise NothingToGoBy("no valid metrics", draft.error)
         message = f"the HPA was able to successfully calculate a replica count from {best.name}"
         draft.tell(ACTIVE, True, "ValidMetricFound", message)
         return best, tuple(statuses)
@@ -185,7 +195,7 @@ class Reconciler:
             proposed = await self._proposer.propose(metric, situation)
             action = action_of(draft.stored.status.current_replicas, proposed.replicas)
         except MetricFailed as failure:
-            error = "spec" if failure.reason == "InvalidMetricSourceType" else "internal"
+            error = failure.fault
             raise
         finally:
             self._instruments.computed(metric.type, action, error, self._clock.monotonic() - began)
@@ -271,7 +281,13 @@ class Reconciler:
         self._recorder.event(draft.stored, "Normal", "SuccessfulRescale", told)
         if draft.stored.spec.behavior is not None:
             memory.note_change(before, after, draft.stored.spec.behavior, draft.now)
-        if after == 0 and least_of(draft.stored) == 0 and has_outer_metrics(draft.stored):
+        self._remember_zero(draft, after)
+
+    def _remember_zero(self, draft: Draft, after: int) -> None:
+        """Who switched a target off decides whether it may come back."""
+        if not self._settings.scales_to_zero:
+            draft.untell(SCALED_TO_ZERO)
+        elif after == 0 and least_of(draft.stored) == 0 and has_outer_metrics(draft.stored):
             draft.tell(SCALED_TO_ZERO, True, "ScaledToZero", "the HPA controller scaled the workload to zero")
         else:
             message = "the HPA controller did not scale the workload to zero"

@@ -10,8 +10,10 @@ from kubeloop.api.conditions import is_true
 from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler, HPAScalingRules
 from kubeloop.api.quantity import parse_quantity
 from kubeloop.controllers.context import Context
+from kubeloop.controllers.gates import is_on
 from kubeloop.controllers.horizontal_pod_autoscaler.usage import Patience, Tolerances
 
+_ZERO_GATE: Final = "HPAScaleToZero"
 SCALED_TO_ZERO: Final = "ScaledToZero"  # the condition that remembers who switched a target off
 
 
@@ -23,6 +25,7 @@ class Settings:
     down_window: timedelta
     tolerance: float
     patience: Patience
+    scales_to_zero: bool  # whether targets may be switched off, and come back
 
 
 def settings_of(context: Context) -> Settings:
@@ -35,6 +38,7 @@ def settings_of(context: Context) -> Settings:
             initialization=timedelta(seconds=config.horizontal_pod_autoscaler_cpu_initialization_period),
             readiness_delay=timedelta(seconds=config.horizontal_pod_autoscaler_initial_readiness_delay),
         ),
+        scales_to_zero=is_on(config.feature_gates, _ZERO_GATE, True),
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubeloop.api.generated.autoscaling_v2 import MetricStatus
 from kubeloop.api.generated.core_v1 import (
     Container,
     Pod,
@@ -20,6 +21,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.times import format_time
 from kubeloop.api.wire import Quantity, Time
 from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsError, PodMetric
+from kubeloop.controllers.horizontal_pod_autoscaler.proposals import Proposed, largest
 from kubeloop.controllers.horizontal_pod_autoscaler.requests import requests_of
 from kubeloop.controllers.horizontal_pod_autoscaler.usage import (
     Counted,
@@ -198,3 +200,12 @@ def test_request_of_the_pod_itself_counts_before_its_containers() -> None:
     assert requests_of([pod], "cpu", "a") == {"p": 1000}
     with pytest.raises(MetricsError, match="missing pod-level request for memory in Pod p"):
         requests_of([pod], "memory")
+
+
+def test_of_idle_metrics_the_last_is_named() -> None:
+    """As upstream's computeReplicasForMetrics does: zero counts as nothing proposed yet."""
+    proposals = [
+        Proposed(replicas, name, MetricStatus()) for replicas, name in ((0, "a"), (0, "b"), (3, "c"), (3, "d"))
+    ]
+    assert largest([]) is None
+    assert [found.name for end in (1, 2, 3, 4) if (found := largest(proposals[:end]))] == ["a", "b", "c", "c"]

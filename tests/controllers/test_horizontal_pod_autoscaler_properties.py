@@ -1,0 +1,281 @@
+"""Whatever loads, users, nodes, networks and crashes do: sizes stay in their bounds, and end where the metrics say.
+
+While no answer is lost and nobody crashes, the rates and the window that an autoscaler was given hold too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api.calls import Call
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.apps_v1 import Deployment
+from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.times import format_time
+from kubeloop.client import Client
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.horizontal_pod_autoscaler import wire
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.testing import Cluster, deployment, pod
+from tests.controllers.disturbances import Process, Step
+from tests.controllers.metrics_apis import Metrics
+from tests.controllers.replicas import NS, make_ready
+
+TARGET = 100  # thousandths, a pod
+TOLERANCE = 0.1
+WINDOW = timedelta(seconds=90)
+UP, DOWN = (2, timedelta(seconds=30)), (1, timedelta(seconds=60))  # pods a period
+BEHAVIOR = {
+    "scaleUp": {"policies": [{"type": "Pods", "value": UP[0], "periodSeconds": 30}]},
+    "scaleDown": {
+        "stabilizationWindowSeconds": 90,
+        "policies": [{"type": "Pods", "value": DOWN[0], "periodSeconds": 60}],
+    },
+}
+PERCHANCE = (*["load"] * 5, *["wait"] * 5, "resize", "bounds", "kill", "unready", "outage", "settle")
+NETWORK = ("drop watches", "expire watches", "late watch", "conflict", "refuse")
+LOSSES = ("lose answer", "crash")
+SOURCES: dict[str, dict[str, Any]] = {
+    "External": {"external": {"metric": {"name": "load"}, "target": {"type": "AverageValue", "averageValue": "100m"}}},
+    "Resource": {"resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "100m"}}},
+}
+
+
+class Resized(NamedTuple):
+    """What the loop made of a target's size."""
+
+    before: int
+    after: int
+    when: datetime
+
+
+class World:
+    """A deployment whose pods a node keeps, a load that they share, and the autoscaler."""
+
+    def __init__(self, cluster: Cluster, kind: str) -> None:
+        self.cluster = cluster
+        self.kind = kind
+        self.load = 200
+        self.bounds = [(1, 6)]  # that may be known to the loop
+        self.resized: list[Resized] = []
+        self.wrong: list[str] = []  # what must never be; the loop itself would survive being told
+        self.looks: list[tuple[datetime, int]] = []  # when the load was looked at
+        self.is_strict = True  # until something happens of which the loop can't know
+        self._metrics = Metrics(cluster)
+        self._set_load(200)
+        cluster.add(deployment("app", replicas=2))
+        self._follow()
+        cluster.advance(minutes=10)
+        self._process = Process(cluster, self._wire)
+        cluster.client.create(self._autoscaler())
+
+    def _autoscaler(self) -> dict[str, Any]:
+        reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "app"}
+        metric = {"type": self.kind, **SOURCES[self.kind]}
+        spec = {"scaleTargetRef": reference, "minReplicas": 1, "maxReplicas": 6, "metrics": [metric]}
+        metadata = {"name": "h", "namespace": NS}
+        kind = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}
+        return {**kind, "metadata": metadata, "spec": {**spec, "behavior": BEHAVIOR}}
+
+    def _wire(self, context: Context) -> Controller[ObjectKey]:
+        metered = self._metrics.before(context)
+        inner: Any = metered.client._caller._transport
+        return wire(replace(metered, client=Client(_Noticing(inner, self))))
+
+    # What may happen.
+
+    def take(self, step: Step) -> None:
+        name, number = step
+        if name in LOSSES:
+            self.is_strict = False
+        happenings: dict[str, Callable[[], Any]] = {
+            "load": lambda: self._set_load(number * 150),
+            "resize": lambda: self._resize(number),
+            "bounds": lambda: self._bound(1 + number % 3, 3 + number),
+            "kill": lambda: self._disturb_pod(number, kill=True),
+            "unready": lambda: self._disturb_pod(number, kill=False),
+            "outage": self._metrics_fail,
+            "wait": lambda: self.cluster.advance(number * 8),
+            "settle": self.cluster.settle,
+            "conflict": lambda: self.cluster.faults.conflict("update", times=number + 1),
+            "refuse": lambda: self.cluster.faults.fail("update", times=number + 1),
+            "lose answer": lambda: self.cluster.faults.lose_answers("update", times=number + 1),
+        }
+        happening = happenings.get(name, lambda: self._process.disturb(name, number))
+        happening()
+        assert not self.wrong
+        self._follow()
+
+    def _set_load(self, load: int) -> None:
+        self.load = load
+        self._metrics.external = {"load": [f"{load}m"]}
+        self._metrics.use = {"cpu": f"{load // max(1, len(self._pods()))}m"}
+
+    def _metrics_fail(self) -> None:
+        self._metrics.external = self._metrics.use = None
+
+    def _resize(self, replicas: int) -> None:
+        self._scale_by_hand(replicas)
+        if replicas == 0:  # switched off, for which no autoscaler makes up; soon somebody switches it on again
+            self.cluster.advance(20)
+            self._scale_by_hand(1)
+
+    def _scale_by_hand(self, replicas: int) -> None:
+        self.cluster.client.patch(Deployment, "app", {"spec": {"replicas": replicas}}, NS)
+
+    def _bound(self, least: int, most: int) -> None:
+        self.bounds = [self.bounds[-1], (least, most)]
+        change = {"spec": {"minReplicas": least, "maxReplicas": most}}
+        self.cluster.client.patch(HorizontalPodAutoscaler, "h", change, NS)
+
+    def _disturb_pod(self, number: int, *, kill: bool) -> None:
+        pods = self._pods()
+        if pods:
+            chosen = pods[number % len(pods)]
+            with suppress(NotFound):
+                if kill:
+                    self.cluster.client.delete(Pod, chosen.metadata.name, NS, grace_seconds=0)
+                else:
+                    make_ready(self.cluster, chosen, ready=False)
+
+    def _follow(self) -> None:
+        """Node and deployment: there are as many pods as are asked for, and the load is theirs."""
+        client, pods, wanted = self.cluster.client, self._pods(), self._size()
+        for one in pods[wanted:]:
+            client.delete(Pod, one.metadata.name, NS, grace_seconds=0)
+        names = {one.metadata.name for one in pods}
+        missing = [name for number in range(12) if (name := f"app-{number}") not in names][: max(0, wanted - len(pods))]
+        now = format_time(self.cluster.clock.now())
+        for name in missing:
+            made = self.cluster.add(pod(name, labels={"app": "app"}))
+            make_ready(self.cluster, made)
+            client.patch(Pod, name, {"status": {"startTime": now}}, NS, subresource="status")
+        status = {"status": {"replicas": wanted, "observedGeneration": 1}}
+        client.patch(Deployment, "app", status, NS, subresource="status")
+        if self._metrics.use is not None:
+            self._metrics.use = {"cpu": f"{self.load // max(1, wanted)}m"}
+
+    def _pods(self) -> list[Pod]:
+        return list(self.cluster.client.list(Pod, NS).items)
+
+    def _size(self) -> int:
+        found: Deployment = self.cluster.client.get(Deployment, "app", NS)
+        return found.spec.replicas or 0
+
+    # What must hold.
+
+    def note_resize(self, before: int, after: int) -> None:
+        """The loop has written a size."""
+        if not any(least <= after <= most for least, most in self.bounds):
+            self.wrong.append(f"{after} is out of bounds")
+        is_correction = not all(least <= before <= most for least, most in self.bounds)
+        self.resized.append(Resized(before, after, self.cluster.clock.now()))
+        if self.is_strict and not is_correction:
+            self._check_rate(self.resized[-1])
+            if after < before and self.kind == "External":
+                self._check_window(after)
+
+    def _check_rate(self, last: Resized) -> None:
+        """By how much the loop itself has changed the size within a policy's period, this change included."""
+        value, period = UP if last.after > last.before else DOWN
+        since = self.cluster.clock.now() - period
+        change = sum(one.after - one.before for one in self.resized if one.when > since)
+        if abs(change) > value and (change > 0) == (last.after > last.before):
+            self.wrong.append(f"{last} makes it {change} in {period}")
+
+    def _check_window(self, after: int) -> None:
+        """Never fewer than what any look of the window may have asked for at least."""
+        now = self.cluster.clock.now()
+        asked = max(load for when, load in self.looks if when > now - WINDOW)
+        least = math.ceil(asked / (TARGET * (1 + TOLERANCE)) - 1e-9)
+        if after < min(least, *(most for _, most in self.bounds)):
+            self.wrong.append(f"{after} where {least} were asked for just now")
+
+    def check_end(self) -> None:
+        """When nothing goes wrong any more, and some time has passed."""
+        self.cluster.faults.clear()
+        self._set_load(self.load)
+        for one in self._pods():
+            make_ready(self.cluster, one)
+        for _ in range(16):
+            self.cluster.advance(60)
+            self._follow()
+        assert not self.wrong
+        size, (least, most) = self._size(), self.bounds[-1]
+        assert size == min(max(self._wish(size), least), most)
+        said = self.cluster.client.get(HorizontalPodAutoscaler, "h", NS)
+        assert (said.status.current_replicas, said.status.desired_replicas) == (size, size)
+        assert said.status.observed_generation == said.metadata.generation
+        conditions = {one.type: one.status for one in said.status.conditions}
+        assert (conditions["AbleToScale"], conditions["ScalingActive"]) == ("True", "True")
+
+    def _wish(self, size: int) -> int:
+        """What the metrics ask for."""
+        used = self.load // size if self.kind == "Resource" else self.load / size
+        if 1 - TOLERANCE <= used / TARGET <= 1 + TOLERANCE:
+            return size
+        return math.ceil(used / TARGET * size)
+
+
+class _Noticing:
+    """Tells a world what its loop looks at and does."""
+
+    def __init__(self, inner: Any, world: World) -> None:
+        self._inner = inner
+        self._world = world
+        self._size = 0  # that was read last
+
+    async def call(self, call: Call) -> Any:
+        is_scale = call.subresource == "scale"
+        answer = await self._inner.call(call)
+        if is_scale and call.verb == "update":
+            self._world.note_resize(self._size, call.body.spec.replicas)
+        elif is_scale:
+            self._size = answer.spec.replicas
+        return answer
+
+    async def document(self, path: str) -> Any:
+        if "external" in path:
+            self._world.looks.append((self._world.cluster.clock.now(), self._world.load))
+        return await self._inner.document(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def play(taken: list[Step], kind: str, seed: int) -> None:
+    with Cluster(seed=seed, shuffle=True) as cluster:
+        world = World(cluster, kind)
+        for step in taken:
+            world.take(step)
+        world.check_end()
+
+
+def steps(*names: str) -> st.SearchStrategy[list[Step]]:
+    return st.lists(st.tuples(st.sampled_from(names), st.integers(0, 7)), min_size=12, max_size=30)
+
+
+QUIET = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+KINDS = st.sampled_from(sorted(SOURCES))
+
+
+@QUIET
+@given(steps(*PERCHANCE, *NETWORK), KINDS, st.integers(0, 2**16))
+def test_bounds_rates_and_windows_hold_and_the_end_is_what_metrics_say(taken: list[Step], kind: str, seed: int) -> None:
+    play(taken, kind, seed)
+
+
+@QUIET
+@given(steps(*PERCHANCE, *NETWORK, *LOSSES), KINDS, st.integers(0, 2**16))
+def test_lost_answers_and_crashes_anywhere_end_in_what_metrics_say(taken: list[Step], kind: str, seed: int) -> None:
+    play(taken, kind, seed)
