@@ -18,6 +18,7 @@ _ABOUT = (
 _MANAGER = "controller-manager"
 _SCHEDULER = "scheduler"
 _CLOUD = "cloud-controller-manager"
+_BALANCER = "balancer"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,6 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from kubeloop.cli.cloud_controller_manager import run_cloud_controller_manager
 
         return run_cloud_controller_manager(options)
+    if options.command == _BALANCER:
+        from kubeloop.cli.balancer import run_balancer
+
+        return run_balancer(options)
     if options.command == "why-pending":
         from kubeloop.cli.why_pending import run_why_pending
 
@@ -78,6 +83,11 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
         from kubeloop.cli import cloud_controller_manager_flags
 
         cloud_controller_manager_flags.add_flags(cloud)
+    balancer = commands.add_parser(_BALANCER, help="give several API servers one address", allow_abbrev=False)
+    if command == _BALANCER:
+        from kubeloop.cli import balancer as balancer_command
+
+        balancer_command.add_flags(balancer)
     why = commands.add_parser("why-pending", help="tell why a pod has no node, node by node", allow_abbrev=False)
     why.add_argument("pod", help="the pod's name")
     why.add_argument("-n", "--namespace", default="default", help="(default: default)")

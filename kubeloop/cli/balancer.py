@@ -1,0 +1,153 @@
+"""`kubeloop balancer`: one address for several API servers. Connections go to those that say they are ready.
+
+It passes bytes on and looks into none, so that clients and servers know each other by their certificates as ever. A
+server that stops answering is left out within seconds, and what is open to it is cut: its clients connect again, and
+come to another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import count
+
+from kubeloop.cli.foreground import run_in_foreground
+
+_ASK_EVERY = 1.0
+_ANSWER_WITHIN = 1.0
+_CONNECT_WITHIN = 2.0
+_PIECE = 65536
+_QUESTION = b"GET /readyz HTTP/1.1\r\nHost: balancer\r\nConnection: close\r\n\r\n"
+
+Address = tuple[str, int]
+
+
+class Server:
+    """An API server as the balancer knows it."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.is_ready = True  # until it fails to say so
+        self.connections: set[asyncio.StreamWriter] = set()
+
+    async def look(self, context: ssl.SSLContext) -> None:
+        """Ask it whether it is ready; cut what is open to it if it does not answer at all."""
+        try:
+            async with asyncio.timeout(_ANSWER_WITHIN):
+                status = await self._ask(context)
+        except (OSError, TimeoutError):
+            self.is_ready = False
+            for writer in self.connections:
+                writer.transport.abort()
+        else:
+            self.is_ready = b" 200 " in status
+
+    async def _ask(self, context: ssl.SSLContext) -> bytes:
+        reader, writer = await asyncio.open_connection(*self.address, ssl=context)
+        try:
+            writer.write(_QUESTION)
+            return await reader.readline()
+        finally:
+            writer.transport.abort()
+
+
+class Balancer:
+    """Listens in the place of its servers."""
+
+    def __init__(self, servers: Sequence[Address]) -> None:
+        self._servers = [Server(address) for address in servers]
+        self._turns = count()
+        self._context = ssl.create_default_context()
+        # Whether it is the right server is its clients' business; a wrong one gets nothing but the question.
+        self._context.check_hostname = False
+        self._context.verify_mode = ssl.CERT_NONE
+        self._listener: asyncio.Server | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> Address:
+        """Listen; the address, whose port was chosen if 0 was asked for."""
+        self._listener = await asyncio.start_server(self._pass_on, host, port)
+        self._looking = asyncio.create_task(self._keep_looking())
+        bound: Address = self._listener.sockets[0].getsockname()[:2]
+        return bound
+
+    async def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+        if self._listener is not None:
+            self._listener.close()
+        for server in self._servers:
+            for writer in tuple(server.connections):
+                writer.transport.abort()
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.gather(*(server.look(self._context) for server in self._servers))
+            await asyncio.sleep(_ASK_EVERY)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for server in self._in_turn():
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_CONNECT_WITHIN):
+                    there, back = await asyncio.open_connection(*server.address)
+                await _join(server, (reader, writer), (there, back))
+                return
+        writer.transport.abort()
+
+    def _in_turn(self) -> list[Server]:
+        """Those that are ready first, each time beginning with another one."""
+        turn = next(self._turns) % len(self._servers)
+        rotated = self._servers[turn:] + self._servers[:turn]
+        return sorted(rotated, key=lambda server: not server.is_ready)
+
+
+_End = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _join(server: Server, client: _End, there: _End) -> None:
+    """Pass bytes on both ways until one end is done; then neither has anybody to talk to."""
+    both = {client[1], there[1]}
+    server.connections |= both
+    try:
+        ways = [asyncio.create_task(_copy(client[0], there[1])), asyncio.create_task(_copy(there[0], client[1]))]
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+    finally:
+        server.connections -= both
+        for writer in both:
+            writer.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while piece := await reader.read(_PIECE):
+            writer.write(piece)
+            await writer.drain()
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--server", action="append", required=True, metavar="HOST:PORT", type=_address, dest="servers")
+    parser.add_argument("--bind-address", default="127.0.0.1", help="address (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=6443, help="port; 0 for a free one (default: 6443)")
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def run_balancer(options: argparse.Namespace) -> int:
+    async def start() -> Balancer:
+        balancer = Balancer(options.servers)
+        host, port = await balancer.start(options.bind_address, options.port)
+        print(f"kubeloop balancer is ready at {host}:{port}, for {len(options.servers)} servers", flush=True)
+        return balancer
+
+    return run_in_foreground(start)

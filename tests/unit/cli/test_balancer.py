@@ -1,0 +1,114 @@
+"""One address for several servers: who gets a connection, and what becomes of it when its server goes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from functools import wraps
+
+import pytest
+
+from kubeloop.cli.balancer import Balancer, Server, _address
+
+Listening = tuple[str, int]
+
+
+def awaited(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
+    @wraps(test)
+    def run() -> None:
+        asyncio.run(test())
+
+    return run
+
+
+@asynccontextmanager
+async def echo(name: bytes) -> AsyncIterator[Listening]:
+    """Says who it is, then says everything again."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(name)
+        while piece := await reader.read(100):
+            writer.write(piece)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield server.sockets[0].getsockname()[:2]
+    server.close()
+
+
+@asynccontextmanager
+async def balancing(*servers: Listening) -> AsyncIterator[Listening]:
+    balancer = Balancer(servers)
+    yield await balancer.start("127.0.0.1", 0)
+    await balancer.close()
+
+
+def nobody() -> Listening:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        found: Listening = one.getsockname()
+        return found
+
+
+async def greeting(address: Listening) -> bytes:
+    reader, writer = await asyncio.open_connection(*address)
+    try:
+        writer.write(b"hello")
+        return await reader.readexactly(6)
+    finally:
+        writer.close()
+
+
+@awaited
+async def test_bytes_pass_both_ways_and_servers_take_turns() -> None:
+    async with echo(b"1") as one, echo(b"2") as two, balancing(one, two) as address:
+        said = [await greeting(address) for _ in range(4)]
+        assert sorted(said) == [b"1hello", b"1hello", b"2hello", b"2hello"]
+
+
+@awaited
+async def test_who_does_not_listen_is_passed_over() -> None:
+    async with echo(b"2") as two, balancing(nobody(), two) as address:
+        assert [await greeting(address) for _ in range(3)] == [b"2hello"] * 3
+
+
+@awaited
+async def test_a_client_of_nobody_is_cut_off() -> None:
+    async with balancing(nobody(), nobody()) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+
+
+@awaited
+async def test_those_that_are_ready_come_first() -> None:
+    balancer = Balancer([("a", 1), ("b", 2), ("c", 3)])
+    balancer._servers[0].is_ready = balancer._servers[2].is_ready = False
+    for _ in range(3):
+        assert balancer._in_turn()[0].address == ("b", 2)
+
+
+@awaited
+async def test_what_is_open_to_a_server_that_falls_silent_is_cut() -> None:
+    async with echo(b"1") as one:
+        server = Server(one)
+        _, writer = await asyncio.open_connection(*one)
+        server.connections.add(writer)
+        await server.look(ssl.create_default_context())  # which gets no answer that it understands
+        assert not server.is_ready
+        assert writer.transport.is_closing()
+
+
+@pytest.mark.parametrize("text", ["localhost", ":1", "h:0", "h:x", "h:70000"])
+def test_addresses_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        _address(text)
+
+
+def test_an_address_may_be_of_version_6() -> None:
+    assert _address("[::1]:6443") == ("::1", 6443)
