@@ -8,13 +8,15 @@ same age chance decides.
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_ready, ready_since
+from kubeloop.api.pods import ready_condition
 from kubeloop.api.times import parse_time
 
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
@@ -22,29 +24,68 @@ _COST: Final = re.compile("0|-?[1-9][0-9]*|-0+[0-9]*")  # as upstream reads one:
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 _NEVER: Final = -2  # a rank below that of any time
 
-Rank = tuple[bool, int, bool, int, int, int, int, int, int, str]
+Rank = tuple[bool, int, bool, int, int, int, int, int, int]
 
 
-def first_to_go(pods: Iterable[Pod], crowding: Callable[[Pod], int], now: datetime) -> list[Pod]:
-    """The pods in the order in which they are to be deleted; `crowding` tells how many ready pods share the node."""
-    return sorted(pods, key=lambda pod: _rank(pod, crowding(pod), now))
+class Standing(NamedTuple):
+    """All that a pod itself has to say about its rank. Pods of equal standing go in the order of their uids."""
+
+    node: str
+    phase: int
+    ready: bool
+    cost: int
+    ready_since: str
+    restarts: int
+    sidecar_restarts: int
+    created: str
 
 
-def _rank(pod: Pod, crowding: int, now: datetime) -> Rank:
+def standing_of(pod: Pod) -> Standing:
     regular, sidecars = _restarts(pod)
-    ready = is_ready(pod)
-    created = pod.metadata.creation_timestamp
+    condition = ready_condition(pod)
+    ready = condition is not None and condition.status == "True"
+    return Standing(
+        node=pod.spec.node_name or "",
+        phase=_PHASES.get(pod.status.phase, 0),
+        ready=ready,
+        cost=deletion_cost(pod),
+        ready_since=(condition.last_transition_time or "") if condition is not None and ready else "",
+        restarts=regular,
+        sidecar_restarts=sidecars,
+        created=pod.metadata.creation_timestamp or "",
+    )
+
+
+def first_to_go(
+    pods: Mapping[Standing, Collection[Pod]], crowding: Mapping[str, int], count: int, now: datetime
+) -> list[Pod]:
+    """So many pods, in the order in which they are to be deleted; `crowding` tells how many share each node.
+
+    A rank is found once for all of the same standing, and only those of the last rank are compared one by one.
+    """
+    ranked: dict[Rank, list[Collection[Pod]]] = {}
+    for standing, alike in pods.items():
+        ranked.setdefault(_rank(standing, crowding.get(standing.node, 0), now), []).append(alike)
+    chosen: list[Pod] = []
+    for rank in sorted(ranked):
+        missing = count - len(chosen)
+        if missing <= 0:
+            break
+        chosen += heapq.nsmallest(missing, chain.from_iterable(ranked[rank]), key=lambda pod: pod.metadata.uid)
+    return chosen
+
+
+def _rank(standing: Standing, crowding: int, now: datetime) -> Rank:
     return (
-        bool(pod.spec.node_name),
-        _PHASES.get(pod.status.phase, 0),
-        ready,
-        deletion_cost(pod),
+        bool(standing.node),
+        standing.phase,
+        standing.ready,
+        standing.cost,
         -crowding,
-        _magnitude(ready_since(pod), now) if ready else 0,
-        -regular,
-        -sidecars,
-        _magnitude(parse_time(created) if created else None, now),
-        pod.metadata.uid,
+        _magnitude(standing.ready_since, now) if standing.ready else 0,
+        -standing.restarts,
+        -standing.sidecar_restarts,
+        _magnitude(standing.created, now),
     )
 
 
@@ -66,9 +107,9 @@ def _restarts(pod: Pod) -> tuple[int, int]:
     )
 
 
-def _magnitude(moment: datetime | None, now: datetime) -> int:
+def _magnitude(moment: str, now: datetime) -> int:
     """How long ago, as a power of two of nanoseconds."""
-    if moment is None:
+    if not moment:
         return _NEVER
-    nanoseconds = (now - moment) // timedelta(microseconds=1) * 1000
+    nanoseconds = (now - parse_time(moment)) // timedelta(microseconds=1) * 1000
     return nanoseconds.bit_length() - 1 if nanoseconds > 0 else -1

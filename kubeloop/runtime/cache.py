@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kubeloop.api.owners import controller_of
+from kubeloop.runtime.grouping import Alike, Grouping, PlaceFunction
 from kubeloop.runtime.keys import ObjectKey, key_of
 
 # The values under which an index lists an object.
@@ -60,6 +61,7 @@ class Cache:
         self._objects: dict[ObjectKey, Any] = {}
         self._functions: dict[str, IndexFunction] = {}
         self._indexes: dict[str, _Buckets] = {}
+        self._groupings: dict[str, Grouping] = {}
         self.add_indexer(NAMESPACE, namespace_of)
 
     def __len__(self) -> int:
@@ -102,6 +104,21 @@ class Cache:
             _file(buckets, function(obj), key, obj)
         self._functions[index], self._indexes[index] = function, buckets
 
+    def alike(self, grouping: str, group: str) -> Alike:
+        """A group's objects by their looks; raises KeyError for a grouping that was never added."""
+        return self._groupings[grouping].of(group)
+
+    def add_grouping(self, name: str, function: PlaceFunction) -> None:
+        """Keep alike objects together, those that are there and those that come. Many may ask for the same."""
+        known = self._groupings.get(name)
+        if known is not None and known.function is not function:
+            raise ValueError(f"there is another grouping called {name} already")
+        if known is None:
+            grouping = Grouping(function)
+            for key, obj in self._objects.items():
+                grouping.put(key, obj, function(obj))
+            self._groupings[name] = grouping
+
     def put(self, obj: Any) -> Any | None:
         """Store an object; returns the one it takes the place of."""
         key = key_of(obj)
@@ -111,7 +128,10 @@ class Cache:
             (self._indexes[index], () if old is None else tuple(function(old)), tuple(function(obj)))
             for index, function in self._functions.items()
         ]
+        places = [(one, one.function(obj)) for one in self._groupings.values()]
         self._objects[key] = obj
+        for grouping, place in places:
+            grouping.put(key, obj, place)
         for buckets, before, after in moves:
             if before and before != after:
                 _unfile(buckets, before, key)
@@ -124,6 +144,8 @@ class Cache:
         if old is not None:
             for index, function in self._functions.items():
                 _unfile(self._indexes[index], function(old), key)
+            for grouping in self._groupings.values():
+                grouping.remove(key)
         return old
 
 

@@ -12,6 +12,7 @@ from kubeloop.api.calls import WatchEvent
 from kubeloop.api.kinds import Resource
 from kubeloop.clock import Clock
 from kubeloop.runtime.cache import Cache, IndexFunction
+from kubeloop.runtime.grouping import Alike, PlaceFunction
 from kubeloop.runtime.handlers import Deleted, Handler, Registration
 from kubeloop.runtime.keys import ObjectKey, key_of
 from kubeloop.runtime.reflector import PATIENT, Patience, Reflector
@@ -77,6 +78,12 @@ class Informer:
 
     def add_indexer(self, index: str, function: IndexFunction) -> None:
         self._cache.add_indexer(index, function)
+
+    def alike(self, grouping: str, group: str) -> Alike:
+        return self._cache.alike(grouping, group)
+
+    def add_grouping(self, name: str, function: PlaceFunction) -> None:
+        self._cache.add_grouping(name, function)
 
     @property
     def synced(self) -> bool:

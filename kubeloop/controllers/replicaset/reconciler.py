@@ -6,19 +6,21 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain, islice
 from typing import Any
 
 from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
 from kubeloop.api.owners import controller_of
-from kubeloop.api.pods import is_active, is_terminating
+from kubeloop.api.pods import is_active
 from kubeloop.api.selectors import LabelSelector, SelectorError
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers import namespaces
 from kubeloop.controllers.context import Context
 from kubeloop.controllers.pod_control import PodControl, pod_from_template
-from kubeloop.controllers.replicaset.scaling import age_ratios, pods_to_delete, surplus
+from kubeloop.controllers.replicaset.looks import LOOKS, Pods, by_look, matching, number_of, of_state, place_of
+from kubeloop.controllers.replicaset.scaling import age_ratios, crowding_of, pods_to_delete, surplus
 from kubeloop.controllers.replicaset.status import count, seconds_until_next_available, status_patch
 from kubeloop.controllers.replicaset.wakeups import PodWakeups
 from kubeloop.controllers.status_writer import StatusWriter
@@ -27,6 +29,7 @@ from kubeloop.runtime.claim import Claimant, claim, live_check
 from kubeloop.runtime.controller import Controller, Result, TerminalError
 from kubeloop.runtime.enqueue import own_key
 from kubeloop.runtime.expectations import TIMEOUT, Expectations
+from kubeloop.runtime.grouping import Alike
 from kubeloop.runtime.handlers import Callbacks
 from kubeloop.runtime.informer import Informer
 from kubeloop.runtime.keys import ObjectKey
@@ -54,7 +57,7 @@ def wire_kind(context: Context, kind: ReplicaKind, *, workers: int) -> Controlle
     """The loop for one of the kinds."""
     owners, pods = context.informers.of(kind.resource), context.informers.of(PODS)
     owners.add_indexer(CONTROLLER, controller_uid_of)
-    pods.add_indexer(CONTROLLER, controller_uid_of)
+    pods.add_grouping(LOOKS, place_of)
     pods.add_indexer(ORPHANS, orphan_namespace_of)
     expectations: Expectations[str] = Expectations(context.clock)
     reconciler = Reconciler(context, kind, owners, pods, expectations)
@@ -97,13 +100,14 @@ class Reconciler:
             return None
         selector = self._selector_of(owner)
         may_act = self._expectations.satisfied(owner.metadata.uid)  # before looking at the pods that it speaks of
-        pods = self._pods.by_index(CONTROLLER, owner.metadata.uid)
-        active = await self._claimed(owner, selector, pods)
+        pods = {look: tuple(alike.values()) for look, alike in self._pods.alike(LOOKS, owner.metadata.uid).items()}
+        active = await self._claimed(owner, selector, of_state(pods, "active"))
         failure: Exception | None = None
         if may_act and owner.metadata.deletion_timestamp is None:
             failure = await self._scale(owner, active)
         now = self._clock.now()
-        await self._report(owner, active, _count_terminating(pods, selector), failure, now)
+        terminating = number_of(matching(of_state(pods, "terminating"), selector))
+        await self._report(owner, active, terminating, failure, now)
         if failure is not None:
             raise failure
         return self._next_look(owner, active, now)
@@ -117,17 +121,15 @@ class Reconciler:
 
     # Which pods are its own
 
-    async def _claimed(self, owner: Any, selector: LabelSelector, pods: Sequence[Pod]) -> list[Pod]:
+    async def _claimed(self, owner: Any, selector: LabelSelector, active: Pods) -> Pods:
         """The active pods that are the owner's in the end. Only what has to change hands costs a call."""
-        own: list[Pod] = []
-        contested: list[Pod] = []
-        for pod in pods:
-            if is_active(pod):
-                (own if selector.matches(pod.metadata.labels) else contested).append(pod)
+        own = dict(matching(active, selector))
+        contested = [pod for look, alike in active.items() if look not in own for pod in alike]
         orphans = self._pods.by_index(ORPHANS, owner.metadata.namespace)
         contested += [pod for pod in orphans if selector.matches(pod.metadata.labels) and is_active(pod)]
         if contested:
-            own += await self._claim(owner, selector, contested)
+            for look, alike in by_look(*await self._claim(owner, selector, contested)).items():
+                own[look] = (*own.get(look, ()), *alike)
         return own
 
     async def _claim(self, owner: Any, selector: LabelSelector, pods: Sequence[Pod]) -> list[Pod]:
@@ -137,9 +139,9 @@ class Reconciler:
 
     # As many as wanted
 
-    async def _scale(self, owner: Any, active: Sequence[Pod]) -> Exception | None:
+    async def _scale(self, owner: Any, active: Pods) -> Exception | None:
         """Create or delete; what went wrong is returned, because the status is to tell of it first."""
-        difference = surplus(len(active), owner.spec.replicas)
+        difference = surplus(number_of(active), owner.spec.replicas)
         if difference < 0:
             return await self._create(owner, -difference)
         if difference > 0:
@@ -167,7 +169,7 @@ class Reconciler:
         finally:  # also when this is being stopped: what was never answered is not waited for
             self._expectations.lower(uid, creations=missing - made)
 
-    async def _delete(self, owner: Any, active: Sequence[Pod], count: int) -> Exception | None:
+    async def _delete(self, owner: Any, active: Pods, count: int) -> Exception | None:
         uid = owner.metadata.uid
         chosen = self._chosen(owner, active, count)
         failures: list[Exception] = []
@@ -188,28 +190,28 @@ class Reconciler:
                 group.create_task(delete(pod))
         return UnableToDelete(f"unable to delete pods: {failures[0]}") if failures else None
 
-    def _chosen(self, owner: Any, active: Sequence[Pod], count: int) -> Sequence[Pod]:
-        """Which pods go. Where all have to there is no choice, and with many of them choosing would take long."""
+    def _chosen(self, owner: Any, active: Pods, count: int) -> list[Pod]:
+        """Which pods go. Where all have to there is no choice."""
         if owner.spec.replicas == 0:
-            return active[:count]
+            return list(islice(chain.from_iterable(active.values()), count))
         now = self._clock.now()
-        chosen = pods_to_delete(active, self._related_pods(owner), count, now)
+        chosen = pods_to_delete(active, crowding_of(self._related_pods(owner)), count, now)
         for ratio in age_ratios(chosen, active, now):
             self._age_ratios.observe(ratio)
         return chosen
 
-    def _related_pods(self, owner: Any) -> list[Pod]:
+    def _related_pods(self, owner: Any) -> list[Alike]:
         """The pods of all sets that have the same owner: a deployment's older and newer ones."""
         manager = controller_of(owner.metadata.owner_references)
         if manager is None:
             return []
         related = self._owners.by_index(CONTROLLER, manager.uid)
-        return [pod for one in related for pod in self._pods.by_index(CONTROLLER, one.metadata.uid)]
+        return [self._pods.alike(LOOKS, one.metadata.uid) for one in related]
 
     # What it tells
 
     async def _report(
-        self, owner: Any, active: Sequence[Pod], terminating: int, failure: Exception | None, now: datetime
+        self, owner: Any, active: Pods, terminating: int, failure: Exception | None, now: datetime
     ) -> None:
         counts = count(owner, active, terminating if self._kind.counts_terminating else None, now)
         said = None if failure is None else str(failure)
@@ -217,13 +219,9 @@ class Reconciler:
         if patch is not None:
             await self._status.write(owner, patch)
 
-    def _next_look(self, owner: Any, active: Sequence[Pod], now: datetime) -> Result | None:
+    def _next_look(self, owner: Any, active: Pods, now: datetime) -> Result | None:
         waits = [seconds_until_next_available(active, owner.spec.min_ready_seconds, now)]
         if not self._expectations.satisfied(owner.metadata.uid):
             waits.append(TIMEOUT)
         known = [one for one in waits if one is not None]
         return Result(requeue_after=min(known)) if known else None
-
-
-def _count_terminating(pods: Sequence[Pod], selector: LabelSelector) -> int:
-    return sum(is_terminating(pod) and selector.matches(pod.metadata.labels) for pod in pods)

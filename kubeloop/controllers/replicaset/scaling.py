@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_active, is_ready
+from kubeloop.api.pods import is_ready
 from kubeloop.api.times import parse_time
-from kubeloop.controllers.pod_ranking import first_to_go
+from kubeloop.controllers.pod_ranking import Standing, first_to_go
+from kubeloop.controllers.replicaset.looks import Pods
+from kubeloop.runtime.grouping import Alike
 
 BURST: Final = 500  # creates or deletes at a time; the next ones wait until the cache shows these
 
@@ -20,19 +22,31 @@ def surplus(active: int, wanted: int) -> int:
     return max(-BURST, min(BURST, active - wanted))
 
 
-def pods_to_delete(active: Sequence[Pod], related: Iterable[Pod], count: int, now: datetime) -> Sequence[Pod]:
-    """So many of the active pods; `related` are those of all sets of the same owner, which should spread over nodes."""
-    on_node = Counter(pod.spec.node_name for pod in related if is_active(pod))
-    return first_to_go(active, lambda pod: on_node[pod.spec.node_name], now)[:count]
+def crowding_of(related: Iterable[Alike]) -> Counter[str]:
+    """How many active pods each node has, of all sets of the same owner: they should spread."""
+    on_node: Counter[str] = Counter()
+    for pods in related:
+        for look, alike in pods.items():
+            if look.state == "active":
+                on_node[look.standing.node] += len(alike)
+    return on_node
 
 
-def age_ratios(chosen: Iterable[Pod], active: Iterable[Pod], now: datetime) -> Iterator[float]:
+def pods_to_delete(active: Pods, crowding: Mapping[str, int], count: int, now: datetime) -> list[Pod]:
+    """So many of the active pods, those first that can best be spared."""
+    by_standing: dict[Standing, list[Pod]] = {}
+    for look, alike in active.items():
+        by_standing.setdefault(look.standing, []).extend(alike)
+    return first_to_go(by_standing, crowding, count, now)
+
+
+def age_ratios(chosen: Iterable[Pod], active: Pods, now: datetime) -> Iterator[float]:
     """How much older each ready pod that goes is than the youngest ready one: what the ranking is judged by."""
-    youngest = min((_age(pod, now) for pod in active if is_ready(pod)), default=0.0)
+    ready = (look.standing for look in active if look.standing.ready)
+    youngest = min((_age(one.created, now) for one in ready), default=0.0)
     if youngest > 0:
-        yield from (_age(pod, now) / youngest for pod in chosen if is_ready(pod))
+        yield from (_age(pod.metadata.creation_timestamp, now) / youngest for pod in chosen if is_ready(pod))
 
 
-def _age(pod: Pod, now: datetime) -> float:
-    created = pod.metadata.creation_timestamp
+def _age(created: str | None, now: datetime) -> float:
     return (now - parse_time(created)).total_seconds() if created else 0.0

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from kubeloop.api import codec
 from kubeloop.api.conditions import find_condition
-from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_available, is_ready, seconds_until_available
 from kubeloop.api.selectors import from_labels
-from kubeloop.api.times import format_time
+from kubeloop.api.times import format_time, parse_time
 from kubeloop.api.wire import Time
+from kubeloop.controllers.replicaset.looks import Look, Pods, matching, number_of
 
 FAILURE: Final = "ReplicaFailure"
 
@@ -29,26 +29,32 @@ class Counts:
     terminating: int | None  # None where the kind has no place for it
 
 
-def count(owner: Any, active: Iterable[Pod], terminating: int | None, now: datetime) -> Counts:
+def count(owner: Any, active: Pods, terminating: int | None, now: datetime) -> Counts:
     """Count the active pods."""
     wait = owner.spec.min_ready_seconds
-    fits = from_labels(owner.spec.template.metadata.labels).matches
-    replicas = labeled = ready = available = 0
-    for pod in active:
-        replicas += 1
-        labeled += fits(pod.metadata.labels)
-        if is_ready(pod):
-            ready += 1
-            available += wait <= 0 or is_available(pod, wait, now)
-    return Counts(replicas, labeled, ready, available, terminating)
+    labeled = number_of(matching(active, from_labels(owner.spec.template.metadata.labels)))
+    ready = available = 0
+    for look, alike in active.items():
+        if look.standing.ready:
+            ready += len(alike)
+            if wait <= 0 or _seconds_left(look, wait, now) <= 0:
+                available += len(alike)
+    return Counts(number_of(active), labeled, ready, available, terminating)
 
 
-def seconds_until_next_available(active: Iterable[Pod], wait: int, now: datetime) -> float | None:
+def seconds_until_next_available(active: Pods, wait: int, now: datetime) -> float | None:
     """When the next ready pod has been so for long enough; None if there is none that isn't yet."""
     if wait <= 0:
         return None
-    left = (seconds_until_available(pod, wait, now) for pod in active)
-    return min((one for one in left if one is not None), default=None)
+    left = (_seconds_left(look, wait, now) for look in active if look.standing.ready)
+    return min((one for one in left if 0 < one < math.inf), default=None)
+
+
+def _seconds_left(look: Look, wait: int, now: datetime) -> float:
+    """How long a ready pod has to stay so; for ever if it doesn't say since when it is."""
+    if not look.standing.ready_since:
+        return math.inf
+    return wait - (now - parse_time(look.standing.ready_since)).total_seconds()
 
 
 def failure_reason(replicas: int, wanted: int) -> str:

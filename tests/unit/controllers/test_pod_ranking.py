@@ -9,7 +9,7 @@ from kubeloop.api.generated.core_v1 import Container, ContainerStatus, Pod, PodC
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.times import format_time
 from kubeloop.api.wire import Time
-from kubeloop.controllers.pod_ranking import DELETION_COST, deletion_cost, first_to_go
+from kubeloop.controllers.pod_ranking import DELETION_COST, Standing, deletion_cost, first_to_go, standing_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -51,6 +51,14 @@ def restarted(times: int, one: Pod, **spec: object) -> Pod:
     return replace(one, status=replace(one.status, container_statuses=(status,)))
 
 
+def order(*pods: Pod, count: int = 9, **crowding: int) -> list[Pod]:
+    """The first to go, after they were grouped as a set does."""
+    groups: dict[Standing, list[Pod]] = {}
+    for one in pods:
+        groups.setdefault(standing_of(one), []).append(one)
+    return first_to_go(groups, crowding, count, NOW)
+
+
 ORDERED = {
     "unassigned before assigned": (pod(node="", ready=None, phase="Pending"), pod(ready=None, phase="Pending")),
     "pending before running": (pod(phase="Pending"), pod(phase="Running")),
@@ -69,16 +77,18 @@ ORDERED = {
 
 @pytest.mark.parametrize(("first", "last"), ORDERED.values(), ids=ORDERED)
 def test_the_first_difference_decides(first: Pod, last: Pod) -> None:
-    assert first_to_go([last, first], lambda _: 0, NOW) == [first, last]
-    assert first_to_go([first, last], lambda _: 0, NOW) == [first, last]
+    assert order(last, first) == order(first, last) == [first, last]
 
 
 def test_pods_on_crowded_nodes_go_before_lonely_ones() -> None:
     crowded, lonely = pod(node="busy", ready=1000), pod(node="calm", ready=10)
-    assert first_to_go([lonely, crowded], lambda one: 2 if one.spec.node_name == "busy" else 1, NOW) == [
-        crowded,
-        lonely,
-    ]
+    assert order(lonely, crowded, busy=2, calm=1) == [crowded, lonely]
+
+
+def test_no_more_go_than_are_asked_for_and_of_equals_chance_decides() -> None:
+    pods = [pod("d"), pod("b"), pod("c", ready=99), pod("a", ready=None)]
+    assert [one.metadata.uid for one in order(*pods, count=3)] == ["a", "b", "c"]
+    assert order(*pods, count=0) == []
 
 
 @pytest.mark.parametrize(("text", "cost"), [("7", 7), ("-7", -7), ("0", 0), ("007", 0), ("+7", 0), ("4294967296", 0)])

@@ -21,12 +21,17 @@ from kubeloop.runtime.cache import (
     node_name_of,
     owner_uids_of,
 )
+from kubeloop.runtime.grouping import Place
 from kubeloop.runtime.keys import ObjectKey
 
 
 def pod(name: str, namespace: str = "default", node: str = "", owners: tuple[OwnerReference, ...] = ()) -> Pod:
     meta = ObjectMeta(name=name, namespace=namespace, owner_references=owners)
     return Pod(metadata=meta, spec=PodSpec(node_name=node))
+
+
+def by_namespace_and_node(one: Pod) -> Place | None:
+    return Place(one.metadata.namespace, one.spec.node_name) if one.spec.node_name else None
 
 
 def names(objects: Any) -> list[str]:
@@ -117,6 +122,25 @@ def test_an_index_function_that_fails_leaves_everything_as_it_was() -> None:
     assert cache.list() == cache.by_index(NODE, "one") == (first,)
 
 
+def test_alike_objects_are_kept_together() -> None:
+    cache = Cache()
+    cache.put(pod("a", node="one"))
+    cache.add_grouping("nodes", by_namespace_and_node)
+    cache.put(pod("b", node="one"))
+    cache.put(pod("c", node="two"))
+    found = cache.alike("nodes", "default")
+    assert {look: names(alike.values()) for look, alike in found.items()} == {"one": ["a", "b"], "two": ["c"]}
+    assert cache.alike("nodes", "other") == {}
+
+
+def test_the_same_grouping_may_be_added_twice_but_not_another_of_its_name() -> None:
+    cache = Cache()
+    cache.add_grouping("nodes", by_namespace_and_node)
+    cache.add_grouping("nodes", by_namespace_and_node)
+    with pytest.raises(ValueError, match="another grouping called nodes"):
+        cache.add_grouping("nodes", lambda _: None)
+
+
 class CacheIsItsModel(RuleBasedStateMachine):
     """Whatever is done, an index gives what a scan of all objects gives."""
 
@@ -124,6 +148,7 @@ class CacheIsItsModel(RuleBasedStateMachine):
         super().__init__()
         self.cache = Cache()
         self.cache.add_indexer(NODE, node_name_of)
+        self.cache.add_grouping("nodes", by_namespace_and_node)
         self.model: dict[tuple[str, str], Pod] = {}
 
     @rule(name=st.sampled_from("abc"), namespace=st.sampled_from("xy"), node=st.sampled_from(["", "m", "n"]))
@@ -143,6 +168,16 @@ class CacheIsItsModel(RuleBasedStateMachine):
             expected = {id(one) for one in self.model.values() if node and one.spec.node_name == node}
             assert {id(one) for one in self.cache.by_index(NODE, node)} == expected
         assert set(self.cache.index_values("namespace")) == {namespace for namespace, _ in self.model}
+
+    @invariant()
+    def groupings_are_scans(self) -> None:
+        for namespace in ("x", "y"):
+            expected: dict[str, set[int]] = {}
+            for one in self.model.values():
+                if one.metadata.namespace == namespace and one.spec.node_name:
+                    expected.setdefault(one.spec.node_name, set()).add(id(one))
+            found = self.cache.alike("nodes", namespace)
+            assert {look: set(map(id, alike.values())) for look, alike in found.items()} == expected
 
 
 TestCacheIsItsModel = CacheIsItsModel.TestCase

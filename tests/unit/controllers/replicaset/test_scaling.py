@@ -10,7 +10,8 @@ from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodSpec, PodStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.wire import Time
 from kubeloop.controllers.pacing import patience
-from kubeloop.controllers.replicaset.scaling import age_ratios, pods_to_delete, surplus
+from kubeloop.controllers.replicaset.looks import by_look
+from kubeloop.controllers.replicaset.scaling import age_ratios, crowding_of, pods_to_delete, surplus
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 
@@ -38,27 +39,26 @@ def test_at_most_so_many_at_a_time(active: int, wanted: int, expected: int) -> N
 
 def test_pods_on_the_node_with_most_related_ones_go_first() -> None:
     pods = [pod("a", "n1"), pod("b", "n2"), pod("c", "n3")]
-    related = [*pods, pod("x", "n2"), pod("y", "n2"), pod("z", "n3")]
-    assert names(list(pods_to_delete(pods, related, 2, NOW))) == ["b", "c"]
+    related = [by_look(*pods), by_look(pod("x", "n2"), pod("y", "n2"), pod("z", "n3"))]
+    assert names(pods_to_delete(by_look(*pods), crowding_of(related), 2, NOW)) == ["b", "c"]
 
 
 def test_related_pods_that_have_ended_crowd_nobody() -> None:
     pods = [pod("a", "n1"), pod("b", "n2")]
     ended = Pod(spec=PodSpec(node_name="n2"), status=PodStatus(phase="Succeeded"))
-    related = [*pods, pod("x", "n1"), ended, ended, ended]
-    assert names(list(pods_to_delete(pods, related, 1, NOW))) == ["a"]
+    assert crowding_of([by_look(*pods, pod("x", "n1"), ended, ended, ended)]) == {"n1": 2, "n2": 1}
 
 
 def test_unready_pods_go_first_wherever_they_are() -> None:
     pods = [pod("a", "n1"), pod("b", "n2", ready=False)]
-    assert names(list(pods_to_delete(pods, [*pods, pod("x", "n1")], 1, NOW))) == ["b"]
+    assert names(pods_to_delete(by_look(*pods), {"n1": 2, "n2": 1}, 1, NOW)) == ["b"]
 
 
 def test_ages_are_compared_with_the_youngest_ready_pod() -> None:
     old, young = pod("a", created="2026-01-01T00:00:00Z"), pod("b", created="2026-01-01T00:30:00Z")
     newest = pod("c", created="2026-01-01T00:59:00Z", ready=False)
-    assert list(age_ratios([old, newest], [old, young, newest], NOW)) == [2.0]
-    assert list(age_ratios([newest], [newest], NOW)) == []
+    assert list(age_ratios([old, newest], by_look(old, young, newest), NOW)) == [2.0]
+    assert list(age_ratios([newest], by_look(newest), NOW)) == []
 
 
 def test_only_large_groups_wait_for_more_changes() -> None:

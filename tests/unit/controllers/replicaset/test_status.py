@@ -11,6 +11,7 @@ from kubeloop.api.generated.apps_v1 import ReplicaSet, ReplicaSetCondition, Repl
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus, PodTemplateSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.wire import Time
+from kubeloop.controllers.replicaset.looks import by_look
 from kubeloop.controllers.replicaset.status import (
     Counts,
     count,
@@ -50,10 +51,15 @@ def test_each_pod_counts_for_what_it_is() -> None:
         pod("2026-01-01T00:59:00Z", app="a", tier="web", more="too"),
         pod("2026-01-01T00:59:50Z", app="a"),
     ]
-    assert count(replica_set(wait=30), pods, 4, NOW) == Counts(3, 2, 2, 1, 4)
-    assert count(replica_set(), pods, None, NOW) == Counts(3, 2, 2, 2, None)
+    assert count(replica_set(wait=30), by_look(*pods), 4, NOW) == Counts(3, 2, 2, 1, 4)
+    assert count(replica_set(), by_look(*pods, *pods), None, NOW) == Counts(6, 4, 4, 4, None)
+
+
+def test_next_available_pod_is_the_one_that_has_been_ready_for_longest_of_those_that_are_not_available_yet() -> None:
+    pods = by_look(pod("2026-01-01T00:59:00Z"), pod("2026-01-01T00:59:50Z"), pod("2026-01-01T00:59:55Z"), pod())
     assert seconds_until_next_available(pods, 30, NOW) == 20
     assert seconds_until_next_available(pods, 0, NOW) is None
+    assert seconds_until_next_available(by_look(pod("2026-01-01T00:59:00Z"), pod("")), 30, NOW) is None
 
 
 def test_nothing_is_written_when_nothing_has_changed() -> None:

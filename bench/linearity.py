@@ -1,0 +1,324 @@
+"""How cost grows with size: ten times as much of something should take at most eleven times the processor's time.
+
+`python -m bench.linearity` prints one line of JSON a figure: for each phase of each case the processor's seconds at a
+tenth of the size and at the whole size, server included, and their ratio. Everything runs in one process, on a store
+in memory and in real time, since loops gather what happens within milliseconds. Each size has a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import uvloop
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from kubeloop.api.generated.batch_v1 import Job
+from kubeloop.api.generated.core_v1 import ConfigMap, Namespace, Node, Pod
+from kubeloop.api.generated.discovery_v1 import EndpointSlice
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.context import AUTHENTICATED, User
+from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.client import Client
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import SystemClock
+from kubeloop.controllers import select
+from kubeloop.controllers.hosting import COMPONENT, Surroundings, host
+from kubeloop.runtime.caused_transport import CausedTransport
+from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.testing import config_map, daemon_set, deployment, job, namespace, node, pod, replica_set, service
+from kubeloop.testing.builders import stateful_set
+from kubeloop.testing.plane import start_plane
+
+NAMESPACE = "default"
+TENTH = 10
+_ADMIN = User("bench", ("system:masters", AUTHENTICATED))
+_AT_ONCE = 200
+_GLANCE = 0.05
+# A phase that takes longer has hung.
+_LONGEST = 900.0
+
+
+class World:
+    """A server and some loops, and what each phase has cost."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self.server = server
+        self.client = Client(CausedTransport(LocalEntry(server, _ADMIN)), user_agent="bench")
+        self.spent: dict[str, float] = {}
+
+    @asynccontextmanager
+    async def phase(self, name: str) -> AsyncIterator[None]:
+        gc.collect()
+        began = time.process_time()
+        yield
+        self.spent[name] = time.process_time() - began
+
+    def count(self, what: type[Any], namespace: str = NAMESPACE) -> int:
+        """How many objects there are, without reading them."""
+        storage = self.server.registry.of(_resource(what))
+        found = storage.store.range(storage.prefix(namespace), limit=1)
+        return len(found.records) + found.remaining
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        async with asyncio.timeout(_LONGEST):
+            while not await holds():
+                await asyncio.sleep(_GLANCE)
+
+    async def until_count(self, what: type[Any], wanted: int, namespace: str = NAMESPACE) -> None:
+        async def holds() -> bool:
+            return self.count(what, namespace) == wanted
+
+        await self.until(holds)
+
+    async def until_status(self, what: type[Any], name: str, **wanted: int) -> None:
+        """Until the status says so; nothing said means none."""
+
+        async def holds() -> bool:
+            status = (await self.client.get(what, name, NAMESPACE)).status
+            return all((getattr(status, field) or 0) == value for field, value in wanted.items())
+
+        await self.until(holds)
+
+    async def scale(self, what: type[Any], name: str, replicas: int) -> None:
+        await self.client.patch(what, name, {"spec": {"replicas": replicas}}, NAMESPACE)
+
+    async def create(self, objects: Iterable[Any]) -> None:
+        await in_batches(self.client.create(one) for one in objects)
+
+    async def say_of_pods(self, status: dict[str, Any]) -> None:
+        """Every pod's status, as a node would tell it."""
+        pods = (await self.client.list(Pod, NAMESPACE)).items
+        await in_batches(
+            self.client.patch(Pod, one.metadata.name, {"status": status}, NAMESPACE, subresource="status")
+            for one in pods
+        )
+
+
+READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+async def replicas(world: World, size: int) -> None:
+    await world.client.create(replica_set(replicas=0))
+    async with world.phase("up"):
+        await world.scale(ReplicaSet, "app", size)
+        await world.until_status(ReplicaSet, "app", replicas=size)
+    async with world.phase("ready"):
+        await world.say_of_pods(READY)
+        await world.until_status(ReplicaSet, "app", available_replicas=size)
+    async with world.phase("half"):
+        await world.scale(ReplicaSet, "app", size // 2)
+        await world.until_status(ReplicaSet, "app", replicas=size // 2)
+    async with world.phase("zero"):
+        await world.scale(ReplicaSet, "app", 0)
+        await world.until_status(ReplicaSet, "app", replicas=0)
+
+
+async def deployments(world: World, size: int) -> None:
+    async with world.phase("up"):
+        await world.client.create(deployment(replicas=size))
+        await world.until_status(Deployment, "app", replicas=size)
+    async with world.phase("cascade"):
+        await world.client.delete(Deployment, "app", NAMESPACE)
+        await world.until_count(Pod, 0)
+
+
+async def jobs(world: World, size: int) -> None:
+    async with world.phase("up"):
+        await world.client.create(job(completions=size, parallelism=size))
+        await world.until_status(Job, "job", active=size)
+    async with world.phase("complete"):
+        await world.say_of_pods({"phase": "Succeeded"})
+        await world.until_status(Job, "job", succeeded=size)
+
+
+async def indexed_jobs(world: World, size: int) -> None:
+    async with world.phase("up"):
+        await world.client.create(job(completions=size, parallelism=size, completion_mode="Indexed"))
+        await world.until_status(Job, "job", active=size)
+    async with world.phase("complete"):
+        await world.say_of_pods({"phase": "Succeeded"})
+        await world.until_status(Job, "job", succeeded=size)
+
+
+async def daemon_sets(world: World, size: int) -> None:
+    for first in range(0, size, _AT_ONCE):
+        await world.create(node(f"n{number}") for number in range(first, min(first + _AT_ONCE, size)))
+    nodes = (await world.client.list(Node)).items
+    await in_batches(world.client.patch(Node, one.metadata.name, {"spec": {"taints": []}}) for one in nodes)
+    async with world.phase("up"):
+        await world.client.create(daemon_set())
+        await world.until_status(DaemonSet, "app", current_number_scheduled=size)
+    async with world.phase("ready"):
+        await world.say_of_pods(READY)
+        await world.until_status(DaemonSet, "app", number_available=size)
+
+
+async def stateful_sets(world: World, size: int) -> None:
+    async with world.phase("up"):
+        await world.client.create(stateful_set(replicas=size, pod_management_policy="Parallel", service_name="app"))
+        await world.until_status(StatefulSet, "app", replicas=size)
+    async with world.phase("ready"):
+        await world.say_of_pods(READY)
+        await world.until_status(StatefulSet, "app", available_replicas=size)
+    async with world.phase("zero"):
+        await world.scale(StatefulSet, "app", 0)
+        await world.until_status(StatefulSet, "app", replicas=0)
+
+
+async def endpoints(world: World, size: int) -> None:
+    await world.client.create(service())
+    await world.create(pod(f"p{number}", labels={"app": "app"}) for number in range(size))
+
+    async def listed() -> bool:
+        slices = (await world.client.list(EndpointSlice, NAMESPACE, labels="kubernetes.io/service-name=app")).items
+        return sum(len(one.endpoints or ()) for one in slices) == size
+
+    async with world.phase("ready"):
+        pods = (await world.client.list(Pod, NAMESPACE)).items
+        await in_batches(
+            world.client.patch(Pod, one.metadata.name, {"status": at}, NAMESPACE, subresource="status")
+            for one, at in zip(pods, map(_ready_at, range(size)), strict=True)
+        )
+        await world.until(listed)
+
+
+def _ready_at(number: int) -> dict[str, Any]:
+    address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+    return {**READY, "podIP": address, "podIPs": [{"ip": address}]}
+
+
+async def dependents(world: World, size: int) -> None:
+    owner = await world.client.create(config_map("owner"))
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
+    kept = world.count(ConfigMap) - 1
+    async with world.phase("made"):
+        await world.create(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": f"c{number}", "namespace": NAMESPACE, "ownerReferences": [reference]},
+            }
+            for number in range(size)
+        )
+    async with world.phase("cascade"):
+        await world.client.delete(ConfigMap, "owner", NAMESPACE)
+        await world.until_count(ConfigMap, kept)
+
+
+async def namespaces(world: World, size: int) -> None:
+    await world.client.create(namespace("full"))
+    await world.create(config_map(f"c{number}", namespace="full") for number in range(size // 2))
+    await world.create(config_map(f"d{number}", namespace="full") for number in range(size // 2))
+
+    async def gone() -> bool:
+        with suppress(NotFound):
+            await world.client.get(Namespace, "full")
+            return False
+        return True
+
+    async with world.phase("gone"):
+        await world.client.delete(Namespace, "full")
+        await world.until(gone)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is done, at which size, and by which loops."""
+
+    phases: Callable[[World, int], Awaitable[None]]
+    size: int
+    loops: tuple[str, ...]
+
+
+CASES = {
+    "replicaset": Case(replicas, 20_000, ("replicaset-controller",)),
+    "deployment": Case(
+        deployments, 20_000, ("deployment-controller", "replicaset-controller", "garbage-collector-controller")
+    ),
+    "job": Case(jobs, 10_000, ("job-controller",)),
+    "indexed_job": Case(indexed_jobs, 10_000, ("job-controller",)),
+    "daemonset": Case(daemon_sets, 2_000, ("daemonset-controller",)),
+    "statefulset": Case(stateful_sets, 2_000, ("statefulset-controller",)),
+    "endpointslice": Case(endpoints, 5_000, ("endpointslice-controller",)),
+    "dependents": Case(dependents, 20_000, ("garbage-collector-controller",)),
+    "namespace": Case(namespaces, 20_000, ("namespace-controller",)),
+}
+
+
+async def measure(case: Case, size: int) -> dict[str, float]:
+    """The processor's seconds of each phase."""
+    clock = SystemClock()
+    async with AsyncExitStack() as parts:
+        world = World(await start_plane(clock, (), parts))
+        recorder = EventRecorder(world.client, COMPONENT, clock)
+        hosted = host(select(case.loops), Surroundings(world.client, lambda _: world.client, recorder, clock))
+        running = asyncio.create_task(hosted.run(lambda: 1.0))
+        parts.push_async_callback(_ended, running)
+        await hosted.first_work_done(30.0)
+        gc.collect()
+        gc.freeze()  # as the program does after its start
+        await case.phases(world, size)
+        return world.spent
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait((task,))
+
+
+async def in_batches(work: Iterable[Awaitable[Any]]) -> None:
+    waiting = list(work)
+    for first in range(0, len(waiting), _AT_ONCE):
+        await asyncio.gather(*waiting[first : first + _AT_ONCE])
+
+
+def _resource(what: type[Any]) -> Resource:
+    return resource_of_class(what)
+
+
+def measured_alone(case: str, size: int) -> dict[str, float]:
+    """The same in a process of its own, so that nothing is left of what was measured before."""
+    command = [sys.executable, "-m", "bench.linearity", "--only", case, "--one-size", str(size)]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    spent: dict[str, float] = json.loads(answer.stdout)
+    return spent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("bench.linearity", description="Measure how cost grows with size.")
+    parser.add_argument("--only", choices=tuple(CASES), action="append")
+    parser.add_argument("--size", type=int, help="the larger of the two sizes; each case has its own by default")
+    parser.add_argument("--one-size", type=int, help="measure one size alone, and print its phases")
+    options = parser.parse_args()
+    logging.disable(logging.ERROR)  # thousands of events that are dropped, and told one by one
+    for name in options.only or CASES:
+        if options.one_size:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                print(json.dumps(runner.run(measure(CASES[name], options.one_size))))
+            continue
+        size = options.size or CASES[name].size
+        few, many = measured_alone(name, size // TENTH), measured_alone(name, size)
+        for phase, seconds in many.items():
+            figure = f"linearity_{name}_{phase}"
+            print(json.dumps({"figure": figure, "size": size, "cpu_s": _short(seconds), "tenth_cpu_s": _short(few[phase]), "ratio": _short(seconds / few[phase])}), flush=True)  # fmt: skip
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+if __name__ == "__main__":
+    main()
