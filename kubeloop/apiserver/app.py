@@ -234,9 +234,6 @@ class ApiServer:
             response = status_response(error, warnings)
         except PageNotFound:
             response = not_found_page()
-        except Overtaken:
-            about = (target.resource.group, target.resource.plural, target.name) if target else ("", "", "")
-            response = status_response(errors.conflict(*about))
         except StoreError as error:
             response = status_response(errors.internal_error(str(error)))
         self.metrics.observe(verb, target, response.status, self.clock.monotonic() - started)
@@ -316,7 +313,10 @@ class ApiServer:
     async def serve(self, ctx: Context, verb: str) -> Response:
         """Answer a request that may be made."""
         if self.registry.store.shared:
-            return await fresh_enough(self.registry.store, verb, ctx.query, partial(self._serve, ctx, verb))
+            try:
+                return await fresh_enough(self.registry.store, verb, ctx.query, partial(self._serve, ctx, verb))
+            except Overtaken:
+                raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name) from None
         return await self._serve(ctx, verb)
 
     async def _serve(self, ctx: Context, verb: str) -> Response:

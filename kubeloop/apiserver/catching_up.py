@@ -21,7 +21,7 @@ from kubeloop.store import Overtaken, Store
 
 _READS = frozenset({"get", "list", "watch"})
 _WRITES_OF_ONE = frozenset({"create", "update", "patch", "delete"})
-_ATTEMPTS = 5
+_ATTEMPTS = 10  # of a quota that servers charge at once, each time one of them gets further
 _OVERLOADED = 429
 
 Answer = TypeVar("Answer")

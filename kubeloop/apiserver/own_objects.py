@@ -33,6 +33,7 @@ _DESCRIBE_THE_SERVER = {
     ("endpointslices", "kubernetes"),
     ("configmaps", "extension-apiserver-authentication"),
 }
+_FURTHER_SLICES = "kubernetes-"  # of servers that listen on other ports
 
 
 class OwnObjects:
@@ -45,7 +46,7 @@ class OwnObjects:
     async def ensure(self, objects: Iterable[tuple[Resource, Any]]) -> None:
         """Returns when all of them are durable; they share a flush."""
         wanted = list(objects)
-        while writes := [write for resource, obj in wanted if (write := self._write(resource, obj)) is not None]:
+        while writes := [write for resource, obj in wanted if (write := self.write(resource, obj)) is not None]:
             results = await asyncio.gather(*writes, return_exceptions=True)
             failures = [one for one in results if isinstance(one, BaseException)]
             if not failures:
@@ -57,17 +58,18 @@ class OwnObjects:
     async def ensure_by_and_by(self, objects: Iterable[tuple[Resource, Any]]) -> None:
         """The same, one by one, with others' requests answered in between."""
         for resource, obj in objects:
-            write = self._write(resource, obj)
+            write = self.write(resource, obj)
             if write is not None:
                 with suppress(Conflict, Overtaken):  # another server does the same
                     await write
             await asyncio.sleep(0)
 
-    def _write(self, resource: Resource, obj: Any) -> asyncio.Future[Event] | None:
+    def write(self, resource: Resource, obj: Any) -> asyncio.Future[Event] | None:
+        """Begin to make or correct one; None if there is nothing to do."""
         storage = self._registry.of(resource)
         name, namespace = obj.metadata.name, obj.metadata.namespace
         record = storage.peek(namespace, name)
-        if record is not None and (resource.plural, name) not in _DESCRIBE_THE_SERVER:
+        if record is not None and not _describes_the_server(resource, name):
             return None
         fresh = self._prepared(storage, obj, namespace)
         if record is not None:
@@ -92,6 +94,12 @@ class OwnObjects:
         if status is not None:
             codec.force_setattr(stored, "status", status)
         return stored
+
+
+def _describes_the_server(resource: Resource, name: str) -> bool:
+    if (resource.plural, name) in _DESCRIBE_THE_SERVER:
+        return True
+    return resource.plural == "endpointslices" and name.startswith(_FURTHER_SLICES)
 
 
 def _entries(plain: dict[str, Any], resource: Resource, now: str) -> list[dict[str, Any]]:

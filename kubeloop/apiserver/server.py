@@ -36,6 +36,7 @@ from kubeloop.apiserver.http import Hooks, Limits, Server, serve
 from kubeloop.apiserver.inflight import InFlight
 from kubeloop.apiserver.own_objects import OwnObjects
 from kubeloop.apiserver.periodic import Periodic
+from kubeloop.apiserver.presence import announce
 from kubeloop.apiserver.storage import Registry
 from kubeloop.apiserver.tls import TellingContext
 from kubeloop.clock import Clock
@@ -139,8 +140,9 @@ class RunningServer:
         return self._app
 
     async def start(self) -> None:
+        config = self._config
         async with AsyncExitStack() as parts:
-            store = open_store(self._config.store)
+            store = open_store(config.store)
             await store.start()
             parts.push_async_callback(store.close)
             store = self._encrypting(store, parts)
@@ -152,6 +154,7 @@ class RunningServer:
             self._share_fairly(app, parts)
             self._keep_house(store, parts)
             await self._ensure_own_objects(app.registry, parts)
+            await announce(app.registry, self._clock, (config.advertise_address or config.host, self.port), parts)
             self._waiting_for = ""
             self._parts = parts.pop_all()
 
@@ -186,7 +189,8 @@ class RunningServer:
         authorities = "".join(path.read_text() for path in config.client_authorities)
         options = BootstrapOptions(
             now=self._clock.now(),
-            advertise_address=config.advertise_address or config.host,
+            # Where servers share a store, the endpoints are those of all of them.
+            advertise_address="" if registry.store.shared else config.advertise_address or config.host,
             secure_port=self.port,
             service_cidr=config.services.networks[0],
             client_ca_pem=authorities,

@@ -8,7 +8,7 @@ the promises are ours to forget; a write that fails leaves nothing else behind.
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.allocation.desks import Taken
     from kubeloop.apiserver.allocation.networks import Networks
     from kubeloop.apiserver.allocation.recorder import Recorder
+    from kubeloop.apiserver.allocation.repair import Repair
 
 _SERVICES = "/registry/services/specs/"
 _ADDRESSES = "/registry/ipaddresses/"
@@ -57,9 +58,15 @@ class ServiceAllocator:
             desk = Desk(self._taken, self._networks, self._ranges.node_ports, clock.random())
         return Claim(self._recorder(clock), desk, self._families)
 
-    def remove(self, record: Record, clock: Clock) -> asyncio.Future[Event]:
+    def remove(self, record: Record, clock: Clock) -> Awaitable[Event]:
         """Delete a service and give back what it has. Raises `Conflict`."""
         return self._recorder(clock).remove(record)
+
+    def repair(self, clock: Clock) -> Repair:
+        """What looks after the records of a store that is shared."""
+        from kubeloop.apiserver.allocation.repair import Repair
+
+        return Repair(self._store, _SERVICES, _ADDRESSES, clock)
 
     def _recorder(self, clock: Clock) -> Recorder:
         from kubeloop.apiserver.allocation.recorder import Recorder

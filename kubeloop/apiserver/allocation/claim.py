@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Awaitable
 from types import TracebackType
 
 from kubeloop.api.generated.core_v1 import Service
@@ -18,8 +18,8 @@ from kubeloop.apiserver.allocation.addresses import (
 from kubeloop.apiserver.allocation.desks import Desk, DryDesk
 from kubeloop.apiserver.allocation.families import settle_families
 from kubeloop.apiserver.allocation.networks import canonical
-from kubeloop.apiserver.allocation.ports import change_ports, take_ports
-from kubeloop.apiserver.allocation.recorder import Recorder
+from kubeloop.apiserver.allocation.ports import change_ports, ports_of, take_ports
+from kubeloop.apiserver.allocation.recorder import Recorder, with_all
 from kubeloop.apiserver.view import stored_bytes
 from kubeloop.store import Conflict, Event
 
@@ -33,6 +33,7 @@ class Claim:
         self._families = families
         self._new: Service | None = None
         self._held: tuple[str, ...] = ()
+        self._held_ports: set[int] = set()
         self._asked: tuple[str, ...] = ()
 
     def __enter__(self) -> Claim:
@@ -49,6 +50,7 @@ class Claim:
         self._new = new
         if old is not None:
             self._held = addresses_of(old.spec)
+            self._held_ports = ports_of(old.spec)
             keep_allocated(new, old)
         link_cluster_ips(new, old)
         settle_families(new, old, self._families)
@@ -59,7 +61,7 @@ class Claim:
         else:
             change_ports(new, old, self._desk)
 
-    def write(self, key: str, value: bytes, expected: int) -> asyncio.Future[Event]:
+    def write(self, key: str, value: bytes, expected: int) -> Awaitable[Event]:
         """The service's write, and its addresses' before it. What is stored differs from `value` in addresses that
         somebody recorded meanwhile: they are drawn again.
         """
@@ -75,12 +77,14 @@ class Claim:
             value = stored_bytes(new)
         for index in gained:
             self._recorder.record(new.spec.cluster_ips[index], new.metadata)
+        self._recorder.record_ports(ports_of(new.spec) & desk.promised, new.metadata)
         written = store.write(key, value, expected)
-        self._recorder.erase(set(self._held) - set(addresses_of(new.spec)), new.metadata)
+        lost, lost_ports = set(self._held) - set(addresses_of(new.spec)), self._held_ports - ports_of(new.spec)
+        erased = self._recorder.erase(lost, lost_ports, new.metadata)
         # A writer that stops waiting ends the claim, but not the write: the promises stay until that is done.
         promised, desk.promised = desk.promised, set()
         written.add_done_callback(lambda _: desk.hand_back(promised))
-        return asyncio.shield(written)
+        return with_all(written, erased)
 
     def _draw_if_recorded(self, new: Service, index: int) -> bool:
         address = new.spec.cluster_ips[index]

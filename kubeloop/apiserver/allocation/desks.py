@@ -11,6 +11,7 @@ from kubeloop.apiserver.allocation.bands import choose, lower_band
 from kubeloop.apiserver.allocation.holdings import Holdings
 from kubeloop.apiserver.allocation.networks import Network, Networks, canonical
 from kubeloop.apiserver.allocation.ports import Refused
+from kubeloop.apiserver.allocation.recorder import PORTS
 from kubeloop.store import Store
 
 _PORT_ALLOCATED: Final = "provided port is already allocated"
@@ -31,7 +32,8 @@ class Taken:
     def __contains__(self, item: str | int) -> bool:
         if item in self.promised or item in self._holdings:
             return True
-        return isinstance(item, str) and self._store.peek(self._ip_prefix + item) is not None
+        prefix = self._ip_prefix if isinstance(item, str) else PORTS
+        return self._store.peek(f"{prefix}{item}") is not None
 
 
 class Desk:

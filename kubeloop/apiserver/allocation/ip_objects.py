@@ -14,11 +14,12 @@ from kubeloop.apiserver.allocation.networks import family_of
 from kubeloop.apiserver.view import stored_bytes
 
 _FAMILY: Final = "ipaddress.kubernetes.io/ip-family"
-_MANAGED_BY: Final = "ipaddress.kubernetes.io/managed-by"
+MANAGED_BY: Final = "ipaddress.kubernetes.io/managed-by"
+MANAGER: Final = "ipallocator.k8s.io"
 _OWNED: Final = msgspec.Raw(
     msgspec.json.encode(
         {
-            "f:metadata": {"f:labels": {".": {}, f"f:{_FAMILY}": {}, f"f:{_MANAGED_BY}": {}}},
+            "f:metadata": {"f:labels": {".": {}, f"f:{_FAMILY}": {}, f"f:{MANAGED_BY}": {}}},
             "f:spec": {"f:parentRef": {".": {}, "f:name": {}, "f:namespace": {}, "f:resource": {}}},
         }
     )
@@ -32,7 +33,7 @@ def ip_object(address: str, service: ObjectMeta, uid: str, now: datetime) -> byt
         name=address,
         uid=uid,
         creation_timestamp=time,
-        labels={_FAMILY: family_of(address), _MANAGED_BY: "ipallocator.k8s.io"},
+        labels={_FAMILY: family_of(address), MANAGED_BY: MANAGER},
         managed_fields=(
             ManagedFieldsEntry(
                 manager="kube-apiserver",

@@ -17,6 +17,13 @@ _PORTS = Path("spec").child("ports")
 ON_NODES = ("NodePort", "LoadBalancer")  # types whose node ports mean something
 
 
+def ports_of(spec: ServiceSpec) -> set[int]:
+    """The node ports that a service holds."""
+    if spec.type not in ON_NODES:
+        return set()
+    return {*(port.node_port for port in spec.ports), spec.health_check_node_port} - {0}
+
+
 class Refused(Exception):
     """A port or an address can't be had; the message says why."""
 

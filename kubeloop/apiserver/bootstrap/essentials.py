@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -104,35 +104,42 @@ def service(cidr: str, secure_port: int) -> Service:
     )
 
 
-def endpoints(address: str, secure_port: int) -> Iterator[Any]:
-    """Where the service leads, in both forms; none for an address that no pod could reach, which the API refuses."""
-    if not address or ip_address(address).is_loopback or ip_address(address).is_unspecified:
+def endpoints(servers: Iterable[tuple[str, int]]) -> Iterator[Any]:
+    """Where the service leads, in both forms; not to an address that no pod could reach, which the API refuses."""
+    by_port: dict[tuple[int, str], list[str]] = {}
+    for address, port in sorted(servers):
+        if address and not ip_address(address).is_loopback and not ip_address(address).is_unspecified:
+            by_port.setdefault((port, _family(address)), []).append(address)
+    if not by_port:
         return
-    # The server keeps the slice itself, so the mirroring controller must leave it alone.
+    groups = sorted(by_port.items())
+    # The server keeps the slices itself, so the mirroring controller must leave them alone.
     yield Endpoints(
         metadata=ObjectMeta(
             name=_SERVICE, namespace="default", labels={"endpointslice.kubernetes.io/skip-mirror": "true"}
         ),
-        subsets=(
+        subsets=tuple(
             EndpointSubset(
-                addresses=(EndpointAddress(ip=address),),
-                ports=(EndpointPort(name="https", port=secure_port, protocol="TCP"),),
-            ),
+                addresses=tuple(EndpointAddress(ip=address) for address in addresses),
+                ports=(EndpointPort(name="https", port=port, protocol="TCP"),),
+            )
+            for (port, _), addresses in groups
         ),
     )
-    yield _endpoint_slice(address, secure_port)
+    for number, ((port, family), addresses) in enumerate(groups):
+        yield _endpoint_slice(f"{_SERVICE}-{port}-{family.lower()}" if number else _SERVICE, family, addresses, port)
 
 
-def _endpoint_slice(address: str, secure_port: int) -> Any:
+def _endpoint_slice(name: str, family: str, addresses: Iterable[str], port: int) -> Any:
     # Imported here: a server on the loopback interface has none, and starts without the group's types.
     from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointSlice
     from kubeloop.api.generated.discovery_v1 import EndpointPort as SlicePort
 
     return EndpointSlice(
-        metadata=ObjectMeta(name=_SERVICE, namespace="default", labels={"kubernetes.io/service-name": _SERVICE}),
-        address_type=_family(address),
-        endpoints=(Endpoint(addresses=(address,), conditions=EndpointConditions(ready=True)),),
-        ports=(SlicePort(name="https", port=secure_port, protocol="TCP"),),
+        metadata=ObjectMeta(name=name, namespace="default", labels={"kubernetes.io/service-name": _SERVICE}),
+        address_type=family,
+        endpoints=tuple(Endpoint(addresses=(one,), conditions=EndpointConditions(ready=True)) for one in addresses),
+        ports=(SlicePort(name="https", port=port, protocol="TCP"),),
     )
 
 

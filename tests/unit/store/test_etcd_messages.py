@@ -14,7 +14,7 @@ from kubeloop.store.etcd.wire import chunk, fields, integer
 NO_FILES: dict[str, str] = {}
 
 
-@given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 2**64 - 1) | st.binary(max_size=300))))
+@given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 2**64 - 1) | st.binary(max_size=300)), max_size=20))
 def test_fields_are_read_as_they_were_written(written: list[tuple[int, int | bytes]]) -> None:
     message = b"".join(integer(n, v) if isinstance(v, int) else chunk(n, v) for n, v in written)
     assert list(fields(message)) == written

@@ -1,0 +1,287 @@
+"""Several API servers on one real etcd: what is unique stays so, refusals are never out of ignorance, all are known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubeloop.api import errors
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.generated.core_v1 import (
+    ConfigMap,
+    Endpoints,
+    Namespace,
+    ResourceQuota,
+    ResourceQuotaSpec,
+    Service,
+    ServicePort,
+    ServiceSpec,
+)
+from kubeloop.api.generated.discovery_v1 import EndpointSlice
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.wire import Quantity
+from kubeloop.apiserver.allocation import ServiceRanges
+from kubeloop.apiserver.allocation.recorder import PORTS, PortRecord
+from kubeloop.apiserver.context import User
+from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
+from kubeloop.client import Client
+from kubeloop.clock import SystemClock
+from kubeloop.store import Store
+from tests.contract.stores import EtcdSupply
+from tests.etcd_processes import EtcdCluster
+
+ADMIN = User("admin", ("system:masters",))
+FEW = ServiceRanges(networks=("10.7.0.0/27",), node_ports=range(30000, 30024))
+
+Scenario = Callable[[Sequence["Server"]], Awaitable[None]]
+
+
+class Server:
+    """One of them, and a client that speaks to it alone."""
+
+    def __init__(self, running: RunningServer) -> None:
+        self.running = running
+        self.client = Client(LocalEntry(running.app, ADMIN))
+
+    @property
+    def store(self) -> Store:
+        return self.running.app.registry.store
+
+
+@asynccontextmanager
+async def servers(cluster: EtcdCluster, prefix: str, count: int) -> AsyncIterator[list[Server]]:
+    url = cluster.config(prefix).url()
+    addresses = [f"192.0.2.{number + 1}" for number in range(count)]
+    async with AsyncExitStack() as stack:
+        started: list[Server] = []
+        for address in addresses:
+            config = ServerConfig(store=url, port=0, advertise_address=address, services=FEW)
+            running = await start_server(config, SystemClock())
+            stack.push_async_callback(running.close_now)
+            started.append(Server(running))
+        yield started
+
+
+@pytest.fixture(scope="module")
+def cluster(etcd_servers: EtcdSupply) -> Iterator[EtcdCluster]:
+    with etcd_servers.fresh() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def three(cluster: EtcdCluster, runner: asyncio.Runner) -> Iterator[Callable[[Scenario], None]]:
+    """Three servers that all tests of the module share; each test has a namespace of its own."""
+    stack = AsyncExitStack()
+    started = runner.run(_enter(stack, servers(cluster, "/three/", 3)))
+
+    def play(scenario: Scenario) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(30):
+                await scenario(started)
+
+        runner.run(main())
+
+    yield play
+    runner.run(stack.aclose())
+
+
+async def _enter(stack: AsyncExitStack, context: Any) -> Any:
+    return await stack.enter_async_context(context)
+
+
+def service(name: str, namespace: str, **spec: Any) -> Service:
+    port = ServicePort(port=80, node_port=spec.pop("node_port", 0))
+    return Service(
+        metadata=ObjectMeta(name=name, namespace=namespace), spec=ServiceSpec(ports=(port,), type="NodePort", **spec)
+    )
+
+
+async def namespace(on: Sequence[Server], name: str) -> None:
+    await on[0].client.create(Namespace(metadata=ObjectMeta(name=name)))
+
+
+def test_services_made_by_three_servers_at_once_share_neither_address_nor_port(
+    three: Callable[[Scenario], None],
+) -> None:
+    async def scenario(on: Sequence[Server]) -> None:
+        await namespace(on, "unique")
+        made = await asyncio.gather(
+            *(on[number % 3].client.create(service(f"s{number}", "unique")) for number in range(18))
+        )
+        ports = [one.spec.ports[0].node_port for one in made]
+        addresses = [one.spec.cluster_ip for one in made]
+        assert len(set(ports)) == len(set(addresses)) == len(made)
+        recorded = {int(one.key.removeprefix(PORTS)) for one in on[0].store.range(PORTS).records}
+        assert recorded >= set(ports)
+        await asyncio.gather(*(on[2].client.delete(Service, one.metadata.name, "unique") for one in made))
+        await on[1].store.current()
+        left = {int(one.key.removeprefix(PORTS)) for one in on[1].store.range(PORTS).records}
+        assert not left & set(ports)
+
+    three(scenario)
+
+
+def test_of_two_servers_asked_for_the_same_port_one_refuses(three: Callable[[Scenario], None]) -> None:
+    async def scenario(on: Sequence[Server]) -> None:
+        await namespace(on, "same-port")
+        for attempt in range(5):
+            results = await asyncio.gather(
+                *(
+                    server.client.create(service(f"s{attempt}-{number}", "same-port", node_port=30005))
+                    for number, server in enumerate(on)
+                ),
+                return_exceptions=True,
+            )
+            (made,) = (one for one in results if isinstance(one, Service))
+            refused = [one for one in results if isinstance(one, errors.ApiError)]
+            assert {one.code for one in refused} == {422}
+            assert all("provided port is already allocated" in str(one) for one in refused)
+            await on[attempt % 3].client.delete(Service, made.metadata.name, "same-port")
+
+    three(scenario)
+
+
+def test_a_port_that_a_change_gives_up_is_free_for_another_server(three: Callable[[Scenario], None]) -> None:
+    async def scenario(on: Sequence[Server]) -> None:
+        await namespace(on, "given-up")
+        made = await on[0].client.create(service("first", "given-up", node_port=30007))
+        await on[1].client.patch(Service, "first", {"spec": {"type": "ClusterIP", "ports": [{"port": 80}]}}, "given-up")
+        second = await on[2].client.create(service("second", "given-up", node_port=30007))
+        assert second.spec.ports[0].node_port == made.spec.ports[0].node_port
+        for name in ("first", "second"):
+            await on[0].client.delete(Service, name, "given-up")
+
+    three(scenario)
+
+
+def test_a_quota_holds_for_all_servers_together(three: Callable[[Scenario], None]) -> None:
+    async def scenario(on: Sequence[Server]) -> None:
+        await namespace(on, "quota")
+        hard = {"count/configmaps": Quantity("7")}
+        meta = ObjectMeta(name="few", namespace="quota")
+        quota = await on[0].client.create(ResourceQuota(metadata=meta, spec=ResourceQuotaSpec(hard=hard)))
+        status = {"status": {"hard": hard, "used": {"count/configmaps": "0"}}}
+        await on[0].client.patch(ResourceQuota, "few", status, "quota", subresource="status")
+        await asyncio.gather(*(server.store.current() for server in on))
+
+        async def make(number: int) -> bool:
+            """As a client does: a conflict is tried again."""
+            while True:
+                try:
+                    meta = ObjectMeta(name=f"c{number}", namespace="quota")
+                    await on[number % 3].client.create(ConfigMap(metadata=meta))
+                except errors.Conflict:
+                    continue
+                except errors.Forbidden:
+                    return False
+                return True
+
+        made = await asyncio.gather(*map(make, range(15)))
+        assert made.count(True) == 7
+        quota = await on[1].client.get(ResourceQuota, "few", "quota")
+        assert quota.status.used["count/configmaps"] == "7"
+
+    three(scenario)
+
+
+def test_what_one_server_acknowledged_no_other_denies(three: Callable[[Scenario], None]) -> None:
+    """Each step is done by the next server, which may not have heard of the one before it."""
+
+    async def scenario(on: Sequence[Server]) -> None:
+        for attempt in range(20):
+            name, first, second, third = f"n{attempt}", *(on[(attempt + step) % 3].client for step in range(3))
+            await first.create(Namespace(metadata=ObjectMeta(name=name)))
+            made = await second.create(ConfigMap(metadata=ObjectMeta(name="a", namespace=name)))
+            changed = msgspec.structs.replace(made, data={"by": "third"})
+            put = await third.update(changed)
+            patched = await first.patch(ConfigMap, "a", {"data": {"more": "x"}}, name)
+            assert patched.data == {"by": "third", "more": "x"}
+            assert int(patched.metadata.resource_version) > int(put.metadata.resource_version)
+            same = await second.patch(ConfigMap, "a", {"data": {"more": "x"}}, name)  # changes nothing
+            assert same.metadata.resource_version == patched.metadata.resource_version
+            assert (await third.get(ConfigMap, "a", name)).data == patched.data
+            await second.delete(ConfigMap, "a", name)
+            await first.create(ConfigMap(metadata=ObjectMeta(name="a", namespace=name)))
+
+    three(scenario)
+
+
+def test_a_change_of_nothing_is_answered_from_the_newest_state(
+    three: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(on: Sequence[Server]) -> None:
+        await namespace(on, "nothing")
+        one, other = on[0], on[1]
+        await one.client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="nothing"), data={"v": "1"}))
+        await other.store.current()
+        stale = other.store.get("/registry/configmaps/nothing/a")
+        assert stale is not None
+        newest = await one.client.patch(ConfigMap, "a", {"data": {"v": "2"}}, "nothing")
+        await other.store.current()
+        peek, shown = other.store.peek, iter([stale])  # once, as if nothing had been heard yet
+        monkeypatch.setattr(other.store, "peek", lambda key: (key == stale.key and next(shown, None)) or peek(key))
+        patched = await other.client.patch(ConfigMap, "a", {"data": {"v": "1"}}, "nothing")
+        assert patched.data == {"v": "1"}
+        assert int(patched.metadata.resource_version) > int(newest.metadata.resource_version)
+
+    three(scenario)
+
+
+def test_the_service_kubernetes_leads_to_all_servers_that_live(cluster: EtcdCluster) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(40), servers(cluster, "/known/", 2) as on:
+            assert await addresses_told(on[0]) == {"192.0.2.1", "192.0.2.2"}
+            leases = await on[1].client.list(Lease, "kube-system")
+            assert sum("apiserver.kubernetes.io/identity" in one.metadata.labels for one in leases.items) == 2
+            await on[1].running.close_now()
+            assert await addresses_told(on[0], until=1) == {"192.0.2.1"}
+
+    asyncio.run(main())
+
+
+async def addresses_told(server: Server, until: int = 0) -> set[str]:
+    """By Endpoints and slices alike, which others may be about to correct."""
+    while True:
+        endpoints = await server.client.get(Endpoints, "kubernetes", "default")
+        told = {one.ip for subset in endpoints.subsets for one in subset.addresses}
+        slices = await server.client.list(EndpointSlice, "default")
+        sliced = {one for item in slices.items for endpoint in item.endpoints for one in endpoint.addresses}
+        if told == sliced and (not until or len(told) == until):
+            return told
+        await asyncio.sleep(0.05)
+
+
+def test_what_a_server_left_that_died_half_way_is_put_right(three: Callable[[Scenario], None]) -> None:
+    async def scenario(on: Sequence[Server]) -> None:
+        await namespace(on, "repair")
+        made = await on[0].client.create(service("whole", "repair", node_port=30020))
+        store = on[0].store
+        await store.write(f"{PORTS}30020", None)  # its record is lost,
+        await store.write(f"{PORTS}30021", b'{"namespace":"repair","name":"gone"}')  # and one is without its service
+        allocator = on[0].running.app.registry.named("", "v1", "services").allocator
+        assert allocator is not None
+        repair = allocator.repair(SystemClock())
+        for _ in range(2):
+            repair.look()
+            await store.write("/registry/masterleases/later", b'{"address":"127.0.0.1","port":1}')
+        await store.write("/registry/masterleases/later", None)
+        await store.current()
+        record = store.get(f"{PORTS}30020")
+        assert record is not None
+        assert msgspec.json.decode(record.value, type=PortRecord) == PortRecord("repair", "whole")
+        assert store.get(f"{PORTS}30021") is None
+        await on[1].client.delete(Service, made.metadata.name, "repair")
+
+    three(scenario)
