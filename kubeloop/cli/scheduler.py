@@ -19,6 +19,7 @@ import msgspec
 import uvloop
 
 from kubeloop import __version__
+from kubeloop.apiserver.health import Check
 from kubeloop.apiserver.server import CannotStart
 from kubeloop.cli.controller_manager import set_up_logging
 from kubeloop.cli.controller_manager_access import Access
@@ -51,6 +52,8 @@ def run_scheduler(options: argparse.Namespace) -> int:
     sys.path.insert(0, "")  # a plugin of one's own may be beside whoever starts this
     try:
         told = options_of(options)
+        if told.refused:
+            raise CannotStart(f"{told.refused[0]} is not supported")
         if told.write_config_to is not None:
             told.write_config_to.write_bytes(written(told))
             return 0
@@ -66,7 +69,14 @@ def run_scheduler(options: argparse.Namespace) -> int:
 
 
 class SchedulerTelling(Telling):
-    """What the port shows; the configuration under the scheduler's name."""
+    """What the port shows; checks and configuration under the scheduler's own names."""
+
+    def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
+        def healthy() -> str:
+            return self._manager.health(NAME).why
+
+        sync = {"sched-handler-sync": healthy, "informer-sync": healthy}
+        return self._live, {**self._live, "shutdown": lambda: "", **sync}
 
     def configz(self) -> Mapping[str, Any]:
         return {"kubescheduler.config.k8s.io": msgspec.to_builtins(self._config)}
@@ -77,6 +87,7 @@ class Program:
 
     def __init__(self, options: Options, clock: Clock, folder: Path) -> None:
         process = self.process = options.process
+        self.unused = options.unused
         self._clock = clock
         telemetry = Telemetry()
         self.clients = Clients(server_of(process), process, clock, telemetry.registry, folder)
@@ -147,6 +158,8 @@ async def _until_end(options: Options, clock: Clock) -> int:
 
 async def _open(program: Program, clock: Clock, parts: AsyncExitStack) -> None:
     told, where = program.process, ""
+    if program.unused:
+        log.warning("without effect: %s", ", ".join(program.unused))
     if told.secure_port:
         authentication = program.clients.of_kubeconfig(told.authentication_kubeconfig)
         authorization = program.clients.of_kubeconfig(told.authorization_kubeconfig)

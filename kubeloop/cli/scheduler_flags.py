@@ -10,11 +10,13 @@ from typing import Any, get_type_hints
 import msgspec
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.cli.controller_manager_flags import add_flag
+from kubeloop.api.duration import format_duration
+from kubeloop.cli.controller_manager_flags import add_flag, flag_of
 from kubeloop.cli.flag_types import duration
+from kubeloop.cli.flags_in_use import IN_USE
 from kubeloop.cli.up_flags import default_data_dir
 from kubeloop.controllers.config import Duration, ManagerConfig, defaults
-from kubeloop.scheduler.config import SchedulerConfig
+from kubeloop.scheduler.config import ProfileConfig, SchedulerConfig
 from kubeloop.scheduler.config_file import ConfigFile, UnusableConfig, config_of, parse
 
 _ABOUT = """Give pods their nodes, with kube-scheduler's flags and defaults."""
@@ -45,13 +47,63 @@ OWN_DEFAULTS: dict[str, Any] = {
 }
 
 
+# What of the manager's flags makes no difference to a scheduler, and what makes none to ours.
+_WITHOUT_EFFECT = frozenset(SHARED) - (IN_USE - {"feature_gates"})
+# These ask for more safety: to go on without them would be wrong.
+_REFUSED = ("tls_cipher_suites", "tls_curve_preferences", "tls_sni_cert_key")
+# What a file may say about the process, by the names of flags.
+_LEADERSHIP = {
+    "leader_elect": "leader_elect",
+    "lease_duration": "leader_elect_lease_duration",
+    "renew_deadline": "leader_elect_renew_deadline",
+    "retry_period": "leader_elect_retry_period",
+    "resource_lock": "leader_elect_resource_lock",
+    "resource_name": "leader_elect_resource_name",
+    "resource_namespace": "leader_elect_resource_namespace",
+}
+_CONNECTION = {
+    "kubeconfig": "kubeconfig",
+    "content_type": "kube_api_content_type",
+    "qps": "kube_api_qps",
+    "burst": "kube_api_burst",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a scheduler's process is told."""
 
     process: ManagerConfig  # connections, leadership, port
     scheduler: SchedulerConfig
+    file: ConfigFile
     write_config_to: Path | None = None
+
+    @property
+    def unused(self) -> list[str]:
+        """Flags and fields that are set to other than their defaults, and make no difference."""
+        known = {**defaults(), **OWN_DEFAULTS}
+        flags = [name for name in SHARED if name in _WITHOUT_EFFECT and getattr(self.process, name) != known[name]]
+        return [flag_of(name) for name in flags] + _unused_fields(self.file)
+
+    @property
+    def refused(self) -> list[str]:
+        """Flags that are asked for and must not be ignored."""
+        return [flag_of(name) for name in _REFUSED if getattr(self.process, name) != defaults()[name]]
+
+
+def _unused_fields(file: ConfigFile) -> list[str]:
+    """All nodes are scored, by one thread."""
+    told = {
+        "parallelism": file.parallelism,
+        "percentageOfNodesToScore": file.percentage_of_nodes_to_score,
+        "profiles.percentageOfNodesToScore": next(
+            (one.percentage_of_nodes_to_score for one in file.profiles if one.percentage_of_nodes_to_score), None
+        ),
+        "enableContentionProfiling": file.enable_contention_profiling,
+        "clientConnection.acceptContentTypes": file.client_connection.accept_content_types,
+        "delayCacheUntilActive": file.delay_cache_until_active,
+    }
+    return [f"{name} of the configuration" for name, value in told.items() if value and value != 16]
 
 
 def certificate_folder() -> Path:
@@ -86,7 +138,7 @@ def options_of(options: argparse.Namespace) -> Options:
         **{**OWN_DEFAULTS, "cert_dir": str(certificate_folder()), **_process_settings(file), **given}
     )
     patience = options.pod_max_in_unschedulable_pods_duration
-    return Options(process, config_of(file, patience), options.write_config_to)
+    return Options(process, config_of(file, patience), file, options.write_config_to)
 
 
 def _value(value: Any) -> Any:
@@ -106,39 +158,57 @@ def _read(path: Path | None) -> ConfigFile:
 
 def _process_settings(file: ConfigFile) -> dict[str, Any]:
     """What the file says of connections and leadership, under the names of flags."""
-    names = {
-        "leaderElect": "leader_elect",
-        "leaseDuration": "leader_elect_lease_duration",
-        "renewDeadline": "leader_elect_renew_deadline",
-        "retryPeriod": "leader_elect_retry_period",
-        "resourceLock": "leader_elect_resource_lock",
-        "resourceName": "leader_elect_resource_name",
-        "resourceNamespace": "leader_elect_resource_namespace",
-        "kubeconfig": "kubeconfig",
-        "contentType": "kube_api_content_type",
-        "qps": "kube_api_qps",
-        "burst": "kube_api_burst",
-    }
     hints = get_type_hints(ManagerConfig)
-    said = {**file.leader_election, **file.client_connection}
-    found = {names[key]: value for key, value in said.items() if key in names}
-    return {name: Duration(duration(value)) if hints[name] == Duration else value for name, value in found.items()}
+    said = [(flag, getattr(file.leader_election, name)) for name, flag in _LEADERSHIP.items()]
+    said += [(flag, getattr(file.client_connection, name)) for name, flag in _CONNECTION.items()]
+    found = {flag: value for flag, value in said if value or value is False}
+    if file.enable_profiling is not None:
+        found["profiling"] = file.enable_profiling
+    try:
+        return {flag: Duration(duration(value)) if hints[flag] == Duration else value for flag, value in found.items()}
+    except (ValueError, argparse.ArgumentTypeError) as error:
+        raise UnusableConfig(f"leaderElection: {error}") from None
 
 
 def written(options: Options) -> bytes:
-    """The configuration as JSON, which is YAML too."""
-    profiles = [{"schedulerName": one.scheduler_name, "plugins": _plugins(one)} for one in options.scheduler.profiles]
-    patience = options.scheduler.patience
+    """The whole configuration as it is followed, as JSON, which is YAML too."""
+    process, patience, file = options.process, options.scheduler.patience, options.file
     document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "podInitialBackoffSeconds": patience.first,
-        "podMaxBackoffSeconds": patience.longest,
-        "profiles": profiles,
+        "apiVersion": file.api_version,
+        "kind": file.kind,
+        "parallelism": 16 if file.parallelism is None else file.parallelism,
+        "leaderElection": {_camel(name): _shown(getattr(process, flag)) for name, flag in _LEADERSHIP.items()},
+        "clientConnection": {
+            **{_camel(name): getattr(process, flag) for name, flag in _CONNECTION.items()},
+            "acceptContentTypes": file.client_connection.accept_content_types or "",
+        },
+        "enableProfiling": process.profiling,
+        "enableContentionProfiling": process.contention_profiling,
+        "percentageOfNodesToScore": file.percentage_of_nodes_to_score or 0,
+        "podInitialBackoffSeconds": int(patience.first),
+        "podMaxBackoffSeconds": int(patience.longest),
+        "profiles": [_profile(one) for one in options.scheduler.profiles],
+        "extenders": [msgspec.to_builtins(one) for one in options.scheduler.extenders],
+        "delayCacheUntilActive": file.delay_cache_until_active,
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2)
 
 
-def _plugins(profile: Any) -> dict[str, Any]:
+def _camel(name: str) -> str:
+    first, *more = name.split("_")
+    return first + "".join(map(str.capitalize, more))
+
+
+def _shown(value: Any) -> Any:
+    return format_duration(round(value * 1e9)) if isinstance(value, float) else value
+
+
+def _profile(profile: ProfileConfig) -> dict[str, Any]:
+    """Everything by its name, so that it stays the same whatever the defaults become."""
     rows = [{"name": name, "weight": profile.weights.get(name, 0)} for name in profile.names]
-    return {"multiPoint": {"enabled": rows, "disabled": [{"name": "*"}]}}
+    plugins = {"multiPoint": {"enabled": rows, "disabled": [{"name": "*"}]}}
+    for point, names in profile.points.items():
+        plugins[point] = {"enabled": [{"name": name} for name in names], "disabled": [{"name": "*"}]}
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1"}
+    args = [{"name": name, "args": {**head, "kind": f"{name}Args", **said}} for name, said in profile.args.items()]
+    return {"schedulerName": profile.scheduler_name, "plugins": plugins, "pluginConfig": args}

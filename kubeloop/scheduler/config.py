@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kubeloop.scheduler.extender_settings import ExtenderSettings
 from kubeloop.scheduler.queue import Patience
 
 DEFAULT_NAME: Final = "default-scheduler"
@@ -33,6 +34,7 @@ class SchedulerConfig:
     """All profiles of a process."""
 
     profiles: tuple[ProfileConfig, ...]
+    extenders: tuple[ExtenderSettings, ...] = ()
     patience: Patience = field(default_factory=Patience)
 
 

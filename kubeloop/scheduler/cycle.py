@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kubeloop.api.generated.core_v1 import Node
 from kubeloop.scheduler.cluster import ALL, ClusterState
+from kubeloop.scheduler.extenders import Opinions
 from kubeloop.scheduler.framework import Plugin, Skip, implements
 from kubeloop.scheduler.outcome import Code, Diagnosis, Narrowed, Refusal, SchedulingError
 from kubeloop.scheduler.pod_info import PodInfo
@@ -21,12 +23,13 @@ _Answers = list[tuple[Plugin, Any, NDArray[np.int16]]]
 class Cycle:
     """The attempt, and what plugins remember of it until the pod is bound."""
 
-    def __init__(self, profile: Profile, cluster: ClusterState, pod: PodInfo) -> None:
+    def __init__(self, profile: Profile, cluster: ClusterState, pod: PodInfo, opinions: Opinions | None = None) -> None:
         self.profile = profile
         self.cluster = cluster
         self.pod = pod
         self.node = ""  # the one that was chosen
         self.states: dict[Any, Any] = {}  # of plugins that look at more than one node, by name
+        self._opinions = opinions  # of extenders, if there are any
         self._view: View | None = None
         self._answers: _Answers = []
         self._fits: NDArray[np.bool_] = np.zeros(0, bool)
@@ -42,6 +45,13 @@ class Cycle:
         if row is None:
             row = self._best()
         return "" if row is None else self.cluster.name_of(row)
+
+    def fitting(self) -> dict[str, Node]:
+        """All nodes that will do."""
+        if not self._filter():
+            return {}
+        nodes = (self.cluster.nodes[int(row)] for row in np.flatnonzero(self._fits))
+        return {one.metadata.name: one for one in nodes}
 
     # Filtering.
 
@@ -63,7 +73,19 @@ class Cycle:
             self._apply_narrowing()
         if self.profile.nominations:
             self._leave_room()
+        if self._opinions is not None:
+            self._heed(self._opinions)
         return True
+
+    def _heed(self, opinions: Opinions) -> None:
+        """Strike off what extenders refuse, and what they were not asked about."""
+        self._fits = self._fits.copy()
+        left = np.zeros(self.cluster.size, bool)
+        left[self._rows_of(opinions.left)] = True
+        self._fits &= left
+        known = [(row, one) for name, one in opinions.refused.items() if (row := self.cluster.row_of(name)) is not None]
+        if known:
+            self._answers.append(_told(self.cluster.size, known))
 
     def _ask_others(self) -> _Answers | None:
         """What plugins say that look at more than one node; they are asked anew for every pod."""
@@ -107,7 +129,7 @@ class Cycle:
             if refusal is not None:
                 self._fits = self._fits.copy()
                 self._fits[row] = False
-                self._answers.append(_single(self.cluster.size, row, refusal))
+                self._answers.append(_told(self.cluster.size, [(row, refusal)]))
 
     def refusal_beside_others(self, row: int) -> Refusal | None:
         """Why one node will not do, with and without the pods that wait for room on it."""
@@ -172,6 +194,9 @@ class Cycle:
             total = total + part.weight * part.plugin.normalize(part.state, part.answers[rows], self.cluster, rows)
         for one, state in opinions:
             total = total + one.weight * self._wide_scores(one.plugin, state, rows)
+        if self._opinions is not None:
+            liked = self._opinions.scores
+            total = total + np.array([liked.get(self.cluster.name_of(int(row)), 0) for row in rows], np.int64)
         return self._draw(rows[total == total.max()])
 
     def _wide_scores(self, plugin: Plugin, state: Any, rows: NDArray[np.intp]) -> NDArray[np.int64]:
@@ -235,16 +260,19 @@ class Cycle:
         return sorted(found, key=lambda one: order.get(one[0].name, len(order)))
 
 
-class _Single(Plugin):
-    """One node's refusal that was found out by trying."""
+class _Told(Plugin):
+    """Refusals of single nodes that were found out by trying, or by asking extenders."""
 
     name = ""
 
-    def refusal(self, state: Refusal, number: int) -> Refusal:
-        return state
+    def refusal(self, state: Sequence[Refusal], number: int) -> Refusal:
+        return state[number - 1]
 
 
-def _single(size: int, row: int, refusal: Refusal) -> tuple[Plugin, Any, NDArray[np.int16]]:
+def _told(size: int, refusals: Sequence[tuple[int, Refusal]]) -> tuple[Plugin, Any, NDArray[np.int16]]:
+    """As a plugin would answer, with rows and what is told of them."""
+    different = list(dict.fromkeys(one for _, one in refusals))
     answers = np.zeros(size, np.int16)
-    answers[row] = 1
-    return _Single.__new__(_Single), refusal, answers
+    for row, one in refusals:
+        answers[row] = different.index(one) + 1
+    return _Told.__new__(_Told), different, answers

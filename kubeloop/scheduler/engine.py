@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from kubeloop.api.generated.core_v1 import Node
 from kubeloop.scheduler.cluster import ClusterState
 from kubeloop.scheduler.cycle import Cycle
+from kubeloop.scheduler.extenders import Opinions
 from kubeloop.scheduler.framework import Wait
 from kubeloop.scheduler.outcome import Diagnosis, Refusal
 from kubeloop.scheduler.placements import Placements
@@ -18,17 +20,24 @@ class Engine:
         self.cluster = ClusterState()
         self.placements = Placements(self.cluster, templates)
 
-    def decide(self, profile: Profile, pod: PodInfo) -> tuple[Cycle, Diagnosis | None, str | None]:
-        """An attempt: with a node if it succeeded, else why not and which node the pod waits for from now on."""
-        cycle = Cycle(profile, self.cluster, pod)
-        cycle.node = cycle.choose()
-        if cycle.node:
-            return cycle, None, None
-        diagnosis = cycle.diagnose()
-        return cycle, diagnosis, self._make_room(profile, cycle, diagnosis)
+    def fitting(self, profile: Profile, pod: PodInfo) -> dict[str, Node]:
+        """All nodes that will do, as far as plugins know."""
+        return Cycle(profile, self.cluster, pod).fitting()
 
-    def _make_room(self, profile: Profile, cycle: Cycle, diagnosis: Diagnosis) -> str | None:
-        """Ask those who may make room, until one has found some; None leaves what was nominated."""
+    def attempt(
+        self, profile: Profile, pod: PodInfo, opinions: Opinions | None = None
+    ) -> tuple[Cycle, Diagnosis | None]:
+        """An attempt: with a node if it succeeded, else why not."""
+        cycle = Cycle(profile, self.cluster, pod, opinions)
+        cycle.node = cycle.choose()
+        return cycle, None if cycle.node else cycle.diagnose()
+
+    def make_room(self, cycle: Cycle, diagnosis: Diagnosis) -> str | None:
+        """Ask those who may make room, until one has found some.
+
+        Which node the pod waits for from now on; None leaves what was nominated.
+        """
+        profile = cycle.profile
         if not profile.post_filters:
             return ""
         told: list[str] = []
@@ -49,15 +58,15 @@ class Engine:
         diagnosis.after = ", ".join(told)
         return node
 
-    def reserve(self, cycle: Cycle) -> Refusal | float:
-        """Take the node for the pod. Why not, or for how many seconds at most a permit is to be waited for."""
+    def reserve(self, cycle: Cycle) -> Refusal | dict[str, float]:
+        """Take the node for the pod. Why not, or how long whose permit is to be waited for."""
         self.placements.assume(cycle.pod, cycle.node)
         refusal = self._reserve(cycle)
-        waits = 0.0
+        waits: dict[str, float] = {}
         for plugin in cycle.profile.permitters if refusal is None else ():
             permit = plugin.permit(cycle, cycle.node)
             if isinstance(permit, Wait):
-                waits = max(waits, permit.seconds)
+                waits[plugin.name] = permit.seconds
             elif permit is not None:
                 refusal = permit
                 break

@@ -33,6 +33,9 @@ MAX_SCORE: Final = 100
 Hint = Callable[["PodInfo", Any, Any], bool]
 
 
+ANYTHING: Final = "anything"  # in place of a resource
+
+
 class Interest(NamedTuple):
     """A kind of change that may help pods which the plugin refused; without a hint it always may."""
 
@@ -88,8 +91,8 @@ class Plugin:
         return None
 
     def interests(self) -> Sequence[Interest]:
-        """Which changes may help pods that this plugin refused."""
-        return ()
+        """Which changes may help pods that this plugin refused; unless it says so, every change may."""
+        return (Interest(ANYTHING, Action.ANYTHING),)
 
     # Which nodes.
 
@@ -115,6 +118,9 @@ class Plugin:
 
     def refusal(self, state: Any, number: int) -> Refusal:
         return self.refusals[number - 1]
+
+    async def consult(self, cycle: Cycle, diagnosis: Diagnosis) -> None:
+        """Where there are extenders: ask them what `post_filter` needs to know of them."""
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> Nominated | Refusal | None:
         """Try to make room for a pod that fits nowhere."""

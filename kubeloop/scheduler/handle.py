@@ -12,6 +12,7 @@ from kubeloop.clock import Clock
 from kubeloop.runtime.informer import Informer, Informers
 from kubeloop.runtime.keys import ObjectKey
 from kubeloop.scheduler.changes import About, Action
+from kubeloop.scheduler.extenders import Extenders
 from kubeloop.scheduler.nominations import Nominations
 from kubeloop.scheduler.permits import Permits
 from kubeloop.scheduler.pod_info import Templates
@@ -36,6 +37,7 @@ class Handle:
     permits: Permits
     spawn: Callable[[Any], None]  # run a coroutine to its end in the background
     pods: Informer
+    extenders: Extenders
     followed: set[Resource] = field(default_factory=set)
 
     def follow(self, resource: Resource) -> Informer:

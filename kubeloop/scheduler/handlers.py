@@ -152,6 +152,7 @@ class PodHandler:
         self._scheduler.queue.move(About(ASSIGNED_POD, Action.DELETE), pod, None)
 
     def _freed_nomination(self, pod: Pod) -> None:
-        priority = pod.spec.priority or 0
+        """Others that were kept from the node may have it."""
+        priority, uid = pod.spec.priority or 0, pod.metadata.uid
         about = About(ASSIGNED_POD, Action.DELETE)
-        self._scheduler.queue.move(about, pod, None, lambda one: one.priority <= priority)
+        self._scheduler.queue.move(about, pod, None, lambda one: one.priority <= priority and one.uid != uid)

@@ -40,6 +40,7 @@ class Hosted:
             await self.manager.run(grace)
         finally:
             await self._informers.stop()
+            await self.scheduler.extenders.close()
 
 
 def host(

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 NO_NODES = "no nodes available to schedule pods"
+EXTENDER = "Extender"  # as if they were one plugin
 
 
 class Code(Enum):

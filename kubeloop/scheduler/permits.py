@@ -1,41 +1,76 @@
-"""Pods that have a node and wait for a permit to be bound to it."""
+"""Pods that have a node and wait for permits to be bound to it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
-from kubeloop.scheduler.outcome import Refusal
+from kubeloop.api.duration import format_duration
+from kubeloop.scheduler.outcome import Code, Refusal
+
+LONGEST_SECONDS: Final = 15 * 60.0  # whatever a plugin asks for
+_NANOSECONDS: Final = 1_000_000_000
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A pod, and the plugins that have not allowed it yet, each with its timer."""
+
+    decided: asyncio.Future[Refusal | None]
+    timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
 
 
 class Permits:
     """Whoever holds a pod back allows or refuses it here."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, asyncio.Future[Refusal | None]] = {}
+        self._waiting: dict[str, _Waiting] = {}
 
-    async def wait(self, uid: str, seconds: float) -> Refusal | None:
-        """Until somebody decides; raises `TimeoutError` if nobody does in time."""
-        future: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
-        self._waiting[uid] = future
+    async def wait(self, uid: str, waits: Mapping[str, float]) -> Refusal | None:
+        """Until all plugins have allowed a pod, or one has refused it or given no answer in its time."""
+        loop = asyncio.get_running_loop()
+        waiting = self._waiting[uid] = _Waiting(loop.create_future())
+        for plugin, seconds in waits.items():
+            seconds = min(seconds, LONGEST_SECONDS)
+            waiting.timers[plugin] = loop.call_later(seconds, self.refuse, uid, _too_late(plugin, seconds))
         try:
-            async with asyncio.timeout(seconds):
-                return await future
+            return await waiting.decided
         finally:
+            for timer in waiting.timers.values():
+                timer.cancel()
             self._waiting.pop(uid, None)
 
-    def allow(self, uid: str) -> bool:
-        return self._decide(uid, None)
+    def allow(self, uid: str, plugin: str) -> bool:
+        """One plugin's permit; whether the pod was waiting for it."""
+        waiting = self._waiting.get(uid)
+        timer = None if waiting is None else waiting.timers.pop(plugin, None)
+        if waiting is None or timer is None:
+            return False
+        timer.cancel()
+        if not waiting.timers and not waiting.decided.done():
+            waiting.decided.set_result(None)
+        return True
 
     def refuse(self, uid: str, refusal: Refusal) -> bool:
         """Whether the pod was waiting at all."""
-        return self._decide(uid, refusal)
+        waiting = self._waiting.get(uid)
+        if waiting is None or waiting.decided.done():
+            return False
+        waiting.decided.set_result(refusal)
+        return True
+
+    def pending(self, uid: str) -> tuple[str, ...]:
+        """Plugins whose permit a pod still waits for."""
+        waiting = self._waiting.get(uid)
+        return () if waiting is None else tuple(waiting.timers)
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._waiting
 
-    def _decide(self, uid: str, answer: Refusal | None) -> bool:
-        future = self._waiting.get(uid)
-        if future is None or future.done():
-            return False
-        future.set_result(answer)
-        return True
+
+def _too_late(plugin: str, seconds: float) -> Refusal:
+    took = format_duration(round(seconds * _NANOSECONDS))
+    told = f"rejected due to timeout after waiting {took} at plugin {plugin}"
+    return Refusal(Code.UNSCHEDULABLE, (told,), plugin)

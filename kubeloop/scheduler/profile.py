@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_REFUSING = ("pre_enqueue", "prefilter", "filter", "reserve", "permit")
 _VIEWS = 256  # templates whose answers are kept
 
 
@@ -92,20 +93,12 @@ class Profile:
     @cached_property
     def interests(self) -> Mapping[str, list[tuple[str, Interest]]]:
         """By resource, who cares for which changes."""
-        found: dict[str, list[tuple[str, Interest]]] = {}
-        for plugin in self._all():
-            for one in plugin.interests():
-                found.setdefault(one.resource, []).append((plugin.name, one))
-        return found
+        return _by_resource(self._all())
 
     @cached_property
     def early_interests(self) -> Mapping[str, list[tuple[str, Interest]]]:
         """The same of those that hold pods back."""
-        found: dict[str, list[tuple[str, Interest]]] = {}
-        for plugin in self.gates:
-            for one in plugin.interests():
-                found.setdefault(one.resource, []).append((plugin.name, one))
-        return found
+        return _by_resource(self.gates)
 
     def load(self) -> None:
         """Make all plugins."""
@@ -141,3 +134,13 @@ class Profile:
             args: Mapping[str, Any] = self._config.args.get(name, {})
             made = self._made[name] = self._registry.kind(name)(self._handle, args)
         return made
+
+
+def _by_resource(plugins: Iterable[Plugin]) -> dict[str, list[tuple[str, Interest]]]:
+    """Of plugins that can refuse a pod."""
+    found: dict[str, list[tuple[str, Interest]]] = {}
+    for plugin in plugins:
+        if any(implements(type(plugin), method) for method in _REFUSING):
+            for one in plugin.interests():
+                found.setdefault(one.resource, []).append((plugin.name, one))
+    return found

@@ -17,8 +17,9 @@ from typing import Any
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.clock import Clock
 from kubeloop.runtime.keys import ObjectKey
-from kubeloop.scheduler.changes import NODE, About
-from kubeloop.scheduler.framework import Interest, Plugin
+from kubeloop.scheduler.changes import NODE, TARGET_POD, About, Action
+from kubeloop.scheduler.framework import ANYTHING, Interest, Plugin
+from kubeloop.scheduler.outcome import EXTENDER
 from kubeloop.scheduler.pod_info import PodInfo
 from kubeloop.scheduler.queued import QueuedPod
 
@@ -27,6 +28,7 @@ BACKOFF = "backoff"
 UNSCHEDULABLE = "unschedulable"
 _WINDOW = 1.0  # seconds; pods whose backoff ends within the same one are ordered as in the active part
 _CHANGES_KEPT = 4096
+_OWN_STATUS = About(TARGET_POD, Action.UPDATE)
 
 Check = Callable[[PodInfo], bool]
 _Timed = list[tuple[float, Any, int, ObjectKey]]  # a heap: end of the backoff, order, tie breaker
@@ -162,10 +164,10 @@ class SchedulingQueue:
         if not self._waiting:
             return
         plugins = {name for rules in self._profiles.values() for name, _ in self._interested(rules, about)}
-        if not plugins:
+        if not plugins and EXTENDER not in self._waiting:
             return
         woken = False
-        for plugin in (*sorted(plugins), ""):
+        for plugin in (*sorted(plugins), EXTENDER, ""):
             for queued in tuple(self._waiting.get(plugin, {}).values()):
                 if queued.place == UNSCHEDULABLE and (check is None or check(queued.info)):
                     woken |= self._requeue(queued, about, old, new)
@@ -199,6 +201,8 @@ class SchedulingQueue:
         rejectors = queued.rejectors
         if not rejectors and not queued.gate:
             return about.resource == NODE  # nobody refused it: there was no node at all
+        if EXTENDER in rejectors and about != _OWN_STATUS:
+            return True  # nobody knows what helps there
         rules = self._profiles[queued.info.pod.spec.scheduler_name]
         for plugin, interest in self._interested(rules, about):
             concerned = plugin == queued.gate if queued.gate else plugin in rejectors
@@ -207,7 +211,10 @@ class SchedulingQueue:
         return False
 
     def _interested(self, rules: Rules, about: About) -> Iterable[tuple[str, Interest]]:
-        for plugin, interest in rules.interests().get(about.resource, ()):
+        known = rules.interests()
+        # What a pod is told of itself is no news to it.
+        others = () if about == _OWN_STATUS else known.get(ANYTHING, ())
+        for plugin, interest in (*known.get(about.resource, ()), *others):
             if about.action & interest.actions:
                 yield plugin, interest
 

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.pods import is_terminal
 from kubeloop.client.resolving import resource_of_class
-from kubeloop.runtime import causes
-from kubeloop.runtime.causes import Cause, Origin
 from kubeloop.runtime.controller import UNSYNCED_AFTER, Health, Phase, Status
-from kubeloop.runtime.keys import ObjectKey
 from kubeloop.runtime.recorder import EventRecorder
-from kubeloop.scheduler.changes import ASSIGNED_POD, About, Action
+from kubeloop.scheduler.binding import Bindings
+from kubeloop.scheduler.changes import About
 from kubeloop.scheduler.config import SchedulerConfig, default_config
 from kubeloop.scheduler.context import Context
+from kubeloop.scheduler.extenders import Extenders
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.handlers import NodeHandler, PodHandler
 from kubeloop.scheduler.instruments import Instruments
@@ -43,7 +42,6 @@ NAME: Final = "kube-scheduler"
 PODS: Final = resource_of_class(Pod)
 NODES: Final = resource_of_class(Node)
 _TURN: Final = 16  # pods that are tried before others have the event loop
-_BINDING_AT_ONCE: Final = 512
 _FLUSH_SECONDS: Final = 30.0  # how often pods are looked for that have waited for too long
 
 log = logging.getLogger(__name__)
@@ -65,8 +63,6 @@ class Scheduler:
         self._templates = Templates()
         self._nominations = Nominations()
         self._engine: Engine | None = None
-        self._binding: set[ObjectKey] = set()
-        self._room = asyncio.Event()
         self._phase: Phase = "not started"
         self._phase_since = self._clock.monotonic()
         self._draining = False
@@ -75,10 +71,12 @@ class Scheduler:
             for one in config.profiles
         }
         self.permits = Permits()
+        self.extenders = Extenders(config.extenders)
+        self._bindings = Bindings(self, self._spawn)
         self.reporter = Reporter(context.client, context.clock, self._recorders, self._spawn)
         handle = Handle(
             context.client, context.informers, context.clock, self._templates, self._nominations, self._tell,
-            self._activate, self.reporter, self.permits, self._spawn, self._pods,
+            self._activate, self.reporter, self.permits, self._spawn, self._pods, self.extenders,
         )  # fmt: skip
         plugins = registry or Registry()
         self.profiles = {one.scheduler_name: Profile(one, plugins, handle) for one in config.profiles}
@@ -166,7 +164,7 @@ class Scheduler:
                 background.append(group.create_task(self._flush_now_and_then()))
                 try:
                     await self._work()
-                    await self._all_bound()
+                    await self._bindings.ended()
                 finally:
                     for one in background:
                         one.cancel()
@@ -180,7 +178,7 @@ class Scheduler:
         self._woken.set()
         try:
             async with asyncio.timeout(grace):
-                await self._all_bound()
+                await self._bindings.ended()
                 for one in self._recorders.values():
                     await one.flush(grace)
         except TimeoutError:
@@ -191,9 +189,9 @@ class Scheduler:
         while not self._draining:
             if not all(one.synced for one in self._informers):  # plugins have asked for more
                 await self._informers.wait_synced()
-            if self._try_some():
+            if await self._try_extended() if self.extenders else self._try_some():
                 await asyncio.sleep(0)
-                await self._room_for_binding()
+                await self._bindings.room()
             else:
                 await self._until_woken()
 
@@ -214,16 +212,6 @@ class Scheduler:
         except TimeoutError:
             self.queue.flush()
 
-    async def _room_for_binding(self) -> None:
-        while len(self._binding) >= _BINDING_AT_ONCE:
-            self._room.clear()
-            await self._room.wait()
-
-    async def _all_bound(self) -> None:
-        while self._binding:
-            self._room.clear()
-            await self._room.wait()
-
     async def _flush_now_and_then(self) -> None:
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
@@ -242,11 +230,32 @@ class Scheduler:
         try:
             refusal = self._decide(profile, queued)
         except Exception as error:
-            if not isinstance(error, SchedulingError):
-                log.exception("%s: scheduling failed", info.key)
-            refusal = Refusal(Code.ERROR, (str(error),))
-            self._fail(queued, refusal, None, "")
+            refusal = self._failed(queued, error)
         self._instruments.attempt(profile.name, refusal, self._clock.monotonic() - began)
+
+    async def _try_extended(self) -> int:
+        """The same for one pod where there are extenders to be asked."""
+        queued = None if self._draining else self.queue.pop()
+        if queued is None:
+            self._woken.clear()
+            return 0
+        profile, began = self.profiles[queued.info.pod.spec.scheduler_name], self._clock.monotonic()
+        if self._is_settled(queued):
+            self.queue.done(queued.key)
+            return 1
+        try:
+            refusal = await self._decide_extended(profile, queued)
+        except Exception as error:
+            refusal = self._failed(queued, error)
+        self._instruments.attempt(profile.name, refusal, self._clock.monotonic() - began)
+        return 1
+
+    def _failed(self, queued: QueuedPod, error: Exception) -> Refusal:
+        if not isinstance(error, SchedulingError):
+            log.error("%s: scheduling failed", queued.key, exc_info=error)
+        refusal = Refusal(Code.ERROR, (str(error),))
+        self._fail(queued, refusal, None, "")
+        return refusal
 
     def _is_settled(self, queued: QueuedPod) -> bool:
         pod = queued.info.pod
@@ -260,87 +269,52 @@ class Scheduler:
     def _decide(self, profile: Profile, queued: QueuedPod) -> Refusal | None:
         engine = self._engine
         if engine is None or not len(engine.cluster):
-            refusal = Refusal(Code.UNRESOLVABLE, (NO_NODES,))
-            self._fail(queued, refusal, None, "")
-            return refusal
-        cycle, diagnosis, nominated = engine.decide(profile, queued.info)
+            return self._no_nodes(queued)
+        return self._conclude(engine, queued, *engine.attempt(profile, queued.info))
+
+    async def _decide_extended(self, profile: Profile, queued: QueuedPod) -> Refusal | None:
+        engine, info = self._engine, queued.info
+        if engine is None or not len(engine.cluster):
+            return self._no_nodes(queued)
+        opinions = await self.extenders.opinions(info.pod, engine.fitting(profile, info))
+        cycle, diagnosis = engine.attempt(profile, info, opinions)
         if diagnosis is not None:
+            for plugin in profile.post_filters:
+                await plugin.consult(cycle, diagnosis)
+        return self._conclude(engine, queued, cycle, diagnosis)
+
+    def _no_nodes(self, queued: QueuedPod) -> Refusal:
+        refusal = Refusal(Code.UNRESOLVABLE, (NO_NODES,))
+        self._fail(queued, refusal, None, "")
+        return refusal
+
+    def _conclude(self, engine: Engine, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis | None) -> Refusal | None:
+        """Have the pod bound where it was decided, or put it back."""
+        if diagnosis is not None:
+            nominated = engine.make_room(cycle, diagnosis)
             refusal = Refusal(Code.UNSCHEDULABLE, (diagnosis.message,))
             self._fail(queued, refusal, diagnosis, nominated)
             return refusal
         waits = engine.reserve(cycle)
         if isinstance(waits, Refusal):
-            self._fail_on_node(queued, waits)
+            self.fail_on_node(queued, waits)
             return waits
         self._nominations.drop(queued.info.uid)
-        self._binding.add(queued.key)
-        self._spawn(self._bind(queued, cycle, waits))
+        self._bindings.begin(queued, cycle, waits)
         return None
 
-    # Binding.
+    # What becomes of a binding.
 
-    async def _bind(self, queued: QueuedPod, cycle: Cycle, waits: float) -> None:
-        key = queued.key
-        origin = Origin("Pod", key.namespace, key.name, queued.info.pod.metadata.resource_version, "MODIFIED")
-        token = causes.enter(Cause(self.name, key, (origin,)))
-        try:
-            refusal = await self._bound(queued, cycle, waits)
-            if refusal is None:
-                self._instruments.bound += 1
-                for plugin in cycle.profile.post_binders:
-                    plugin.post_bind(cycle, cycle.node)
-            else:
-                self._unbind(queued, cycle, refusal)
-        except asyncio.CancelledError:  # whether the pod was bound is not known: informers tell, or it is tried again
-            if self._engine is not None:
-                self._engine.release(cycle)
-            self.queue.done(key)
-            self.queue.add(queued.info)
-            raise
-        except Exception as error:
-            log.info("%s could not be bound to %s: %s", key, cycle.node, error)
-            self._unbind(queued, cycle, Refusal(Code.ERROR, (str(error),)))
-        finally:
-            causes.leave(token)
-            self.queue.done(key)
-            self._binding.discard(key)
-            self._room.set()
+    def release(self, cycle: Cycle) -> None:
+        if self._engine is not None:
+            self._engine.release(cycle)
 
-    async def _bound(self, queued: QueuedPod, cycle: Cycle, waits: float) -> Refusal | None:
-        """Bind the pod; why not, if a plugin does not let it be bound."""
-        profile, node = cycle.profile, cycle.node
-        busy = [plugin for plugin in profile.pre_binders if plugin.will_pre_bind(cycle, node)]
-        if waits or busy:
-            self.reporter.nominate(queued.info.pod, node)
-        if waits:
-            refusal = await self.permits.wait(queued.info.uid, waits)
-            if refusal is not None:
-                return refusal
-        self.queue.done(queued.key)
-        for plugin in busy:
-            refusal = await plugin.pre_bind(cycle, node)
-            if refusal is not None:
-                return refusal
-        for plugin in profile.binders:
-            done = await plugin.bind(cycle, node)
-            if isinstance(done, Refusal):
-                return done
-            if done:
-                self.reporter.bound(queued.info.pod, node)
-                return None
-        raise SchedulingError("no plugin has bound the pod")
-
-    def _unbind(self, queued: QueuedPod, cycle: Cycle, refusal: Refusal) -> None:
-        """Give back what was taken: others may use it."""
-        assert self._engine is not None
-        self._engine.release(cycle)
-        uid, pod = queued.info.uid, queued.info.pod
-        self._fail_on_node(queued, refusal)
-        self.queue.move(About(ASSIGNED_POD, Action.DELETE), _on_node(pod, cycle.node), None, lambda one: one.uid != uid)
+    def has_bound(self, queued: QueuedPod) -> None:
+        self._instruments.bound += 1
 
     # Failing.
 
-    def _fail_on_node(self, queued: QueuedPod, refusal: Refusal) -> None:
+    def fail_on_node(self, queued: QueuedPod, refusal: Refusal) -> None:
         """A node was found, and then somebody said no."""
         if not refusal.is_rejection:
             self._fail(queued, refusal, None, "")
@@ -378,19 +352,13 @@ class Scheduler:
         ok, why = self.health()
         sizes, seen = self.queue.sizes(), self._instruments
         return Status(
-            name=self.name, phase=self._phase, healthy=ok, why=why, workers=1, active=len(self._binding),
+            name=self.name, phase=self._phase, healthy=ok, why=why, workers=1, active=len(self._bindings),
             depth=sizes["active"], delayed=sizes["backoff"], reconciles=seen.attempts, errors=seen.errors,
             busy_seconds=seen.busy_seconds, last_error=seen.last_error, last_error_key="",
         )  # fmt: skip
 
     def _enter(self, phase: Phase) -> None:
         self._phase, self._phase_since = phase, self._clock.monotonic()
-
-
-def _on_node(pod: Pod, node: str) -> Pod:
-    from msgspec.structs import replace
-
-    return replace(pod, spec=replace(pod.spec, node_name=node))
 
 
 def wire(context: Context) -> Scheduler:

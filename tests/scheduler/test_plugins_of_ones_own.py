@@ -13,7 +13,7 @@ from kubeloop.scheduler.outcome import Refusal
 from kubeloop.scheduler.registry import Registry
 from kubeloop.scheduler.scheduler import Scheduler
 from kubeloop.testing import Cluster, node, pod
-from tests.scheduler.world import join, node_of, told
+from tests.scheduler.world import asking, join, node_of, told
 
 
 class EvenNodes(OneNodePlugin):
@@ -35,6 +35,12 @@ class AskFirst(Plugin):
 
     def permit(self, cycle: Any, node: str) -> Wait:
         return Wait(60.0)
+
+
+class AskAgain(AskFirst):
+    """And for another."""
+
+    name = "AskAgain"
 
 
 class Full(Plugin):
@@ -77,7 +83,7 @@ def test_a_pod_waits_for_its_permit(cluster: Cluster) -> None:
     made = cluster.add(pod("web"))
     cluster.settle()
     assert node_of(cluster, "web") == ""
-    assert loop.permits.allow(made.metadata.uid)
+    assert loop.permits.allow(made.metadata.uid, "AskFirst")
     cluster.settle()
     assert node_of(cluster, "web") == "n1"
 
@@ -93,17 +99,52 @@ def test_a_permit_that_is_refused_sends_the_pod_back(cluster: Cluster) -> None:
     assert told(cluster, "web") == "0/1 nodes are available: 1 not today."
 
 
-def test_a_permit_that_never_comes_is_an_error_and_the_pod_is_tried_again(cluster: Cluster) -> None:
+def test_a_permit_that_never_comes_is_a_refusal_and_any_change_has_the_pod_tried_again(cluster: Cluster) -> None:
     loop = cluster.start(with_plugins(AskFirst))
     assert isinstance(loop, Scheduler)
     join(cluster, node("n1"))
     made = cluster.add(pod("web"))
     cluster.advance(seconds=61)
-    assert node_of(cluster, "web") == ""
+    why = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin AskFirst."
+    assert told(cluster, "web") == why
+    assert made.metadata.uid not in loop.permits
+    join(cluster, node("n2"))
     cluster.advance(seconds=10)
-    assert loop.permits.allow(made.metadata.uid)
+    assert loop.permits.allow(made.metadata.uid, "AskFirst")
+    cluster.settle()
+    assert node_of(cluster, "web") != ""
+
+
+def test_every_plugin_that_asked_has_to_give_its_permit(cluster: Cluster) -> None:
+    loop = cluster.start(with_plugins(AskFirst, AskAgain))
+    assert isinstance(loop, Scheduler)
+    join(cluster, node("n1"))
+    uid = cluster.add(pod("web")).metadata.uid
+    cluster.settle()
+    assert set(loop.permits.pending(uid)) == {"AskFirst", "AskAgain"}
+    assert loop.permits.allow(uid, "AskFirst")
+    assert not loop.permits.allow(uid, "AskFirst")
+    cluster.settle()
+    assert node_of(cluster, "web") == ""
+    loop.permits.allow(uid, "AskAgain")
     cluster.settle()
     assert node_of(cluster, "web") == "n1"
+
+
+def test_a_pod_that_is_deleted_while_it_waits_gives_its_room_back(cluster: Cluster) -> None:
+    loop = cluster.start(with_plugins(AskFirst))
+    assert isinstance(loop, Scheduler)
+    join(cluster, node("n1", cpu="1"))
+    uid = cluster.add(pod("web", **asking("1"))).metadata.uid
+    cluster.settle()
+    cluster.client.delete("pods", "web", "default", grace_seconds=0)
+    cluster.settle()
+    assert uid not in loop.permits
+    late = cluster.add(pod("late", **asking("1")))
+    cluster.settle()
+    assert loop.permits.allow(late.metadata.uid, "AskFirst")
+    cluster.settle()
+    assert node_of(cluster, "late") == "n1"
 
 
 def test_what_can_not_be_reserved_is_told(cluster: Cluster) -> None:

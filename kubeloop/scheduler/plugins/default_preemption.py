@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kubeloop.api.calls import STRATEGIC_PATCH
 from kubeloop.api.conditions import is_true
@@ -15,7 +15,8 @@ from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
 from kubeloop.api.times import format_time
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.scheduler.changes import ASSIGNED_POD, Action
-from kubeloop.scheduler.framework import Interest, Nominated, Plugin, unschedulable
+from kubeloop.scheduler.extenders import Victims
+from kubeloop.scheduler.framework import Interest, Nominated, Plugin, failed, unschedulable
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Code, Diagnosis, Refusal, fit_message
 from kubeloop.scheduler.pod_info import PodInfo
@@ -28,6 +29,13 @@ _REASON = "PreemptionByScheduler"
 _NOT_HELPFUL = Refusal(Code.UNRESOLVABLE, ("Preemption is not helpful for scheduling",))
 
 log = logging.getLogger(__name__)
+
+
+class _Found(NamedTuple):
+    """Where it would help that pods go; and why it would not where not."""
+
+    candidates: list[Candidate]
+    refused: list[Refusal]
 
 
 class DefaultPreemption(Plugin):
@@ -50,11 +58,21 @@ class DefaultPreemption(Plugin):
             return None
         return unschedulable(self.name, "waiting for the preemption for this pod to be finished")
 
+    async def consult(self, cycle: Cycle, diagnosis: Diagnosis) -> None:
+        extenders, pod = self.handle.extenders, cycle.pod.pod
+        if self._why_not_eligible(cycle, diagnosis) or not extenders.preempts(pod):
+            return
+        found, refused = self._candidates(cycle, diagnosis)
+        if found:
+            agreed = await extenders.preempt(pod, {one.node: _offered(one) for one in found})
+            found = [_kept(one, agreed[one.node]) for one in found if one.node in agreed]
+        cycle.states[_Found] = _Found(found, refused)
+
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> Nominated | Refusal | None:
         why_not = self._why_not_eligible(cycle, diagnosis)
         if why_not:
             return unschedulable(self.name, f"preemption: {why_not}")
-        found, refused = self._candidates(cycle, diagnosis)
+        found, refused = cycle.states.get(_Found) or self._candidates(cycle, diagnosis)
         if not found:
             told = fit_message(diagnosis.nodes, [(one, 1) for one in refused], _NOT_HELPFUL)
             return Nominated("", f"preemption: {told}")
@@ -77,11 +95,11 @@ class DefaultPreemption(Plugin):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
-    def _candidates(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[list[Candidate], list[Refusal]]:
+    def _candidates(self, cycle: Cycle, diagnosis: Diagnosis) -> _Found:
         """Nodes where it would help that pods go; not all of them where there are many."""
         rows = [int(row) for one, rows in diagnosis.groups if one.code is Code.UNSCHEDULABLE for row in rows]
         if not rows:
-            return [], []
+            return _Found([], [])
         enough = min(max(len(rows) * self._percentage // 100, self._at_least), len(rows))
         first = self.handle.clock.random().randrange(len(rows))
         budgets = self._budgets.list()
@@ -95,7 +113,7 @@ class DefaultPreemption(Plugin):
                 found.append(one)
                 if len(found) >= enough and any(not each.violations for each in found):
                     break
-        return found, refused
+        return _Found(found, refused)
 
     # Ending victims.
 
@@ -127,7 +145,7 @@ class DefaultPreemption(Plugin):
             self.handle.activate((pod.key,))
 
     async def _end_one(self, pod: PodInfo, victim: PodInfo, node: str) -> None:
-        if self.handle.permits.refuse(victim.uid, unschedulable(self.name, "preempted")):
+        if self.handle.permits.refuse(victim.uid, failed(self.name, "waiting on permit for pod: preempted")):
             self.handle.activate((pod.key,))
             return
         client, key, uid = self.handle.client, victim.key, victim.uid
@@ -154,6 +172,16 @@ class DefaultPreemption(Plugin):
         if not is_true(victim.status.conditions, "DisruptionTarget"):
             condition["lastTransitionTime"] = format_time(self.handle.clock.now())
         return condition
+
+
+def _offered(candidate: Candidate) -> Victims:
+    return Victims({one.uid: one.pod for one in candidate.victims}, candidate.violations)
+
+
+def _kept(candidate: Candidate, victims: Victims) -> Candidate:
+    """What extenders have left of a candidate."""
+    left = [one for one in candidate.victims if one.uid in victims.pods]
+    return Candidate(candidate.node, left, victims.violations)
 
 
 def _is_preempted(pod: Pod) -> bool:

@@ -51,12 +51,46 @@ def test_a_file_that_can_not_be_followed_is_named(tmp_path: Path) -> None:
         told("--config", str(path))
 
 
-def test_what_is_written_can_be_read_again(tmp_path: Path) -> None:
-    path = tmp_path / "written.yaml"
-    path.write_bytes(written(told()))
-    again = told("--config", str(path))
-    assert again.scheduler.profiles[0].names == told().scheduler.profiles[0].names
-    assert again.scheduler.profiles[0].weights == told().scheduler.profiles[0].weights
+MUCH = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {renewDeadline: 7s, resourceName: other}
+clientConnection: {burst: 11}
+enableProfiling: false
+podInitialBackoffSeconds: 3
+profiles:
+- schedulerName: mine
+  plugins:
+    score: {disabled: [{name: "*"}], enabled: [{name: NodeResourcesFit, weight: 5}]}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated}}
+extenders:
+- {urlPrefix: "http://there", filterVerb: filter, enableHTTPS: true, managedResources: [{name: example.com/a}]}
+"""
+
+
+@pytest.mark.parametrize("file", ["", MUCH])
+def test_what_is_written_can_be_read_again(tmp_path: Path, file: str) -> None:
+    first, again = tmp_path / "first.yaml", tmp_path / "again.yaml"
+    first.write_text(file)
+    said = told("--config", str(first))
+    again.write_bytes(written(said))
+    found = told("--config", str(again))
+    assert found.scheduler == said.scheduler
+    assert found.process == said.process
+
+
+def test_what_makes_no_difference_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.yaml"
+    path.write_text("{percentageOfNodesToScore: 50, parallelism: 16}")
+    found = told("--config", str(path), "--vmodule=a=1", "--feature-gates=NodeDeclaredFeatures=false", "--v=2")
+    assert found.unused == ["--feature-gates", "--vmodule", "percentageOfNodesToScore of the configuration"]
+    assert told().unused == []
+
+
+def test_what_would_be_less_safe_without_is_refused() -> None:
+    assert told("--tls-cipher-suites=TLS_AES_128_GCM_SHA256").refused == ["--tls-cipher-suites"]
 
 
 def test_how_long_a_pod_may_wait_for_a_reason() -> None:

@@ -1,0 +1,147 @@
+"""From a decision to a pod that is bound: permits, what is written before, the binding itself; or all taken back.
+
+Each pod is bound by a task of its own, while the next ones are decided about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.runtime import causes
+from kubeloop.runtime.causes import Cause, Origin
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.scheduler.changes import ASSIGNED_POD, About, Action
+from kubeloop.scheduler.extenders import Extenders
+from kubeloop.scheduler.outcome import Code, Refusal, SchedulingError
+from kubeloop.scheduler.permits import Permits
+from kubeloop.scheduler.queue import SchedulingQueue
+from kubeloop.scheduler.queued import QueuedPod
+from kubeloop.scheduler.reporting import Reporter
+
+if TYPE_CHECKING:
+    from kubeloop.scheduler.cycle import Cycle
+
+_AT_ONCE = 512
+
+log = logging.getLogger(__name__)
+
+
+class Decider(Protocol):
+    """Who decides, and is told what came of it."""
+
+    name: str
+    queue: SchedulingQueue
+    permits: Permits
+    reporter: Reporter
+    extenders: Extenders
+
+    def release(self, cycle: Cycle) -> None: ...
+    def has_bound(self, queued: QueuedPod) -> None: ...
+    def fail_on_node(self, queued: QueuedPod, refusal: Refusal) -> None: ...
+
+
+class Bindings:
+    """Pods that are being bound."""
+
+    def __init__(self, decider: Decider, spawn: Callable[..., None]) -> None:
+        self._decider = decider
+        self._spawn = spawn
+        self._busy: set[ObjectKey] = set()
+        self._room = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._busy)
+
+    def begin(self, queued: QueuedPod, cycle: Cycle, waits: Mapping[str, float]) -> None:
+        self._busy.add(queued.key)
+        self._spawn(self._bind(queued, cycle, waits))
+
+    async def room(self) -> None:
+        """Until another may begin."""
+        await self._at_most(_AT_ONCE - 1)
+
+    async def ended(self) -> None:
+        """Until none is under way."""
+        await self._at_most(0)
+
+    async def _at_most(self, number: int) -> None:
+        while len(self._busy) > number:
+            self._room.clear()
+            await self._room.wait()
+
+    async def _bind(self, queued: QueuedPod, cycle: Cycle, waits: Mapping[str, float]) -> None:
+        key, decider = queued.key, self._decider
+        origin = Origin("Pod", key.namespace, key.name, queued.info.pod.metadata.resource_version, "MODIFIED")
+        token = causes.enter(Cause(decider.name, key, (origin,)))
+        try:
+            refusal = await self._bound(queued, cycle, waits)
+            if refusal is None:
+                decider.has_bound(queued)
+                for plugin in cycle.profile.post_binders:
+                    plugin.post_bind(cycle, cycle.node)
+            else:
+                self._unbind(queued, cycle, refusal)
+        except asyncio.CancelledError:  # whether the pod was bound is not known: informers tell, or it is tried again
+            decider.release(cycle)
+            decider.queue.done(key)
+            decider.queue.add(queued.info)
+            raise
+        except Exception as error:
+            log.info("%s could not be bound to %s: %s", key, cycle.node, error)
+            self._unbind(queued, cycle, Refusal(Code.ERROR, (str(error),)))
+        finally:
+            causes.leave(token)
+            decider.queue.done(key)
+            self._busy.discard(key)
+            self._room.set()
+
+    async def _bound(self, queued: QueuedPod, cycle: Cycle, waits: Mapping[str, float]) -> Refusal | None:
+        """Bind the pod; why not, if a plugin does not let it be bound."""
+        profile, node, decider = cycle.profile, cycle.node, self._decider
+        busy = [plugin for plugin in profile.pre_binders if plugin.will_pre_bind(cycle, node)]
+        if waits or busy:
+            decider.reporter.nominate(queued.info.pod, node)
+        if waits:
+            refusal = await decider.permits.wait(queued.info.uid, waits)
+            if refusal is not None:
+                return refusal
+        decider.queue.done(queued.key)
+        for plugin in busy:
+            refusal = await plugin.pre_bind(cycle, node)
+            if refusal is not None:
+                return refusal
+        refusal = await self._written(queued.info.pod, cycle)
+        if refusal is None:
+            decider.reporter.bound(queued.info.pod, node)
+        return refusal
+
+    async def _written(self, pod: Pod, cycle: Cycle) -> Refusal | None:
+        """Let an extender bind the pod, or else the first plugin that will."""
+        if self._decider.extenders and await self._decider.extenders.bind(pod, cycle.node):
+            return None
+        for plugin in cycle.profile.binders:
+            done = await plugin.bind(cycle, cycle.node)
+            if isinstance(done, Refusal):
+                return done
+            if done:
+                return None
+        raise SchedulingError("no plugin has bound the pod")
+
+    def _unbind(self, queued: QueuedPod, cycle: Cycle, refusal: Refusal) -> None:
+        """Give back what was taken: others may use it."""
+        decider = self._decider
+        decider.release(cycle)
+        uid, pod = queued.info.uid, queued.info.pod
+        decider.fail_on_node(queued, refusal)
+        freed = _on_node(pod, cycle.node)
+        decider.queue.move(About(ASSIGNED_POD, Action.DELETE), freed, None, lambda one: one.uid != uid)
+
+
+def _on_node(pod: Pod, node: str) -> Pod:
+    from msgspec.structs import replace
+
+    return replace(pod, spec=replace(pod.spec, node_name=node))
