@@ -29,6 +29,8 @@ from kubeloop.api.wire import MicroTime, Quantity, Time
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 KUBELET_PORT = 10250
+# What a pod may need that not every node can do; the scheduler looks for it.
+_FEATURES = ("RestartAllContainersOnContainerExits",)
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 # Type, what it says when all is well, and when there is pressure.
@@ -100,6 +102,7 @@ def node_object(name: str, endpoint: Endpoint, shape: NodeShape, now: datetime) 
             ),
             daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=endpoint.port)),
             node_info=_info(name, shape.runtime),
+            declared_features=_FEATURES,
         ),
     )
 

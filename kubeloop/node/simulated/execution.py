@@ -210,6 +210,7 @@ class _Commands:
 
     async def _tar(self, arguments: Sequence[str]) -> int:
         """As `kubectl cp` calls it: from or to a pipe."""
+        arguments = [one for one in arguments if not one.startswith("--")]
         mode, rest = (arguments[0].lstrip("-") if arguments else ""), list(arguments[1:])
         folder = rest[rest.index("-C") + 1] if "-C" in rest[:-1] else "/"
         if "x" in mode:
