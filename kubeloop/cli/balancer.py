@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from itertools import count
 
@@ -40,18 +40,18 @@ class Server:
                 status = await self._ask(context)
         except (OSError, TimeoutError):
             self.is_ready = False
-            for writer in self.connections:
-                writer.transport.abort()
+            await asyncio.gather(*map(_cut, self.connections))
         else:
             self.is_ready = b" 200 " in status
 
     async def _ask(self, context: ssl.SSLContext) -> bytes:
-        reader, writer = await asyncio.open_connection(*self.address, ssl=context)
+        reader, writer = await asyncio.open_connection(*self.address)
         try:
+            await writer.start_tls(context)
             writer.write(_QUESTION)
             return await reader.readline()
         finally:
-            writer.transport.abort()
+            await _cut(writer)
 
 
 class Balancer:
@@ -65,23 +65,32 @@ class Balancer:
         self._context.check_hostname = False
         self._context.verify_mode = ssl.CERT_NONE
         self._listener: asyncio.Server | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> Address:
         """Listen; the address, whose port was chosen if 0 was asked for."""
-        self._listener = await asyncio.start_server(self._pass_on, host, port)
-        self._looking = asyncio.create_task(self._keep_looking())
+        self._listener = await asyncio.start_server(self._connected, host, port)
         bound: Address = self._listener.sockets[0].getsockname()[:2]
         return bound
 
+    def look_after_servers(self) -> None:
+        """From now on, those that are not ready come last."""
+        self._begin(self._keep_looking())
+
     async def close(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
         if self._listener is not None:
             self._listener.close()
-        for server in self._servers:
-            for writer in tuple(server.connections):
-                writer.transport.abort()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._begin(self._pass_on(reader, writer))
 
     async def _keep_looking(self) -> None:
         while True:
@@ -89,13 +98,15 @@ class Balancer:
             await asyncio.sleep(_ASK_EVERY)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for server in self._in_turn():
-            with suppress(OSError, TimeoutError):
-                async with asyncio.timeout(_CONNECT_WITHIN):
-                    there, back = await asyncio.open_connection(*server.address)
-                await _join(server, (reader, writer), (there, back))
-                return
-        writer.transport.abort()
+        try:
+            for server in self._in_turn():
+                with suppress(OSError, TimeoutError):
+                    async with asyncio.timeout(_CONNECT_WITHIN):
+                        there, back = await asyncio.open_connection(*server.address)
+                    await _join(server, (reader, writer), (there, back))
+                    return
+        finally:
+            await _cut(writer)
 
     def _in_turn(self) -> list[Server]:
         """Those that are ready first, each time beginning with another one."""
@@ -119,8 +130,13 @@ async def _join(server: Server, client: _End, there: _End) -> None:
         await asyncio.gather(*ways, return_exceptions=True)
     finally:
         server.connections -= both
-        for writer in both:
-            writer.close()
+        await asyncio.gather(*map(_cut, both))
+
+
+async def _cut(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -147,6 +163,7 @@ def run_balancer(options: argparse.Namespace) -> int:
     async def start() -> Balancer:
         balancer = Balancer(options.servers)
         host, port = await balancer.start(options.bind_address, options.port)
+        balancer.look_after_servers()
         print(f"kubeloop balancer is ready at {host}:{port}, for {len(options.servers)} servers", flush=True)
         return balancer
 

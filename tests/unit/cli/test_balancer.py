@@ -30,14 +30,19 @@ async def echo(name: bytes) -> AsyncIterator[Listening]:
     """Says who it is, then says everything again."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(name)
-        while piece := await reader.read(100):
-            writer.write(piece)
-        writer.close()
+        try:
+            writer.write(name)
+            while piece := await reader.read(100):
+                writer.write(piece)
+        except ConnectionError:
+            pass
+        finally:
+            writer.transport.abort()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     yield server.sockets[0].getsockname()[:2]
     server.close()
+    await server.wait_closed()
 
 
 @asynccontextmanager
@@ -61,6 +66,7 @@ async def greeting(address: Listening) -> bytes:
         return await reader.readexactly(6)
     finally:
         writer.close()
+        await writer.wait_closed()
 
 
 @awaited
@@ -82,7 +88,8 @@ async def test_a_client_of_nobody_is_cut_off() -> None:
         reader, writer = await asyncio.open_connection(*address)
         with suppress(ConnectionResetError):
             assert await reader.read() == b""
-        writer.close()
+            writer.close()
+            await writer.wait_closed()
 
 
 @awaited
