@@ -7,12 +7,14 @@ from typing import Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import (
     ContainerStatus,
+    CSIPersistentVolumeSource,
     ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     Volume,
 )
+from kubeloop.api.generated.storage_v1 import CSIDriver, VolumeAttachment
 from kubeloop.api.owners import controller_of
 from kubeloop.api.quantity import Quantity, parse_quantity
 
@@ -28,10 +30,16 @@ STORAGE: Final = "storage"
 FILESYSTEM: Final = "Filesystem"
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
+# Of a node that leaves attaching to a loop, as all do nowadays.
+CONTROLLER_ATTACHES: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
+# In front of what nodes call volumes of drivers.
+ATTACHED_BY_DRIVER: Final = "kubernetes.io/csi/"
 # An index of pods: by `namespace/name` of the claims that they use.
 PODS_BY_CLAIM: Final = "claim"
 # An index of volumes: by the CSI driver that they have.
 VOLUMES_BY_DRIVER: Final = "driver"
+# An index of attachments: by the node that they are to.
+ATTACHMENTS_BY_NODE: Final = "node"
 
 # What became of the disks that were part of Kubernetes: drivers of their own answer for them.
 CSI_DRIVERS: Final = {
@@ -72,6 +80,26 @@ def claim_keys_of(pod: Pod) -> tuple[str, ...]:
 def driver_of(volume: PersistentVolume) -> tuple[str, ...]:
     """Index volumes by their CSI driver."""
     return (volume.spec.csi.driver,) if volume.spec.csi is not None else ()
+
+
+def node_of_attachment(attachment: VolumeAttachment) -> tuple[str, ...]:
+    """Index attachments by the node."""
+    return (attachment.spec.node_name,)
+
+
+def unique_name(source: CSIPersistentVolumeSource) -> str:
+    """What a node's status calls a volume."""
+    return f"{ATTACHED_BY_DRIVER}{source.driver}^{source.volume_handle}"
+
+
+def needs_attaching(driver: CSIDriver | None) -> bool:
+    """Unless a driver says that its volumes need no attaching, they do."""
+    return driver is None or driver.spec.attach_required is not False
+
+
+def bound_volume(claim: PersistentVolumeClaim) -> str:
+    """The volume that a claim has; empty if none yet."""
+    return claim.spec.volume_name if claim.status.phase == "Bound" else ""
 
 
 def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:

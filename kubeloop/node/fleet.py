@@ -12,6 +12,7 @@ import msgspec
 from kubeloop.api.conditions import is_true
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.pods import is_terminal
+from kubeloop.api.volumes import CONTROLLER_ATTACHES
 from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.clock import Clock
@@ -22,12 +23,14 @@ from kubeloop.node.pages import Pages
 from kubeloop.node.registration import KUBELET_PORT, Endpoint, NodeShape, node_object
 from kubeloop.node.relief import Relief
 from kubeloop.node.roster import SERVED, STOPPED, Roster, is_served
+from kubeloop.node.simulated import attacher
 from kubeloop.node.simulated.addresses import node_address
 from kubeloop.node.simulated.runtime import SimulatedRuntime
 from kubeloop.node.simulated.stages import Rule
 from kubeloop.node.static_pods import EVERYTHING, StaticPods, mirror_of
 from kubeloop.node.telling import Loudness, Telling
 from kubeloop.node.termination import TERMINAL
+from kubeloop.node.volume_news import VolumeNews
 from kubeloop.node.worker import PodWorker
 from kubeloop.runtime.cache import NODE, node_name_of
 from kubeloop.runtime.controller import Controller
@@ -93,12 +96,17 @@ class Fleet:
         if not wanted:
             self._registered.set()
 
+        self._attacher = attacher.wire(client, informers, nodes, self.roster, clock)
+        self._volume_news = VolumeNews(self._pods, informers)
+        self._volume_news.follow(self._pod_loop, self._node_loop)
+        self.worker.volumes = self._volume_news.attachments
+        self._heartbeat.volumes_in_use = self._volume_news.in_use
         self._static_loop = self._static_pods(client, nodes, config.static_pods, clock)
 
     @property
     def loops(self) -> tuple[Controller[ObjectKey], ...]:
         """To be run all together; that of static pods is there if there is a folder."""
-        always = (self._node_loop, self._pod_loop)
+        always = (self._node_loop, self._pod_loop, self._attacher)
         return always if self._static_loop is None else (*always, self._static_loop)
 
     def _static_pods(
@@ -138,6 +146,8 @@ class Fleet:
             return
         if is_true(new.status.conditions, "Ready") and not is_true(old.status.conditions, "Ready"):
             self._report_readiness_anew(new)
+        for key in self._volume_news.waiting_on(old, new):
+            self._pod_loop.queue.add(key)
         if before == after:
             return
         pods = self._pods.by_index(NODE, new.metadata.name)
@@ -157,7 +167,7 @@ class Fleet:
 
 def nodes_of(config: FleetConfig, runtime: str, clock: Clock) -> dict[str, Node]:
     """The nodes to register, by name."""
-    annotations = {SERVED: "", **config.shape.annotations}
+    annotations = {SERVED: "", CONTROLLER_ATTACHES: "true", **config.shape.annotations}
     shape = msgspec.structs.replace(config.shape, annotations=annotations, runtime=runtime)
     now, ports = clock.now(), ports_of(config)
     return {

@@ -3,7 +3,7 @@
 Watches: nodes.
 Owns: the Node and Lease of each node that it serves.
 Writes: creates Nodes that are missing when it starts; renews Leases every ten seconds; patches a node's conditions when
-they change, and every five minutes.
+they or the volumes in use change, and every five minutes.
 Wakes itself: when a lease is due.
 Differs from upstream: with more than 2,500 nodes in one process leases are renewed less often, every 20 s at least.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from kubeloop.api import codec
 from kubeloop.api.calls import STRATEGIC_PATCH
@@ -51,6 +52,7 @@ class Heartbeat:
         self._renewed: dict[str, datetime] = {}
         self.on_registered: Callable[[str], None] = lambda _: None
         self.on_beat: Callable[[Node], None] = lambda _: None
+        self.volumes_in_use: Callable[[str], tuple[str, ...]] = lambda _: ()
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         name = key.name
@@ -124,11 +126,16 @@ class Heartbeat:
         conditions = conditions_of(self._roster.pressures_of(node), node.status.conditions, now)
         last = self._reported.get(name)
         fresh = last is not None and now - last < timedelta(seconds=REPORT_SECONDS)
-        if fresh and says_the_same(node.status.conditions, conditions):
+        in_use = self.volumes_in_use(name)
+        same_volumes = in_use == node.status.volumes_in_use
+        if fresh and same_volumes and says_the_same(node.status.conditions, conditions):
             return
-        await self._write(name, conditions)
+        await self._write(name, conditions, None if same_volumes else in_use)
         self._reported[name] = now
 
-    async def _write(self, name: str, conditions: tuple[NodeCondition, ...]) -> None:
-        patch = {"status": {"conditions": codec.to_plain(conditions)}}
-        await self._client.patch(Node, name, patch, type=STRATEGIC_PATCH, subresource="status")
+    async def _write(self, name: str, conditions: tuple[NodeCondition, ...], in_use: tuple[str, ...] | None) -> None:
+        """A node's conditions, and the volumes that it uses unless that is the same."""
+        status: dict[str, Any] = {"conditions": codec.to_plain(conditions)}
+        if in_use is not None:
+            status["volumesInUse"] = list(in_use)
+        await self._client.patch(Node, name, {"status": status}, type=STRATEGIC_PATCH, subresource="status")

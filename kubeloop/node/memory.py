@@ -23,6 +23,13 @@ class Waiting(msgspec.Struct, frozen=True):
     since: datetime | None = None  # when it was last tried
 
 
+class Unattached(msgspec.Struct, frozen=True):
+    """Volumes without which a pod can't begin."""
+
+    volumes: tuple[str, ...]
+    patient_until: datetime  # when that is worth an event
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """Why a pod has to fail whatever its containers say."""
 
@@ -42,6 +49,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     waiting: Mapping[str, Waiting] = msgspec.field(default_factory=dict)
     probes: ProbeRecords = msgspec.field(default_factory=dict)
     verdict: Verdict | None = None
+    unattached: Unattached | None = None
     grace: float | None = None  # what its containers were last told that they have, if they were told to end
     deleted: bool = False  # the last delete was sent: nothing more to do
 

@@ -4,6 +4,7 @@ sim.kubeloop.io/node: ""                  the node is simulated, and whoever sim
 sim.kubeloop.io/state: stopped            it is switched off: nothing runs on it, nothing is heard from it
                        partitioned        it runs on, but hears nothing and is not heard
 sim.kubeloop.io/pressure: memory,disk,pid what it is short of
+sim.kubeloop.io/attach: never             no driver attaches a volume to it
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kubeloop.api.generated.core_v1 import Node
 SERVED = "sim.kubeloop.io/node"
 STATE = "sim.kubeloop.io/state"
 PRESSURE = "sim.kubeloop.io/pressure"
+ATTACH, NEVER = "sim.kubeloop.io/attach", "never"
 STOPPED, PARTITIONED = "stopped", "partitioned"
 PRESSURES = {"memory": "MemoryPressure", "disk": "DiskPressure", "pid": "PIDPressure"}
 
@@ -59,6 +61,10 @@ class Roster:
         """The types of the conditions that are true."""
         said = node.metadata.annotations.get(PRESSURE, "")
         return [PRESSURES[one.strip()] for one in said.split(",") if one.strip() in PRESSURES]
+
+    def attaches(self, node: Node) -> bool:
+        """Whether drivers attach volumes to it."""
+        return node.metadata.annotations.get(ATTACH) != NEVER
 
     def network_of(self, name: str) -> str:
         """The network that a node's pods were given, if they were."""

@@ -40,6 +40,12 @@ class Telling:
     def sandbox_changed(self, pod: Pod) -> None:
         self._normal(pod, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 
+    def not_attached(self, pod: Pod, volumes: tuple[str, ...]) -> None:
+        """Volumes by the pod's names."""
+        named = f"[{' '.join(sorted(volumes))}]"
+        said = f"unmounted volumes={named}, unattached volumes={named}, failed to process volumes=[]"
+        self._warning(pod, "FailedMount", f"Unable to attach or mount volumes: {said}: context deadline exceeded")
+
     def deadline_exceeded(self, pod: Pod, reason: str, message: str) -> None:
         self._normal(pod, reason, message)
 

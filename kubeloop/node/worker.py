@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import msgspec
@@ -21,13 +21,15 @@ from kubeloop.node.acting import Actor
 from kubeloop.node.admission import rejection_of
 from kubeloop.node.eviction import refusal_of
 from kubeloop.node.ledger import Ledger
-from kubeloop.node.memory import Memory, Verdict, without_readiness
+from kubeloop.node.memory import Memory, Unattached, Verdict, without_readiness
 from kubeloop.node.runtime import Runtime
 from kubeloop.node.status import Around, changes, merged, status_of
 from kubeloop.node.telling import Telling
 from kubeloop.node.termination import TERMINAL
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.keys import ObjectKey
+
+ATTACH_PATIENCE = timedelta(minutes=2, seconds=3)  # the kubelet's, before it says what it waits for
 
 
 class Pods(Protocol):
@@ -44,6 +46,13 @@ class Nodes(Protocol):
 
     def pressures_of(self, node: Node) -> list[str]:
         """The types of the conditions that say what a node is short of."""
+
+
+class Volumes(Protocol):
+    """Which volumes pods wait for."""
+
+    def missing(self, pod: Pod, node: Node) -> tuple[str, ...]:
+        """A pod's volumes that it can't use yet."""
 
 
 class PodWorker:
@@ -63,6 +72,7 @@ class PodWorker:
         self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of the pods there are memories of
         self._ledgers: dict[str, Ledger] = defaultdict(Ledger)  # by node
         self._evicted: dict[str, Verdict] = {}  # by uid, until their turn
+        self.volumes: Volumes | None = None  # without it, no pod waits for any
         self._contradicted: set[str] = set()  # uids of pods whose readiness has to be told anew, until their turn
 
     @property
@@ -86,7 +96,7 @@ class PodWorker:
         if pod.metadata.uid in self._contradicted:
             self._contradicted.discard(pod.metadata.uid)
             memory = without_readiness(memory)
-        return await self._bring_on(pod, node, memory)
+        return await self._bring_on(pod, node, self._with_volumes(pod, node, memory))
 
     def contradict(self, pod: Pod) -> None:
         """Somebody else may have said that a pod isn't ready: at its next turn it is told anew whether it is."""
@@ -122,6 +132,21 @@ class PodWorker:
 
     def _refusal(self, pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
         return refusal_of(pod, self._nodes.pressures_of(node)) or rejection_of(pod, node, taken)
+
+    def _with_volumes(self, pod: Pod, node: Node, memory: Memory) -> Memory:
+        """Remember which volumes are missing; a pod that has waited for long is told, and then again."""
+        missing = self.volumes.missing(pod, node) if self.volumes is not None else ()
+        before = memory.unattached
+        if not missing:
+            return memory if before is None else msgspec.structs.replace(memory, unattached=None)
+        now = self._clock.now()
+        if before is not None and now < before.patient_until:
+            waits = Unattached(missing, before.patient_until)
+        else:
+            waits = Unattached(missing, now + ATTACH_PATIENCE)
+            if before is not None:
+                self._telling.not_attached(pod, missing)
+        return msgspec.structs.replace(memory, unattached=waits)
 
     async def _bring_on(self, pod: Pod, node: Node, memory: Memory) -> Result | None:
         uid = pod.metadata.uid

@@ -9,6 +9,7 @@ import pytest
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Node, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import VolumeAttachment, VolumeAttributesClass
+from kubeloop.api.volumes import CONTROLLER_ATTACHES as MANAGED
 from kubeloop.apiserver.context import AUTHENTICATED, User
 from kubeloop.apiserver.entry import LocalEntry
 from kubeloop.client import Client
@@ -21,7 +22,6 @@ from kubeloop.controllers import (
     persistentvolumeclaim_protection,
     volumeattributesclass_protection,
 )
-from kubeloop.controllers.attach_detach.names import MANAGED
 from kubeloop.controllers.context import Wire
 from kubeloop.testing import Cluster
 from tests.controllers.storage import (

@@ -99,3 +99,19 @@ def test_a_claim_grows(kubectl: Kubectl) -> None:
     kubectl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", "--timeout=20s")
     kubectl("patch", "pvc", "data", "-p", '{"spec":{"resources":{"requests":{"storage":"3Gi"}}}}')
     kubectl("wait", "--for=jsonpath={.status.capacity.storage}=3Gi", "pvc/data", "--timeout=20s")
+
+
+def test_a_pod_with_a_volume_of_a_driver_runs_on_a_simulated_node(kubectl: Kubectl) -> None:
+    name = f"{kubectl.namespace}-disk"
+    disk = json.loads(volume(name, "Retain"))
+    del disk["spec"]["hostPath"]
+    disk["spec"]["csi"] = {"driver": "disks.example.com", "volumeHandle": name}
+    kubectl("apply", "-f", "-", stdin=json.dumps(disk))
+    kubectl("apply", "-f", "-", stdin=claim(storageClassName=name))
+    kubectl("apply", "-f", "-", stdin=pod("user"))
+    kubectl("wait", "--for=condition=Ready", "pod/user", "--timeout=20s")
+    path = "jsonpath={.status.volumesAttached[*].name} {.status.volumesInUse[*]}"
+    assert f"^{name} " in kubectl("get", "node", "n1", "-o", path)
+    assert "SuccessfulAttachVolume" in kubectl("describe", "pod", "user")
+    kubectl("delete", "pod", "user", "--timeout=20s")
+    eventually(lambda: name not in kubectl("get", "volumeattachments", "-o", "jsonpath={.items[*].spec.source}"))

@@ -20,20 +20,25 @@ from typing import Any, Final, Literal, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import CSIDriver, VolumeAttachment
-from kubeloop.api.volumes import PODS_BY_CLAIM, VOLUMES_BY_DRIVER, claim_keys_of, driver_of
+from kubeloop.api.volumes import (
+    ATTACHMENTS_BY_NODE,
+    PODS_BY_CLAIM,
+    VOLUMES_BY_DRIVER,
+    bound_volume,
+    claim_keys_of,
+    driver_of,
+    node_of_attachment,
+)
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers.attach_detach.attaching import Attaching
 from kubeloop.controllers.attach_detach.names import is_managed, is_out_of_service, is_ready
 from kubeloop.controllers.attach_detach.reporting import Reporting
 from kubeloop.controllers.attach_detach.telling import Telling
 from kubeloop.controllers.attach_detach.world import (
-    BY_NODE,
     BY_VOLUME,
     Caches,
     World,
-    bound_volume,
     needs_volumes,
-    node_of,
     volume_of,
 )
 from kubeloop.controllers.context import Context
@@ -63,7 +68,7 @@ def wire(context: Context) -> Controller[Key]:
     caches.pods.add_indexer(NODE, node_name_of)
     caches.volumes.add_indexer(VOLUMES_BY_DRIVER, driver_of)
     caches.attachments.add_indexer(BY_VOLUME, volume_of)
-    caches.attachments.add_indexer(BY_NODE, node_of)
+    caches.attachments.add_indexer(ATTACHMENTS_BY_NODE, node_of_attachment)
     world = World(caches)
     queue: WorkQueue[Key] = WorkQueue(context.clock, name=NAME, registry=context.telemetry.registry)
     reconciler = _reconciler(context, world, queue)

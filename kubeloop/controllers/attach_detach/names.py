@@ -6,10 +6,9 @@ import hashlib
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import CSIPersistentVolumeSource, Node, PersistentVolume
-from kubeloop.api.generated.storage_v1 import CSIDriver, VolumeAttachment
+from kubeloop.api.generated.storage_v1 import VolumeAttachment
+from kubeloop.api.volumes import CONTROLLER_ATTACHES
 
-PREFIX: Final = "kubernetes.io/csi/"
-MANAGED: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _SHARED: Final = ("ReadWriteMany", "ReadOnlyMany")
 
@@ -19,25 +18,15 @@ def attachment_name(source: CSIPersistentVolumeSource, node: str) -> str:
     return "csi-" + hashlib.sha256(f"{source.volume_handle}{source.driver}{node}".encode()).hexdigest()
 
 
-def unique_name(source: CSIPersistentVolumeSource) -> str:
-    """What a node's status calls a volume."""
-    return f"{PREFIX}{source.driver}^{source.volume_handle}"
-
-
 def is_shareable(volume: PersistentVolume) -> bool:
     """Whether a volume may be attached to several nodes; where it says nothing, its driver decides."""
     modes = volume.spec.access_modes
     return not modes or any(mode in _SHARED for mode in modes)
 
 
-def needs_attaching(driver: CSIDriver | None) -> bool:
-    """Unless a driver says that its volumes need no attaching, they do."""
-    return driver is None or driver.spec.attach_required is not False
-
-
 def is_managed(node: Node | None) -> bool:
     """Whether the node leaves attaching to this loop."""
-    return node is not None and MANAGED in node.metadata.annotations
+    return node is not None and CONTROLLER_ATTACHES in node.metadata.annotations
 
 
 def is_ready(node: Node | None) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.volumes import ATTACHED_BY_DRIVER
 from kubeloop.client import Client
 from kubeloop.controllers.attach_detach.memory import Memory
-from kubeloop.controllers.attach_detach.names import PREFIX, is_attached, is_managed
+from kubeloop.controllers.attach_detach.names import is_attached, is_managed
 from kubeloop.controllers.attach_detach.world import World, volume_of
 
 
@@ -39,5 +40,5 @@ class Reporting:
             if (unique := self._world.unique_name(volume)) is not None
         }
         paths = {one.name: one.device_path for one in node.status.volumes_attached}
-        kept = {one for one in paths if not one.startswith(PREFIX)}
+        kept = {one for one in paths if not one.startswith(ATTACHED_BY_DRIVER)}
         return [{"name": one, "devicePath": paths.get(one, "")} for one in sorted(names | kept)]

@@ -8,20 +8,23 @@ from typing import Final, NamedTuple
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import VolumeAttachment
 from kubeloop.api.volumes import (
+    ATTACHMENTS_BY_NODE,
     PODS_BY_CLAIM,
     VOLUMES_BY_DRIVER,
+    bound_volume,
     claim_uses,
     is_done_with_volumes,
     is_made_for,
+    needs_attaching,
+    unique_name,
     uses_claim,
 )
-from kubeloop.controllers.attach_detach.names import is_managed, needs_attaching, unique_name
+from kubeloop.controllers.attach_detach.names import is_managed
 from kubeloop.runtime.cache import NODE
 from kubeloop.runtime.informer import Informer
 
-# Indexes of attachments, by the volume and by the node.
+# An index of attachments, by the volume.
 BY_VOLUME: Final = "volume"
-BY_NODE: Final = "node"
 
 
 class Caches(NamedTuple):
@@ -66,7 +69,7 @@ class World:
         return self._caches.attachments.by_index(BY_VOLUME, volume)
 
     def attachments_on(self, node: str) -> Iterable[VolumeAttachment]:
-        return self._caches.attachments.by_index(BY_NODE, node)
+        return self._caches.attachments.by_index(ATTACHMENTS_BY_NODE, node)
 
     def wanted(self, volume: PersistentVolume | None) -> dict[str, list[Pod]]:
         """The nodes that need the volume, each with the pods that use it there."""
@@ -107,16 +110,7 @@ def needs_volumes(pod: Pod) -> bool:
     return bool(pod.spec.node_name) and not is_done_with_volumes(pod)
 
 
-def bound_volume(claim: PersistentVolumeClaim) -> str:
-    """The volume that a claim has; empty if none yet."""
-    return claim.spec.volume_name if claim.status.phase == "Bound" else ""
-
-
 def volume_of(attachment: VolumeAttachment) -> tuple[str, ...]:
     """Index attachments by the volume; those of volumes that a pod has within it have none."""
     name = attachment.spec.source.persistent_volume_name
     return (name,) if name else ()
-
-
-def node_of(attachment: VolumeAttachment) -> tuple[str, ...]:
-    return (attachment.spec.node_name,)

@@ -1,0 +1,137 @@
+"""Pods with volumes of drivers begin when those are attached, and nodes say which ones they use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api.generated.core_v1 import Node, PersistentVolumeClaim, Pod
+from kubeloop.api.generated.storage_v1 import VolumeAttachment
+from kubeloop.controllers import attach_detach
+from kubeloop.node.roster import ATTACH, NEVER, STATE, STOPPED
+from kubeloop.testing import Cluster
+from tests.controllers.storage import NS, claim, told, user_of, volume
+
+UNIQUE = "kubernetes.io/csi/d.example.com^h-v"
+
+
+@pytest.fixture
+def plane(cluster: Cluster) -> Cluster:
+    cluster.add_nodes(2)
+    cluster.start(attach_detach.wire)
+    return cluster
+
+
+def add_volume(cluster: Cluster) -> None:
+    """A volume `v` of a driver, bound to the claim `c`."""
+    made = cluster.add(claim("c", volumeName="v"))
+    csi = {"driver": "d.example.com", "volumeHandle": "h-v"}
+    reference = {"namespace": NS, "name": "c", "uid": made.metadata.uid}
+    cluster.add(volume("v", hostPath=None, csi=csi, claimRef=reference))
+    bind(cluster)
+
+
+def bind(cluster: Cluster) -> None:
+    cluster.client.patch(PersistentVolumeClaim, "c", {"status": {"phase": "Bound"}}, NS, subresource="status")
+
+
+def annotate(cluster: Cluster, node: str, **said: str | None) -> None:
+    cluster.client.patch(Node, node, {"metadata": {"annotations": said}})
+
+
+def phase(cluster: Cluster, name: str = "p") -> str:
+    return str(cluster.client.get(Pod, name, NS).status.phase)
+
+
+def lists(cluster: Cluster, node: str) -> tuple[list[str], list[str]]:
+    status = cluster.client.get(Node, node).status
+    return [one.name for one in status.volumes_attached], list(status.volumes_in_use)
+
+
+def attachments(cluster: Cluster) -> dict[str, Any]:
+    return {one.spec.node_name: one.status.attached for one in cluster.client.list(VolumeAttachment).items}
+
+
+def test_a_pod_with_a_volume_of_a_driver_runs(plane: Cluster) -> None:
+    add_volume(plane)
+    plane.add(user_of("p", "c", node="n1"))
+    plane.settle()
+    assert phase(plane) == "Running"
+    assert attachments(plane) == {"n1": True}
+    assert lists(plane, "n1") == ([UNIQUE], [UNIQUE])
+
+
+def test_when_its_pod_has_ended_the_node_lets_go_of_the_volume_and_another_node_can_have_it(plane: Cluster) -> None:
+    add_volume(plane)
+    plane.add(user_of("p", "c", node="n1"))
+    plane.settle()
+    plane.add(user_of("q", "c", node="n2"))
+    plane.settle()
+    assert phase(plane, "q") == "Pending"  # one node at a time
+    plane.client.delete(Pod, "p", NS)
+    plane.advance(40)
+    assert phase(plane, "q") == "Running"
+    assert attachments(plane) == {"n2": True}
+    assert (lists(plane, "n1"), lists(plane, "n2")) == (([], []), ([UNIQUE], [UNIQUE]))
+
+
+def test_a_pod_waits_until_its_volume_is_attached_and_says_so(plane: Cluster) -> None:
+    annotate(plane, "n1", **{ATTACH: NEVER})
+    add_volume(plane)
+    plane.add(user_of("p", "c", node="n1"))
+    plane.advance(130)
+    (status,) = plane.client.get(Pod, "p", NS).status.container_statuses
+    assert status.state.waiting.reason == "ContainerCreating"
+    assert lists(plane, "n1") == ([], [UNIQUE])
+    (event,) = (one for one in told(plane, "p") if "FailedMount" in one)
+    assert event == (
+        "Warning FailedMount: Unable to attach or mount volumes: unmounted volumes=[v0], unattached volumes=[v0], "
+        "failed to process volumes=[]: context deadline exceeded"
+    )
+    annotate(plane, "n1", **{ATTACH: None})
+    plane.settle()
+    assert phase(plane) == "Running"
+
+
+def test_a_pod_that_waits_can_be_deleted(plane: Cluster) -> None:
+    annotate(plane, "n1", **{ATTACH: NEVER})
+    add_volume(plane)
+    plane.add(user_of("p", "c", node="n1"))
+    plane.settle()
+    plane.client.delete(Pod, "p", NS)
+    plane.advance(60)
+    assert plane.client.list(Pod, NS).items == ()
+    assert (attachments(plane), lists(plane, "n1")) == ({}, ([], []))
+
+
+def test_a_node_that_attaches_by_itself_is_not_waited_for(plane: Cluster) -> None:
+    annotate(plane, "n1", **{"volumes.kubernetes.io/controller-managed-attach-detach": None})
+    add_volume(plane)
+    plane.add(user_of("p", "c", node="n1"))
+    plane.settle()
+    assert (phase(plane), attachments(plane)) == ("Running", {})
+
+
+def test_a_driver_that_needs_no_attaching_is_not_waited_for(plane: Cluster) -> None:
+    driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "d.example.com"}}
+    plane.add({**driver, "spec": {"attachRequired": False}})
+    add_volume(plane)
+    plane.add(user_of("p", "c", node="n1"))
+    plane.settle()
+    assert (phase(plane), attachments(plane), lists(plane, "n1")) == ("Running", {}, ([], []))
+
+
+def test_a_stopped_node_keeps_its_volumes_until_six_minutes_have_passed(plane: Cluster) -> None:
+    add_volume(plane)
+    plane.add(user_of("p", "c", node="n1"))
+    plane.settle()
+    annotate(plane, "n1", **{STATE: STOPPED})
+    plane.client.patch(
+        Node, "n1", {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, subresource="status"
+    )
+    plane.client.delete(Pod, "p", NS, grace_seconds=0)
+    plane.advance(300)
+    assert set(attachments(plane)) == {"n1"}
+    plane.advance(120)
+    assert attachments(plane) == {}
