@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from kubeloop.store.etcd.config import EtcdConfig
 
@@ -25,12 +26,21 @@ def etcd_binary() -> str:
     return found
 
 
+class EtcdTls(NamedTuple):
+    """What a member shows its clients, and who must have signed what they show."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
 class EtcdMember:
     """One server process and its data."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, tls: EtcdTls | None = None) -> None:
         self.name = name
         self._folder = folder
+        self._tls = tls
         self.client_port, self.peer_port = _free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -44,6 +54,8 @@ class EtcdMember:
 
     def start(self, members: Sequence[EtcdMember]) -> None:
         client, peer = f"http://{self.endpoint}", f"http://127.0.0.1:{self.peer_port}"
+        if self._tls is not None:
+            client = client.replace("http:", "https:")
         flags = {
             "name": self.name,
             "data-dir": str(self._folder / self.name),
@@ -55,6 +67,10 @@ class EtcdMember:
             "log-level": "error",
         }
         given = [part for name, value in flags.items() for part in (f"--{name}", value)]
+        if self._tls is not None:
+            authority, certificate, key = map(str, self._tls)
+            given += ["--client-cert-auth", "--trusted-ca-file", authority]
+            given += ["--cert-file", certificate, "--key-file", key]
         command = [etcd_binary(), *given, "--unsafe-no-fsync", *_FAST]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -68,8 +84,8 @@ class EtcdMember:
 class EtcdCluster:
     """Members that know each other; a store waits by itself until they answer."""
 
-    def __init__(self, folder: Path, size: int = 1) -> None:
-        self.members = [EtcdMember(f"m{number}", folder) for number in range(size)]
+    def __init__(self, folder: Path, size: int = 1, tls: EtcdTls | None = None) -> None:
+        self.members = [EtcdMember(f"m{number}", folder, tls) for number in range(size)]
 
     def __enter__(self) -> EtcdCluster:
         for member in self.members:

@@ -273,7 +273,7 @@ class RunningServer:
         return Auditor(policy, log_file, self._clock)
 
     def _health(self, store: Store) -> Health:
-        live = {"ping": _well, "log": _well, "etcd": _well}
+        live = {"ping": _well, "log": _well, "etcd": lambda: store.trouble if store.shared else ""}
         ready = {
             "etcd-readiness": lambda: store.trouble,
             "poststarthook/start-system-namespaces-controller": lambda: self._waiting_for,

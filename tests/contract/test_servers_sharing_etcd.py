@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,10 +30,12 @@ from kubeloop.apiserver.allocation import ServiceRanges
 from kubeloop.apiserver.allocation.recorder import PORTS, PortRecord
 from kubeloop.apiserver.context import User
 from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.http import Request
 from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
 from kubeloop.client import Client
 from kubeloop.clock import SystemClock
 from kubeloop.store import Store
+from kubeloop.store.etcd.connection import Unavailable
 from tests.contract.stores import EtcdSupply
 from tests.etcd_processes import EtcdCluster
 
@@ -62,10 +65,19 @@ async def servers(cluster: EtcdCluster, prefix: str, count: int) -> AsyncIterato
         started: list[Server] = []
         for address in addresses:
             config = ServerConfig(store=url, port=0, advertise_address=address, services=FEW)
-            running = await start_server(config, SystemClock())
+            running = await _patiently_started(config)
             stack.push_async_callback(running.close_now)
             started.append(Server(running))
         yield started
+
+
+async def _patiently_started(config: ServerConfig) -> RunningServer:
+    """Of an etcd that may have been started only just now."""
+    while True:
+        try:
+            return await start_server(config, SystemClock())
+        except Unavailable:
+            continue
 
 
 @pytest.fixture(scope="module")
@@ -285,3 +297,26 @@ def test_what_a_server_left_that_died_half_way_is_put_right(three: Callable[[Sce
         await on[1].client.delete(Service, made.metadata.name, "repair")
 
     three(scenario)
+
+
+def test_a_server_without_etcd_says_that_it_is_not_ready_until_it_is_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        with EtcdCluster(tmp_path) as own:
+            async with asyncio.timeout(40), servers(own, "/ready/", 1) as (server,):
+                assert status(server, "/readyz") == status(server, "/livez") == 200
+                own.members[0].kill()
+                await until(lambda: status(server, "/readyz") == 500)
+                assert status(server, "/livez/etcd") == 500
+                own.members[0].start(own.members)
+                await until(lambda: status(server, "/readyz") == 200)
+
+    asyncio.run(main())
+
+
+def status(server: Server, path: str) -> int:
+    return server.running.app.paths.answer(Request("GET", path)).status
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110  # nobody tells when a health check changes
+        await asyncio.sleep(0.02)

@@ -161,6 +161,7 @@ class _Member:
             await asyncio.wait((self._connecting,))
         if self.link is not None:
             self.link.close()
+            await self.link.closed()
 
     async def _connect(self) -> Http2:
         host, _, port = self._endpoint.rpartition(":")

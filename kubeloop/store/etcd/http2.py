@@ -64,6 +64,7 @@ class Http2(asyncio.Protocol):
         self._deadlines: deque[tuple[float, Stream]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._heard = self._pinged = 0.0
+        self._lost = asyncio.Event()
 
     # -- the socket ---------------------------------------------------------------------------------------------------
 
@@ -85,6 +86,7 @@ class Http2(asyncio.Protocol):
         elif exc is not None:
             self.reason = str(exc) or type(exc).__name__
         self._end()
+        self._lost.set()
 
     def data_received(self, data: bytes) -> None:
         self._heard = self._loop.time()
@@ -107,8 +109,12 @@ class Http2(asyncio.Protocol):
     def close(self, reason: str = "the connection was closed") -> None:
         if self.usable:
             self.reason = reason
-        self._transport.close()
+        self._transport.abort()  # there is nothing left to say, and TLS would want to hear an answer to its goodbye
         self._end()
+
+    async def closed(self) -> None:
+        """Wait until nothing of it is left in the loop."""
+        await self._lost.wait()
 
     def _end(self) -> None:
         self.usable = False

@@ -1,0 +1,104 @@
+"""A real etcd that shows a certificate and wants to see one: who trusts whom, and how it is told when nobody does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kubeloop.cli.pki import Pki, ensure_pki
+from kubeloop.clock import SystemClock
+from kubeloop.store import StoreError
+from kubeloop.store.etcd import connection as connection_module
+from kubeloop.store.etcd.config import EtcdConfig, config_of_servers, config_of_url
+from kubeloop.store.etcd.connection import Unavailable
+from kubeloop.store.etcd.store import EtcdStore
+from tests.etcd_processes import EtcdCluster, EtcdTls
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EtcdCluster, Pki]]:
+    pki = ensure_pki(tmp_path_factory.mktemp("pki"), ["127.0.0.1"], SystemClock().now())
+    tls = EtcdTls(pki.ca, pki.serving_certificate, pki.serving_key)
+    with EtcdCluster(tmp_path_factory.mktemp("etcd"), tls=tls) as cluster:
+        yield cluster, pki
+
+
+@pytest.fixture(scope="module")
+def trusted(etcd: tuple[EtcdCluster, Pki]) -> EtcdConfig:
+    cluster, pki = etcd
+    files = {"cafile": str(pki.ca), "certfile": str(pki.admin_certificate), "keyfile": str(pki.admin_key)}
+    return config_of_servers(f"https://{cluster.members[0].endpoint}", "/tls", files)
+
+
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> Pki:
+    return ensure_pki(tmp_path_factory.mktemp("others"), ["127.0.0.1"], SystemClock().now())
+
+
+def outcome(config: EtcdConfig) -> str:
+    """What a write left, or why there was none."""
+
+    async def main() -> str:
+        async with asyncio.timeout(30):
+            store = EtcdStore(config)
+            while True:
+                try:
+                    await store.start()
+                    break
+                except Unavailable as error:
+                    if "refused" not in str(error).lower():  # a member that was only just started
+                        raise
+            event = await store.write("/registry/a", b"x" * 300_000)  # in many frames, more than a window
+            await store.current()
+            record = store.get("/registry/a")
+            await store.close()
+            assert record is not None
+            assert record == event.record
+            return "done"
+
+    try:
+        return asyncio.run(main())
+    except StoreError as error:
+        return str(error)
+
+
+def test_with_the_right_files_it_is_a_store_like_any(trusted: EtcdConfig) -> None:
+    assert outcome(trusted) == "done"
+    assert outcome(config_of_url(trusted.url())) == "done"
+
+
+def test_a_member_that_nobody_we_know_has_signed_is_refused_at_once(trusted: EtcdConfig, strangers: Pki) -> None:
+    told = outcome(msgspec.structs.replace(trusted, cafile=str(strangers.ca)))
+    assert told.startswith(
+        f"etcd at {trusted.endpoints[0]} and we do not trust each other: its certificate is refused: "
+    )
+
+
+def test_without_a_certificate_that_it_trusts_etcd_refuses_us_and_we_say_so(
+    trusted: EtcdConfig, strangers: Pki
+) -> None:
+    foreign = {"certfile": str(strangers.admin_certificate), "keyfile": str(strangers.admin_key)}
+    for files in ({"certfile": "", "keyfile": ""}, foreign):
+        told = outcome(msgspec.structs.replace(trusted, **files))
+        assert "it refuses our certificate" in told
+
+
+def test_files_that_cannot_be_used_are_named(trusted: EtcdConfig, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pem"
+    empty.write_text("")
+    missing = tmp_path / "missing.pem"
+    assert str(missing) in outcome(msgspec.structs.replace(trusted, cafile=str(missing)))
+    assert str(empty) in outcome(msgspec.structs.replace(trusted, cafile=str(empty)))
+    assert str(empty) in outcome(msgspec.structs.replace(trusted, certfile=str(empty)))
+
+
+def test_a_member_with_tls_asked_without_it_is_told_as_not_answering(
+    trusted: EtcdConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "GIVE_UP_SECONDS", 0.3)
+    plain = msgspec.structs.replace(trusted, tls=False, cafile="", certfile="", keyfile="")
+    assert "does not answer" in outcome(plain)
