@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import pytest
 
-from kubeloop.api.errors import TooManyRequests
+from kubeloop.api.errors import NotFound, TooManyRequests
 from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
 from kubeloop.api.times import format_time
+from kubeloop.client import SyncClient
 from kubeloop.controllers.disruption import wire
 from kubeloop.testing import Cluster, deployment, pod, replica_set, stateful_set
 from tests.controllers.replicas import NS, as_account, make_ready, set_status
@@ -346,6 +350,34 @@ def test_budget_is_exact_when_many_are_evicted_at_once(cluster: Cluster) -> None
     cluster.start(wire)
     assert numbers(cluster) == (0, 12, 12, 12)
     assert status(cluster).disrupted_pods == {}
+
+
+def test_budget_is_exact_for_several_programs_at_once_over_http(live_cluster: Cluster) -> None:
+    """Upstream: TestConcurrentEvictionRequests. Nobody is told of a conflict; each has connections of its own."""
+    live_cluster.start(wire)
+    live_cluster.add(budget(minAvailable=14))
+    add_pods(live_cluster, 20)
+
+    def knows(healthy: int, allowed: int) -> bool:
+        said = live_cluster.client.get(PodDisruptionBudget, "b", NS).status
+        return (said.current_healthy, said.disruptions_allowed) == (healthy, allowed)
+
+    def evict(own: int) -> list[str]:
+        answers = []
+        with SyncClient() as client:
+            for number in range(20):  # all try all, each from another one on
+                try:
+                    client.evict(f"a-{(number + 5 * own) % 20}", NS)
+                    answers.append("gone")
+                except (TooManyRequests, NotFound) as error:
+                    answers.append(type(error).__name__)
+        return answers
+
+    live_cluster.eventually(lambda: knows(20, 6))
+    with ThreadPoolExecutor(4) as programs:
+        answers = Counter(chain.from_iterable(programs.map(evict, range(4))))
+    assert (answers["gone"], len(live_cluster.client.list(Pod, NS).items)) == (6, 14)
+    live_cluster.eventually(lambda: knows(14, 0))
 
 
 def test_eviction_between_look_and_write_is_not_overwritten(cluster: Cluster) -> None:
