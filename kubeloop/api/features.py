@@ -1,8 +1,8 @@
 """Feature gates: which features are on, as `--feature-gates` says it, and which are in force for the rules of objects.
 
 The rules of objects (what a strategy drops, what validation forbids) are pure functions of objects without a place for
-the server whose rules they are. So a server puts its features in force before it calls them; as nothing is awaited
-while they run, servers with different features can live in one process.
+the server whose rules they are. So a server puts its features in force whenever it is about to call them, and servers
+with different features can take turns in one process.
 """
 
 from __future__ import annotations

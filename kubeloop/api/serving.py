@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from kubeloop.api.features import DEFAULT_FEATURES, Features
+from kubeloop.api.features import DEFAULT_FEATURES, Features, read_features
 from kubeloop.api.kinds import RESOURCES, Resource
 
 _LEVELS: Final = {
@@ -46,6 +47,24 @@ _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 
 class UnusableChoice(ValueError):
     """What was chosen can't be served; the message is upstream's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What an API server serves, and with which features."""
+
+    resources: tuple[Resource, ...] = RESOURCES
+    features: Features = DEFAULT_FEATURES
+
+    def kept(self) -> tuple[Resource, ...]:
+        """What it has a place for: also what it doesn't serve but may look up itself."""
+        return RESOURCES if self.resources is RESOURCES else tuple(dict.fromkeys((*self.resources, *RESOURCES)))
+
+
+def read_serving(choice: Iterable[str], gates: Iterable[str]) -> Serving:
+    """From what `--runtime-config` and `--feature-gates` say; raises UnusableChoice and UnusableGate."""
+    features = read_features(gates)
+    return Serving(served_resources(read_choice(choice), features), features)
 
 
 def read_choice(said: Iterable[str]) -> dict[str, str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.resource_v1 import (
     DeviceSubRequest,
-    DeviceToleration,
     ExactDeviceRequest,
     ResourceClaim,
     ResourceClaimSpec,
@@ -21,7 +21,7 @@ def default_resource_claim(claim: ResourceClaim) -> None:
     _default_claim_spec(claim.spec)
     if claim.status.allocation is not None:
         for result in claim.status.allocation.devices.results:
-            _default_tolerations(result.tolerations)
+            default_tolerations(result.tolerations)
 
 
 def default_resource_claim_template(template: ResourceClaimTemplate) -> None:
@@ -37,14 +37,20 @@ def _default_claim_spec(spec: ResourceClaimSpec) -> None:
 
 
 def _default_request(request: ExactDeviceRequest | DeviceSubRequest) -> None:
+    default_amount(request)
+    default_tolerations(request.tolerations)
+
+
+def default_amount(request: Any) -> None:
+    """How many devices a request wants, in whichever version: one."""
     if not request.allocation_mode:
         force_setattr(request, "allocation_mode", _EXACT_COUNT)
     if request.allocation_mode == _EXACT_COUNT and not request.count:
         force_setattr(request, "count", 1)
-    _default_tolerations(request.tolerations)
 
 
-def _default_tolerations(tolerations: Iterable[DeviceToleration]) -> None:
+def default_tolerations(tolerations: Iterable[Any]) -> None:
+    """The same for what it tolerates: a taint of the same value."""
     for toleration in tolerations:
         if not toleration.operator:
             force_setattr(toleration, "operator", "Equal")

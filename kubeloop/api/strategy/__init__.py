@@ -37,6 +37,7 @@ STRATEGIES: dict[str, Strategy | str] = {
     "clusterrolebindings.rbac.authorization.k8s.io": _ANY_WRITE,
     "clusterroles.rbac.authorization.k8s.io": _ANY_WRITE,
     "clustertrustbundles.certificates.k8s.io": _CONDITIONAL,
+    "compositepodgroups.scheduling.k8s.io": "pod_groups:COMPOSITE_POD_GROUP",
     "cronjobs.batch": "batch:CRON_JOB",
     "csidrivers.storage.k8s.io": Strategy(bumps_only=_SPEC, allow_unconditional_update=False),
     "csinodes.storage.k8s.io": "storage:CSI_NODE",
@@ -57,6 +58,7 @@ STRATEGIES: dict[str, Strategy | str] = {
     "ingressclasses.networking.k8s.io": _GENERATION,
     "ingresses.networking.k8s.io": _GENERATION_AND_STATUS,
     "jobs.batch": "batch:JOB",
+    "leasecandidates.coordination.k8s.io": Strategy(allow_create_on_update=True, allow_unconditional_update=False),
     "leases.coordination.k8s.io": "cluster:LEASE",
     "limitranges": _ANY_WRITE,
     "mutatingadmissionpolicies.admissionregistration.k8s.io": _POLICY,
@@ -69,6 +71,7 @@ STRATEGIES: dict[str, Strategy | str] = {
     "persistentvolumes": "storage:VOLUME",
     "podcertificaterequests.certificates.k8s.io": _GUARDED_STATUS,
     "poddisruptionbudgets.policy": "network:DISRUPTION_BUDGET",
+    "podgroups.scheduling.k8s.io": "pod_groups:POD_GROUP",
     "pods": "pods:POD",
     "podtemplates": "apps:POD_TEMPLATE",
     "priorityclasses.scheduling.k8s.io": Strategy(starts_at_one=True),
@@ -77,6 +80,7 @@ STRATEGIES: dict[str, Strategy | str] = {
     "replicationcontrollers": "apps:REPLICATION_CONTROLLER",
     "resourceclaims.resource.k8s.io": "devices:CLAIM",
     "resourceclaimtemplates.resource.k8s.io": "devices:CLAIM_TEMPLATE",
+    "resourcepoolstatusrequests.resource.k8s.io": "pool_status_requests:POOL_STATUS_REQUEST",
     "resourcequotas": _SEPARATE_STATUS,
     "resourceslices.resource.k8s.io": "devices:SLICE",
     "rolebindings.rbac.authorization.k8s.io": _ANY_WRITE,
@@ -89,6 +93,7 @@ STRATEGIES: dict[str, Strategy | str] = {
     "services": "services:SERVICE",
     "statefulsets.apps": "apps:STATEFUL_SET",
     "storageversionmigrations.storagemigration.k8s.io": _GUARDED_STATUS,
+    "storageversions.internal.apiserver.k8s.io": _GUARDED_STATUS,
     "validatingadmissionpolicies.admissionregistration.k8s.io": Strategy(
         generation_of=_SPEC,
         has_status=True,
@@ -99,6 +104,7 @@ STRATEGIES: dict[str, Strategy | str] = {
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": _POLICY,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
     "volumeattachments.storage.k8s.io": _GUARDED_STATUS,
+    "workloads.scheduling.k8s.io": "pod_groups:WORKLOAD",
 }
 
 _PLAIN = Strategy()

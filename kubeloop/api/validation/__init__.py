@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from typing import Any
 
-from kubeloop.api.fields import FieldError, FieldErrors
+from kubeloop.api.fields import MOST_ERRORS, FieldError, FieldErrors
 from kubeloop.api.structural.instance import Instance
 from kubeloop.api.validation.kind_names import NameRule, name_rule_of
 from kubeloop.api.validation.objectmeta import validate_meta, validate_meta_update
@@ -30,6 +31,7 @@ RULES: dict[str, str] = {
     "admissionregistration_v1.ValidatingWebhookConfiguration": "webhooks:WEBHOOKS",
     "apiextensions_v1.CustomResourceDefinition": "custom_resources:CUSTOM_RESOURCE_DEFINITION",
     "apiregistration_v1.APIService": "api_services:API_SERVICE",
+    "apiserverinternal_v1alpha1.StorageVersion": "storage_versions:STORAGE_VERSION",
     "apps_v1.ControllerRevision": "daemonsets:CONTROLLER_REVISION",
     "apps_v1.DaemonSet": "daemonsets:DAEMON_SET",
     "apps_v1.Deployment": "deployments:DEPLOYMENT",
@@ -42,6 +44,7 @@ RULES: dict[str, str] = {
     "certificates_v1.ClusterTrustBundle": "trust_bundles:CLUSTER_TRUST_BUNDLE",
     "certificates_v1.PodCertificateRequest": "pod_certificates:POD_CERTIFICATE_REQUEST",
     "coordination_v1.Lease": "leases:LEASE",
+    "coordination_v1beta1.LeaseCandidate": "lease_candidates:LEASE_CANDIDATE",
     "core_v1.ConfigMap": "config:CONFIG_MAP",
     "core_v1.Endpoints": "endpoints:ENDPOINTS",
     "core_v1.Event": "events:EVENT",
@@ -76,7 +79,11 @@ RULES: dict[str, str] = {
     "resource_v1.ResourceClaim": "device_claims:RESOURCE_CLAIM",
     "resource_v1.ResourceClaimTemplate": "device_claims:RESOURCE_CLAIM_TEMPLATE",
     "resource_v1.ResourceSlice": "device_slices:RESOURCE_SLICE",
+    "resource_v1alpha3.ResourcePoolStatusRequest": "pool_status_requests:POOL_STATUS_REQUEST",
     "scheduling_v1.PriorityClass": "priority_classes:PRIORITY_CLASS",
+    "scheduling_v1alpha3.CompositePodGroup": "pod_groups:COMPOSITE_POD_GROUP",
+    "scheduling_v1beta1.PodGroup": "pod_groups:POD_GROUP",
+    "scheduling_v1beta1.Workload": "pod_groups:WORKLOAD",
     "storage_v1.CSIDriver": "storage_drivers:CSI_DRIVER",
     "storage_v1.CSINode": "storage_drivers:CSI_NODE",
     "storage_v1.CSIStorageCapacity": "storage_drivers:CSI_STORAGE_CAPACITY",
@@ -117,8 +124,9 @@ def validate_update(new: Any, old: Any, subresource: str = "") -> list[FieldErro
 
 
 def _unique(errors: Iterable[FieldError]) -> FieldErrors:
-    """Rules overlap; a client is told each error once."""
-    return list({(error.type, error.field, error.body()): error for error in errors}.values())
+    """Rules overlap; a client is told each error once, if they are not too many."""
+    told = islice(errors, MOST_ERRORS)
+    return list({(error.type, error.field, error.body()): error for error in told}.values())
 
 
 def _resolve(kind: type) -> _Kind:

@@ -10,6 +10,8 @@ from kubeloop.api.addresses import check_ip
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.names import (
     Check,
+    check_config_map_key,
+    check_dns1035_label,
     check_dns1123_label,
     check_dns1123_subdomain,
     check_path_segment_name,
@@ -34,12 +36,23 @@ class NameRule:
         return for_prefix(self.check, prefix)
 
 
+def check_storage_version_name(name: str) -> list[str]:
+    """A group and a resource."""
+    group, dot, resource = name.rpartition(".")
+    if not dot:
+        return ["name must be in the form of <group>.<resource>"]
+    groups = [f"the group segment {message}" for message in check_dns1123_subdomain(group)]
+    return groups + [f"the resource segment {message}" for message in check_dns1035_label(resource)]
+
+
 # Kinds whose names are no DNS subdomains.
 NAME_CHECKS: Final[dict[str, Check]] = {
     "apps_v1.StatefulSet": check_dns1123_label,
     "apiregistration_v1.APIService": check_path_segment_name,
+    "apiserverinternal_v1alpha1.StorageVersion": check_storage_version_name,
     "certificates_v1.CertificateSigningRequest": check_path_segment_name,
     "certificates_v1.ClusterTrustBundle": check_path_segment_name,
+    "coordination_v1beta1.LeaseCandidate": check_config_map_key,
     "core_v1.Event": check_path_segment_name,
     "core_v1.Namespace": check_dns1123_label,
     "core_v1.Service": check_dns1123_label,
@@ -50,7 +63,7 @@ NAME_CHECKS: Final[dict[str, Check]] = {
     "rbac_v1.RoleBinding": check_path_segment_name,
 }
 
-_FREE_FINALIZERS: Final = ("admissionregistration_v1.", "apiextensions_v1.", "coordination_v1.", "core_v1.Event")
+_FREE_FINALIZERS: Final = ("admissionregistration_v1.", "apiextensions_v1.", "coordination_v1", "core_v1.Event")
 
 
 def name_rule_of(key: str) -> NameRule:

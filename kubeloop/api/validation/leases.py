@@ -21,14 +21,14 @@ def _validate_lease(obj: Lease) -> FieldErrors:
         errors.append(invalid(at, spec.lease_duration_seconds, "must be greater than 0"))
     errors += not_negative(spec.lease_transitions, _SPEC.child("leaseTransitions"))
     if spec.strategy is not None:
-        errors += _validate_strategy(spec.strategy, _SPEC.child("strategy", "strategy"))
+        errors += validate_strategy(spec.strategy, _SPEC.child("strategy", "strategy"))
     if spec.preferred_holder and not spec.strategy:
         detail = "may only be specified if `strategy` is defined"
         errors.append(forbidden(_SPEC.child("preferredHolder"), detail))
     return errors
 
 
-def _validate_strategy(strategy: str, path: Path) -> FieldErrors:
+def validate_strategy(strategy: str, path: Path) -> FieldErrors:
     """One of Kubernetes' own, or somebody else's with a domain before it."""
     if "/" in strategy:
         return qualified_name(strategy, path)

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from kubeloop.api import errors
+from kubeloop.api.features import DEFAULT_FEATURES, Features
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.context import User
 from kubeloop.apiserver.query import Query
@@ -146,7 +147,9 @@ class Chain:
         )
 
 
-def default_chain(lookup: Lookup, ledger: Ledger, authorizer: Authorizer | None = None) -> Chain:
+def default_chain(
+    lookup: Lookup, ledger: Ledger, authorizer: Authorizer | None = None, features: Features = DEFAULT_FEATURES
+) -> Chain:
     """What every write goes through unless somebody configures it otherwise.
 
     Without an authorizer, the plugins that would ask it are left out.
@@ -156,6 +159,6 @@ def default_chain(lookup: Lookup, ledger: Ledger, authorizer: Authorizer | None 
         # A server that is only read needs none of the types that the plugins are made of.
         from kubeloop.apiserver.admission.built_in import built_in_plugins
 
-        return built_in_plugins(lookup, ledger, authorizer)
+        return built_in_plugins(lookup, ledger, authorizer, features)
 
     return Chain(load)

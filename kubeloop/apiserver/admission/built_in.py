@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kubeloop.api.features import DEFAULT_FEATURES, Features
 from kubeloop.apiserver.admission import Lookup, Plugin
 from kubeloop.apiserver.admission.certificate_rights import CertificateApproval, CertificateSigning
 from kubeloop.apiserver.admission.certificate_subject_restriction import CertificateSubjectRestriction
@@ -12,6 +13,7 @@ from kubeloop.apiserver.admission.limit_ranger import LimitRanger
 from kubeloop.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from kubeloop.apiserver.admission.node_restriction import NodeRestriction
 from kubeloop.apiserver.admission.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from kubeloop.apiserver.admission.pod_group_protection import PodGroupProtection
 from kubeloop.apiserver.admission.pod_resize_validator import PodResizeValidator
 from kubeloop.apiserver.admission.pod_security import PodSecurity
 from kubeloop.apiserver.admission.pod_topology_labels import PodTopologyLabels
@@ -26,7 +28,9 @@ from kubeloop.apiserver.admission.taint_nodes_by_condition import TaintNodesByCo
 from kubeloop.apiserver.authorization import Authorizer
 
 
-def built_in_plugins(lookup: Lookup, ledger: Ledger, authorizer: Authorizer | None = None) -> tuple[Plugin, ...]:
+def built_in_plugins(
+    lookup: Lookup, ledger: Ledger, authorizer: Authorizer | None = None, features: Features = DEFAULT_FEATURES
+) -> tuple[Plugin, ...]:
     return (
         NamespaceLifecycle(lookup),
         *(_asking(authorizer, lookup) if authorizer is not None else ()),
@@ -34,10 +38,11 @@ def built_in_plugins(lookup: Lookup, ledger: Ledger, authorizer: Authorizer | No
         ServiceAccountPlugin(lookup),
         TaintNodesByCondition(),
         PodSecurity(lookup),
-        Priority(lookup),
+        Priority(lookup, features),
         DefaultTolerationSeconds(),
         DefaultStorageClass(lookup),
         StorageObjectInUseProtection(),
+        *((PodGroupProtection(),) if features.is_on("GenericWorkload") else ()),
         PersistentVolumeClaimResize(lookup),
         RuntimeClassPlugin(lookup),
         CertificateSubjectRestriction(),

@@ -1,4 +1,4 @@
-"""Priority: a pod's priority class becomes a number, and at most one class is everybody's default."""
+"""Priority: the priority class of a pod or pod group becomes a number; at most one class is everybody's default."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.features import DEFAULT_FEATURES, Features
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
@@ -15,6 +16,8 @@ if TYPE_CHECKING:  # the kind's types are loaded when its first object is
 
 _GROUP = "scheduling.k8s.io"
 _CLASSES = "priorityclasses.scheduling.k8s.io"
+# Groups of pods that have a priority too, and how errors name them.
+_GROUPS = {"podgroups.scheduling.k8s.io": "pod group", "compositepodgroups.scheduling.k8s.io": "composite pod group"}
 _SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -32,8 +35,9 @@ _WITHOUT_CLASS = _Rank("", 0, "PreemptLowerPriority")
 class Priority(Plugin):
     name = "Priority"
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: Lookup, features: Features = DEFAULT_FEATURES) -> None:
         self._lookup = lookup
+        self._features = features
         # The answer that the default was last derived from, and the default.
         self._classes: Sequence[PriorityClass] | None = None
         self._default = _WITHOUT_CLASS
@@ -43,9 +47,13 @@ class Priority(Plugin):
             return False
         if resource.qualified == "pods":
             return operation in ("CREATE", "UPDATE")
+        if resource.qualified in _GROUPS:
+            return operation == "CREATE"
         return resource.qualified == _CLASSES and operation != "CONNECT"
 
     def admit(self, attempt: Attempt) -> None:
+        if attempt.resource.qualified in _GROUPS:
+            self._rank_group(attempt, _GROUPS[attempt.resource.qualified])
         if not isinstance(attempt.obj, Pod):
             return
         if attempt.operation == "CREATE":
@@ -84,6 +92,20 @@ class Priority(Plugin):
         if policy is not None:
             force_setattr(spec, "preemption_policy", policy)
 
+    def _rank_group(self, attempt: Attempt, called: str) -> None:
+        assert attempt.obj is not None
+        spec = attempt.obj.spec
+        rank = self._rank_of(attempt, spec.priority_class_name) if spec.priority_class_name else self._default_rank()
+        if spec.priority is not None and spec.priority != rank.priority:
+            raise attempt.forbidden(
+                f"priority set in the {called} ({spec.priority}) must match the priority computed ({rank.priority}) "
+                "based on the priority class set in the spec"
+            )
+        force_setattr(spec, "priority", rank.priority)
+        force_setattr(spec, "priority_class_name", rank.class_name)
+        if self._features.is_on("PodGroupPreemptionPolicy") and rank.preemption_policy is not None:
+            _take_policy(attempt, rank.preemption_policy, called)
+
     def _rank_of(self, attempt: Attempt, class_name: str) -> _Rank:
         found: PriorityClass | None = self._lookup.find("priorityclasses", "", class_name, _GROUP)
         if found is None:
@@ -104,6 +126,19 @@ class Priority(Plugin):
         """Should a race have left two defaults, the lower one counts."""
         defaults = [known for known in self._lookup.every("priorityclasses", "", _GROUP) if known.global_default]
         return min(defaults, key=lambda known: known.value, default=None)
+
+
+def _take_policy(attempt: Attempt, policy: str, called: str) -> None:
+    """A group that says nothing means the usual policy, also where its class has another."""
+    assert attempt.obj is not None
+    spec = attempt.obj.spec
+    wanted = spec.preemption_policy or _WITHOUT_CLASS.preemption_policy
+    if wanted != policy:
+        raise attempt.forbidden(
+            f"the string value of PreemptionPolicy ({wanted}) must not be provided in {called} spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name"
+        )
+    force_setattr(spec, "preemption_policy", policy)
 
 
 def _keep_rank(pod: Pod, old: Pod) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kubeloop.api.features import DEFAULT_FEATURES, Features
 from kubeloop.api.generated.meta_v1 import LabelSelector, ObjectMeta
 from kubeloop.api.generated.rbac_v1 import (
     AggregationRule,
@@ -16,6 +17,7 @@ from kubeloop.api.generated.rbac_v1 import (
 )
 from kubeloop.apiserver.bootstrap.cluster_roles import CLUSTER_RULES
 from kubeloop.apiserver.bootstrap.controller_roles import CONTROLLER_RULES
+from kubeloop.apiserver.bootstrap.gated_roles import with_cluster_rules, with_controller_rules
 from kubeloop.apiserver.bootstrap.policy_notation import EVENTS, READ, rules
 
 _GROUP = "rbac.authorization.k8s.io"
@@ -99,22 +101,22 @@ _ROLE_BINDINGS = {
 }
 
 
-def cluster_roles() -> Iterator[ClusterRole]:
-    for name, lines in CLUSTER_RULES.items():
+def cluster_roles(features: Features = DEFAULT_FEATURES) -> Iterator[ClusterRole]:
+    for name, lines in with_cluster_rules(CLUSTER_RULES, features).items():
         yield ClusterRole(metadata=_meta(name, _labels_of(name)), rules=rules(lines))
     for name in _AGGREGATED:
         selector = LabelSelector(match_labels={_AGGREGATE + name: "true"})
         yield ClusterRole(
             metadata=_meta(name, _labels_of(name)), aggregation_rule=AggregationRule(cluster_role_selectors=(selector,))
         )
-    for name, lines in CONTROLLER_RULES.items():
+    for name, lines in with_controller_rules(CONTROLLER_RULES, features).items():
         yield ClusterRole(metadata=_meta(_CONTROLLER + name), rules=rules(lines))
 
 
-def cluster_role_bindings() -> Iterator[ClusterRoleBinding]:
+def cluster_role_bindings(features: Features = DEFAULT_FEATURES) -> Iterator[ClusterRoleBinding]:
     for name, who in _BINDINGS.items():
         yield _cluster_binding(name, who)
-    for name in CONTROLLER_RULES:
+    for name in with_controller_rules(CONTROLLER_RULES, features):
         yield _cluster_binding(_CONTROLLER + name, "account:" + name)
 
 

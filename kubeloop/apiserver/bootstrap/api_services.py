@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kubeloop.api.generated.apiregistration_v1 import (
     APIService,
@@ -11,7 +11,7 @@ from kubeloop.api.generated.apiregistration_v1 import (
     APIServiceStatus,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.kinds import RESOURCES
+from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.wire import Time
 
 _LABELS = {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
@@ -39,14 +39,26 @@ _GROUP_PRIORITIES = {
     "discovery.k8s.io": 16200,
     "resource.k8s.io": 16200,
     "flowcontrol.apiserver.k8s.io": 16100,
+    "internal.apiserver.k8s.io": 16000,
     "storagemigration.k8s.io": 15800,
 }
 _USUAL_VERSION_PRIORITY = 15
 _VERSION_PRIORITIES = {
     ("", "v1"): 1,
+    ("admissionregistration.k8s.io", "v1alpha1"): 9,
+    ("admissionregistration.k8s.io", "v1beta1"): 12,
     ("autoscaling", "v2"): 30,
+    ("certificates.k8s.io", "v1beta1"): 9,
+    ("coordination.k8s.io", "v1alpha2"): 12,
+    ("coordination.k8s.io", "v1beta1"): 13,
     ("flowcontrol.apiserver.k8s.io", "v1"): 21,
+    ("internal.apiserver.k8s.io", "v1alpha1"): 9,
     ("resource.k8s.io", "v1"): 21,
+    ("resource.k8s.io", "v1alpha3"): 1,
+    ("resource.k8s.io", "v1beta1"): 9,
+    ("scheduling.k8s.io", "v1alpha3"): 3,
+    ("scheduling.k8s.io", "v1beta1"): 9,
+    ("storagemigration.k8s.io", "v1beta1"): 9,
 }
 
 
@@ -60,7 +72,7 @@ def version_priority(group: str, version: str) -> int:
     return _VERSION_PRIORITIES.get((group, version), _USUAL_VERSION_PRIORITY)
 
 
-def api_services(now: Time) -> Iterator[APIService]:
+def api_services(now: Time, resources: Iterable[Resource] = RESOURCES) -> Iterator[APIService]:
     available = APIServiceCondition(
         type="Available",
         status="True",
@@ -68,7 +80,7 @@ def api_services(now: Time) -> Iterator[APIService]:
         message="Local APIServices are always available",
         last_transition_time=now,
     )
-    served = dict.fromkeys((resource.group, resource.version) for resource in RESOURCES)
+    served = dict.fromkeys((resource.group, resource.version) for resource in resources)
     for group, version in served:
         if group == OWN_GROUP:
             continue

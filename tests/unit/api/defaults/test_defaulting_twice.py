@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from kubeloop.api import codec, kinds
 from kubeloop.api.defaults import apply_defaults
 from kubeloop.api.kinds import Resource
+from kubeloop.api.offered import OFFERED
 from tests.unit.api.imagination import Imagination
 
-KINDS = {f"{one.group_version} {one.kind}": one for one in kinds.RESOURCES if one.is_stored}
+KINDS = {f"{one.group_version} {one.kind}": one for one in (*kinds.RESOURCES, *OFFERED) if one.is_stored}
 
 
 @pytest.mark.parametrize("resource", KINDS.values(), ids=KINDS)

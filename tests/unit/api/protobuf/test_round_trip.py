@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.kinds import DEFINITIONS
+from kubeloop.api.offered import DEFINITIONS as OFFERED
 from kubeloop.api.protobuf import open_envelope, read_object, write_object
 from kubeloop.api.protobuf.messages import Message
 from kubeloop.api.protobuf.table import message_of, table
@@ -18,7 +19,7 @@ from tests.unit.api.protobuf.samples import sample
 _WATCH_EVENT = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent"
 
 
-@pytest.mark.parametrize("definition", [name for name in DEFINITIONS if name != _WATCH_EVENT])
+@pytest.mark.parametrize("definition", [name for name in (*DEFINITIONS, *OFFERED) if name != _WATCH_EVENT])
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=8, deadline=None)
 def test_an_object_of_every_kind_comes_back_as_it_was(definition: str, seed: int) -> None:

@@ -9,9 +9,10 @@ import pytest
 from kubeloop.api import codec, kinds
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.offered import OFFERED
 from kubeloop.api.strategy import STRATEGIES, strategy_of
 
-STORED = {f"{resource.group_version} {resource.plural}": resource for resource in kinds.RESOURCES if resource.is_stored}
+STORED = {f"{one.group_version} {one.plural}": one for one in (*kinds.RESOURCES, *OFFERED) if one.is_stored}
 WITH_STATUS = {name: resource for name, resource in STORED.items() if "status" in resource.by_name}
 
 
@@ -40,6 +41,7 @@ def test_resources_that_a_put_may_create() -> None:
         "clusterroles",
         "endpoints",
         "events",
+        "leasecandidates",
         "leases",
         "limitranges",
         "rolebindings",
@@ -53,22 +55,28 @@ def test_resources_that_insist_on_a_resource_version() -> None:
     assert plural_set(allow_unconditional_update=False) == {
         "apiservices",
         "clustertrustbundles",
+        "compositepodgroups",
         "csidrivers",
         "csinodes",
         "csistoragecapacities",
         "customresourcedefinitions",
+        "leasecandidates",
         "leases",
         "mutatingadmissionpolicies",
         "mutatingadmissionpolicybindings",
         "mutatingwebhookconfigurations",
         "podcertificaterequests",
         "poddisruptionbudgets",
+        "podgroups",
+        "resourcepoolstatusrequests",
         "runtimeclasses",
         "storageversionmigrations",
+        "storageversions",
         "validatingadmissionpolicies",
         "validatingadmissionpolicybindings",
         "validatingwebhookconfigurations",
         "volumeattachments",
+        "workloads",
     }
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.api.offered import OFFERED
 from kubeloop.apiserver.tables import cells_of, columns_of, render_table, table_rows
 from kubeloop.apiserver.tables.registry import PRINTERS
 
-STORED = [resource for resource in RESOURCES if "get" in resource.verbs]
+STORED = [resource for resource in (*RESOURCES, *OFFERED) if "get" in resource.verbs]
 # Upstream's rows of addresses have one cell more than there are columns.
 EXTRA_CELLS = {"IPAddress": 1}
 META = {"resourceVersion": "7"}

@@ -1,0 +1,48 @@
+"""Defaults of other kinds in versions that are served when asked for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.defaults.resource import default_amount, default_tolerations
+from kubeloop.api.generated.apiserverinternal_v1alpha1 import StorageVersion
+from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequest
+from kubeloop.api.generated.resource_v1beta1 import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
+
+_NOTHING: Final = msgspec.Raw(b"{}")
+_POOLS: Final = 100
+
+
+def default_pool_status_request(request: ResourcePoolStatusRequest) -> None:
+    if request.spec.limit is None:
+        force_setattr(request.spec, "limit", _POOLS)
+
+
+def default_storage_version(version: StorageVersion) -> None:
+    """Its spec has no fields, and is always there."""
+    force_setattr(version, "spec", _NOTHING)
+
+
+def default_old_claim(claim: ResourceClaim) -> None:
+    """A claim of v1beta1, whose exact requests are the requests themselves."""
+    _default_old_spec(claim.spec)
+    if claim.status.allocation is not None:
+        for result in claim.status.allocation.devices.results:
+            default_tolerations(result.tolerations)
+
+
+def default_old_claim_template(template: ResourceClaimTemplate) -> None:
+    _default_old_spec(template.spec.spec)
+
+
+def _default_old_spec(spec: ResourceClaimSpec) -> None:
+    for request in spec.devices.requests or ():
+        if request.device_class_name:
+            default_amount(request)
+        default_tolerations(request.tolerations)
+        for alternative in request.first_available:
+            default_amount(alternative)
+            default_tolerations(alternative.tolerations)

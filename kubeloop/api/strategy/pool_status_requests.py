@@ -1,0 +1,22 @@
+"""Questions about the state of device pools: the answer, once there, is all that its subresource is for."""
+
+from __future__ import annotations
+
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.features import is_on
+from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequest
+from kubeloop.api.strategy.base import RESETS_METADATA, STATUS_METADATA, Strategy
+
+_GATE = "DRAPartitionableDevicesType"
+
+
+def _refine(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest | None) -> None:
+    force_setattr(new, "status", None if old is None else old.status)
+    used = old is not None and old.spec.default_partition_type_attribute is not None
+    if not used and not is_on(_GATE):
+        force_setattr(new.spec, "default_partition_type_attribute", None)
+
+
+POOL_STATUS_REQUEST = Strategy(
+    status_keeps=STATUS_METADATA, reset_fields=RESETS_METADATA, allow_unconditional_update=False, refine=_refine
+)
