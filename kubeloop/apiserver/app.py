@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.api.kinds import Resource
 from kubeloop.api.node_calls import NodeDialer, ReadOnlyGroup
 from kubeloop.api.schema import definitions
+from kubeloop.api.serving import Serving
 from kubeloop.apiserver.admission import Chain
 from kubeloop.apiserver.admission.configured import Configured
 from kubeloop.apiserver.admission.lookup import RegistryLookup
@@ -89,20 +90,25 @@ class ApiServer:
         keys_uri: str = "",
         auditor: Auditor | None = None,
         aggregator: AggregatorConfig | None = None,
+        serving: Serving | None = None,
     ) -> None:
+        serving = serving or Serving()
         self.clock = clock
         self.registry = registry
         self.metrics = Metrics(registry, writes)
         self.mutations = Mutations(registry, admission, clock)
+        self.mutations.features = serving.features
         self.authenticator = authenticator
         self.authorizer = authorizer or authorizer_of(DEFAULT_MODES, registry, RegistryLookup(registry))
         self._tokens = tokens
         self._auditor = auditor
         self._audit_prefix = new_uid(clock)[:24]
         self._audit_numbers = count()
-        self._router = Router(RESOURCES)
+        self._built_in = serving.resources
+        self._unserved = frozenset(serving.kept()) - frozenset(serving.resources)
+        self._router = Router(self._built_in)
         issuer = self._issuer if tokens is not None else None
-        self.paths = Paths(RESOURCES, health, self.metrics, server_address, clock, issuer, keys_uri)
+        self.paths = Paths(self._built_in, health, self.metrics, server_address, clock, issuer, keys_uri)
         self._provided: dict[str, ReadOnlyGroup] = {}
         self._custom_served: tuple[Sequence[Resource], DefinitionsSource] = ((), definitions)
         self._custom = Following(registry, clock, self._serve_custom)
@@ -151,7 +157,7 @@ class ApiServer:
         """Serve these custom resources, and no others, beside the built-in kinds."""
         self._custom_served = custom, definitions
         provided = [resource for group in self._provided.values() for resource in group.resources]
-        resources = (*RESOURCES, *custom)
+        resources = (*self._built_in, *custom)
         self._router = Router((*resources, *provided))
         self.paths.serve(resources, definitions, undescribed=provided)
 
@@ -160,9 +166,12 @@ class ApiServer:
         if not self.is_kept(resource):
             return resource
         try:
-            return self.registry.of(resource).resource
+            found = self.registry.of(resource).resource
         except KeyError:
             raise errors.generic(404) from None
+        if found in self._unserved:
+            raise errors.generic(404)
+        return found
 
     async def handle(self, request: Request) -> Response:
         """Answer one request; every failure is a Status."""

@@ -16,6 +16,7 @@ import msgspec
 from kubeloop.api import errors, fields, metadata
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.conversion import to_stored
+from kubeloop.api.features import DEFAULT_FEATURES, put_in_force
 from kubeloop.api.fields import Path
 from kubeloop.api.kinds import Resource
 from kubeloop.api.strategy import Strategy
@@ -60,6 +61,7 @@ class Mutations:
         self._registry = registry
         self._admission = admission
         self._clock = clock
+        self.features = DEFAULT_FEATURES  # set by whoever serves others
         self.causes = CauseJournal()
 
     # -- create -----------------------------------------------------------------------------------------------------
@@ -103,6 +105,7 @@ class Mutations:
         return await self._insert(ctx, storage, stored, generated, claim)
 
     def _prepare_create(self, ctx: Context, strategy: Strategy, stored: Any) -> None:
+        put_in_force(self.features)
         strategy.prepare_create(stored)
         if strategy.name_author is not None:
             user = ctx.user
@@ -241,6 +244,7 @@ class Mutations:
         force_setattr(meta, "resource_version", str(record.mod_revision))
 
     def _prepare_update(self, ctx: Context, strategy: Strategy, new: Any, old: Any, subresource: str) -> None:
+        put_in_force(self.features)
         ensure_namespace(new.metadata, ctx.target.namespace)
         force_setattr(new.metadata, "generation", old.metadata.generation)
         if subresource in _WHOLE_OBJECT:

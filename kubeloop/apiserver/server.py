@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubeloop.api.kinds import RESOURCES
+from kubeloop.api.serving import Serving
 from kubeloop.apiserver.admission import default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.admission.quota_ledger import StoredLedger
@@ -107,6 +107,7 @@ class ServerConfig:
     event_ttl: float = 3600.0
     shutdown_delay: float = 0.0
     services: ServiceRanges = DEFAULT_RANGES
+    serving: Serving = field(default_factory=Serving)
     front_proxy: RequestHeaders | None = None  # who may say for whom they speak
     aggregator: AggregatorConfig = field(default_factory=AggregatorConfig)
     encryption: Path | None = None  # which objects lie in the store encrypted, and with which keys
@@ -195,17 +196,18 @@ class RunningServer:
             service_cidr=config.services.networks[0],
             client_ca_pem=authorities,
             front_proxy=_front_proxy_facts(config.front_proxy),
+            serving=config.serving,
         )
         own = OwnObjects(registry, self._clock)
         await own.ensure(essential_objects(options))
         await _ensure_rights_of_everybody(registry, own)
-        remaining = chain(access_objects(), remaining_objects(options))
+        remaining = chain(access_objects(config.serving.features), remaining_objects(options))
         _in_background(own.ensure_by_and_by(remaining), "making the server's own objects", parts)
 
     def _application(self, store: Store, auditor: Auditor | None = None) -> ApiServer:
         config = self._config
         writes = InFlight(config.writes_in_flight, config.writes_in_flight * _WAITING_PER_SEAT)
-        registry = Registry(store, RESOURCES, config.services)
+        registry = Registry(store, config.serving.kept(), config.services)
         lookup = RegistryLookup(registry)
         authorizer = authorizer_of(config.authorization_modes, registry, lookup)
         accounts = _account_tokens(config.accounts, lookup, self._clock) if config.accounts else None
@@ -216,7 +218,7 @@ class RunningServer:
             recognizers.append(recognizer_of(accounts))
         front_proxy = FrontProxy(config.front_proxy, config.client_authorities) if config.front_proxy else None
         authenticator = Authenticator(_tokens(config), config.anonymous, recognizers, front_proxy)
-        admission = default_chain(lookup, StoredLedger(registry, lookup), authorizer)
+        admission = default_chain(lookup, StoredLedger(registry, lookup), authorizer, config.serving.features)
         return ApiServer(
             registry,
             self._clock,
@@ -230,6 +232,7 @@ class RunningServer:
             config.accounts.keys_uri if config.accounts else "",
             auditor,
             config.aggregator,
+            config.serving,
         )
 
     def _share_fairly(self, app: ApiServer, parts: AsyncExitStack) -> None:

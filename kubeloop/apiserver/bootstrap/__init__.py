@@ -10,12 +10,14 @@ change, what is nested.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 from typing import Any
 
+from kubeloop.api.features import DEFAULT_FEATURES, Features
 from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.api.serving import Serving
 from kubeloop.api.times import format_time
 from kubeloop.api.wire import Time
 
@@ -29,6 +31,7 @@ class BootstrapOptions:
     secure_port: int = 6443
     service_cidr: str = "10.0.0.0/24"
     client_ca_pem: str = ""
+    serving: Serving = field(default_factory=Serving)
     front_proxy: tuple[tuple[str, str], ...] = ()  # how other servers recognize this one, by its config map's keys
 
 
@@ -65,15 +68,15 @@ def endpoint_objects(servers: Iterable[tuple[str, int]]) -> Iterator[Made]:
 def remaining_objects(options: BootstrapOptions) -> Iterator[Made]:
     """What steers and describes the server, group by group; each group's types are loaded when it is reached."""
     now = Time(format_time(options.now))
-    yield from _api_services(now)
+    yield from _api_services(now, options.serving.resources)
     yield from _flow_control(now)
-    yield from access_objects()
+    yield from access_objects(options.serving.features)
 
 
-def _api_services(now: Time) -> Iterator[Made]:
+def _api_services(now: Time, resources: Iterable[Resource]) -> Iterator[Made]:
     from kubeloop.apiserver.bootstrap.api_services import api_services
 
-    yield from _with_resource(api_services(now))
+    yield from _with_resource(api_services(now, resources))
 
 
 def _flow_control(now: Time) -> Iterator[Made]:
@@ -83,12 +86,12 @@ def _flow_control(now: Time) -> Iterator[Made]:
     yield from _with_resource(flow_schemas(now))
 
 
-def access_objects() -> Iterator[Made]:
+def access_objects(features: Features = DEFAULT_FEATURES) -> Iterator[Made]:
     """Roles before the bindings that refer to them."""
     from kubeloop.apiserver.bootstrap import access
 
-    yield from _with_resource(access.cluster_roles())
-    yield from _with_resource(access.cluster_role_bindings())
+    yield from _with_resource(access.cluster_roles(features))
+    yield from _with_resource(access.cluster_role_bindings(features))
     yield from _with_resource(access.roles())
     yield from _with_resource(access.role_bindings())
 
