@@ -224,6 +224,20 @@ def test_succeeded_pod_is_replaced_at_once(cluster: Cluster) -> None:
     assert told(cluster, "SucceededDaemonPod")[0].endswith("on node a, will try to delete it")
 
 
+def test_ended_pod_that_a_finalizer_holds_is_replaced_beside_it(cluster: Cluster) -> None:
+    """Upstream: TestSimpleDaemonSetRestartsPodsOnTerminalPhase."""
+    start(cluster, "a")
+    cluster.add(daemon_set())
+    cluster.settle()
+    (held,) = pods(cluster)
+    cluster.client.patch(Pod, held.metadata.name, {"metadata": {"finalizers": ["example.com/stay"]}}, NS)
+    _end(cluster, "Succeeded")
+    cluster.advance(10)
+    others = [one for one in pods(cluster) if one.metadata.uid != held.metadata.uid]
+    assert [one.status.phase for one in others] == ["Running"]
+    assert counts(read(cluster))[:4] == (1, 1, 0, 1)
+
+
 # Whose pods they are
 
 

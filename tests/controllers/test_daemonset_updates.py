@@ -254,3 +254,36 @@ def test_upstreams_role_is_enough(cluster: Cluster) -> None:
     assert by_node(cluster) == {"a": ["2"]}
     assert counts(read(cluster))[2] == 1
     assert list(revisions(cluster).values()) == [2]
+
+
+def test_nodes_change_with_the_tolerations_while_surging(cluster: Cluster) -> None:
+    """Upstream: TestDaemonSetRollingUpdateWithTolerations.
+
+    A pod that no longer fits its node stays until pods elsewhere serve; then as many run as there are nodes that fit.
+    """
+    kubelet = start(cluster, *(f"{zone}{number}" for zone in "yzc" for number in range(2)))
+    for zone, number in ((zone, number) for zone in "yzc" for number in range(2)):
+        taint(cluster, f"{zone}{number}", "NoSchedule", key=f"zone-{zone}")
+
+    def tolerating(zones: str) -> list[dict[str, str]]:
+        return [{"key": f"zone-{zone}", "operator": "Exists"} for zone in zones]
+
+    made = daemon_set(update_strategy=rolling(max_surge=1, max_unavailable=0))
+    plain = codec.to_plain(made)
+    plain["spec"]["template"]["spec"]["tolerations"] = tolerating("yc")
+    cluster.client.create(plain)
+    cluster.settle()
+    assert list(by_node(cluster)) == ["c0", "c1", "y0", "y1"]
+    kubelet.runs = lambda _: False
+    change(cluster, template=template("2", tolerations=tolerating("zc")))
+    new = {name: images.count("2") for name, images in by_node(cluster).items()}
+    assert (sum(map(len, by_node(cluster).values())), sum(new.values())) == (7, 3)
+    assert (new["z0"], new["z1"], new["y0"], new["y1"]) == (1, 1, 0, 0)
+    kubelet.runs = lambda _: True
+    for one in pods(cluster):
+        cluster.client.patch(Pod, one.metadata.name, {"metadata": {"annotations": {"look": "again"}}}, NS)
+    cluster.advance(minutes=2)
+    assert by_node(cluster) == {"c0": ["2"], "c1": ["2"], "z0": ["2"], "z1": ["2"]}
+    change(cluster, template=template("3", tolerations=None))
+    cluster.advance(minutes=2)
+    assert (by_node(cluster), counts(read(cluster))) == ({}, (0, 0, 0, 0, 0, 0, 0))

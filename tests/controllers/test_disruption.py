@@ -195,6 +195,15 @@ def test_empty_selector_is_about_all_pods_of_the_namespace(cluster: Cluster) -> 
     assert numbers(cluster) == (2, 3, 1, 3)
 
 
+@pytest.mark.parametrize("selector", [{}, {"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}])
+def test_pods_without_labels_can_be_meant(cluster: Cluster, selector: dict[str, Any]) -> None:
+    """Upstream: TestSelectorsForPodsWithoutLabels."""
+    cluster.start(wire)
+    make_ready(cluster, cluster.add(pod("bare")))
+    cluster.add(budget(minAvailable=1) | {"spec": {"minAvailable": 1, "selector": selector}})
+    assert numbers(cluster) == (0, 1, 1, 1)
+
+
 def test_several_budgets_of_one_pod_are_told_of(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(budget("one", minAvailable=1), budget("two", minAvailable=0))

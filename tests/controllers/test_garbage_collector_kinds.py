@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kubeloop.api.errors import InternalError, NotFound
+from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers import garbage_collector
@@ -134,6 +135,26 @@ def test_server_that_does_not_serve_a_version_any_more_says_nothing_about_its_ob
     gc.client.create(child_of(owner))
     gc.advance(minutes=5)
     assert find(gc, "child") is not None
+
+
+def test_kind_that_cannot_be_listed_holds_nobody_else_up(cluster: Cluster) -> None:
+    """Upstream: TestCascadingDeleteOnCRDConversionFailure."""
+    define(cluster)
+    cluster.client.create(widget("one"))
+    nobody = {"service": {"name": "nobody", "namespace": "default"}}
+    conversion = {"strategy": "Webhook", "webhook": {"clientConfig": nobody, "conversionReviewVersions": ["v1"]}}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions = [{"name": name, "served": True, "storage": name == "v2", "schema": schema} for name in ("v2", "v1")]
+    change = {"spec": {"conversion": conversion, "versions": versions}}
+    cluster.client.patch(CustomResourceDefinition, "widgets.example.com", change)
+    cluster.start(garbage_collector.wire)
+    cluster.advance(minutes=1)
+    owner = cluster.add(config_map("owner"))
+    cluster.client.create(child_of(owner))
+    cluster.settle()
+    delete(cluster, "owner")
+    cluster.advance(1)
+    assert find(cluster, "child") is None
 
 
 def test_objects_are_followed_from_one_version_of_their_kind_to_the_next(gc: Cluster) -> None:

@@ -97,6 +97,23 @@ def test_pod_that_had_ended_on_a_node_that_is_gone_keeps_its_phase(cluster: Clus
     assert found.status.phase == "Succeeded"
 
 
+@pytest.mark.parametrize(
+    "twice",
+    [
+        {"env": [{"name": "XYZ", "value": "1"}, {"name": "XYZ", "value": "2"}]},
+        {"ports": [{"containerPort": 93, "hostPort": 9376}, {"containerPort": 93, "hostPort": 9377}]},
+    ],
+)
+def test_pod_whose_lists_have_a_key_twice_fails_and_goes_too(cluster: Cluster, twice: dict[str, Any]) -> None:
+    """Upstream: TestPodGcForPodsWithDuplicatedFieldKeys."""
+    spec = {"nodeName": "gone", "containers": [{"name": "app", "image": "x", **twice}]}
+    metadata = {"name": "twice", "namespace": "default", "finalizers": ["example.com/held"]}
+    cluster.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    start(cluster).advance(minutes=2)
+    found = find(cluster, "twice")
+    assert (found.status.phase, found.metadata.deletion_timestamp is not None) == ("Failed", True)
+
+
 def test_node_that_comes_back_keeps_its_pods(cluster: Cluster) -> None:
     cluster.add(node("machine"), pod("pod", node="machine", phase="Running"))
     start(cluster)
