@@ -21,6 +21,7 @@ class Action(Flag):
     NODE_TAINT = auto()
     NODE_CONDITION = auto()
     NODE_ANNOTATION = auto()
+    NODE_FEATURES = auto()
     POD_LABEL = auto()
     POD_SCALE_DOWN = auto()
     POD_SCALE_UP = auto()
@@ -28,7 +29,7 @@ class Action(Flag):
     POD_TOLERATION = auto()
     POD_CLAIMS = auto()
     ANY_UPDATE = (
-        UPDATE | NODE_ALLOCATABLE | NODE_LABEL | NODE_TAINT | NODE_CONDITION | NODE_ANNOTATION
+        UPDATE | NODE_ALLOCATABLE | NODE_LABEL | NODE_TAINT | NODE_CONDITION | NODE_ANNOTATION | NODE_FEATURES
         | POD_LABEL | POD_SCALE_DOWN | POD_SCALE_UP | POD_GATES_GONE | POD_TOLERATION | POD_CLAIMS
     )  # fmt: skip
     ANYTHING = ADD | DELETE | ANY_UPDATE
@@ -61,6 +62,8 @@ def node_changes(old: Node, new: Node) -> Iterator[About]:
         yield About(NODE, Action.NODE_CONDITION)
     if old.metadata.annotations != new.metadata.annotations:
         yield About(NODE, Action.NODE_ANNOTATION)
+    if old.status.declared_features != new.status.declared_features:
+        yield About(NODE, Action.NODE_FEATURES)
 
 
 def pod_changes(old: Pod, new: Pod, resource: str) -> list[About]:

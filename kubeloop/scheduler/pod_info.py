@@ -13,6 +13,7 @@ from kubeloop.api.owners import controller_of
 from kubeloop.runtime.keys import ObjectKey, key_of
 from kubeloop.scheduler import amounts
 from kubeloop.scheduler.amounts import Whole
+from kubeloop.scheduler.declared_features import features_of
 from kubeloop.scheduler.terms import Term, terms_of
 
 _KEPT = 4096  # templates that are remembered although no pod of theirs was seen for a while
@@ -177,7 +178,7 @@ def _template_key(pod: Pod) -> bytes:
             [_container_key(one) for one in spec.init_containers],
             [one for one in spec.volumes if _decides(one)],
             pod.status.resource_claim_statuses if spec.resource_claims else None,
-            meta.name if any(one.ephemeral is not None for one in spec.volumes) else None,
+            sorted(features_of(spec)), meta.name if any(one.ephemeral is not None for one in spec.volumes) else None,
         )
     )  # fmt: skip
 

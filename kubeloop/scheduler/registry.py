@@ -44,6 +44,7 @@ PLUGINS: Final[Mapping[str, Row]] = {
     "NodeResourcesBalancedAllocation": Row("balanced_allocation", "BalancedAllocation", 1),
     "ImageLocality": Row("image_locality", "ImageLocality", 1),
     "DefaultBinder": Row("default_binder", "DefaultBinder"),
+    "NodeDeclaredFeatures": Row("node_declared_features", "NodeDeclaredFeatures"),
 }
 
 

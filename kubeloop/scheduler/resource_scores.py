@@ -102,7 +102,7 @@ def _average(resources: Sequence[Resource], count: int, part: Callable[[Resource
 
 def _ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
     """A broken line over the percentage in use."""
-    table = np.array([_on_line(shape, percent) for percent in range(_FULL + 1)], np.int64)
+    table = np.array([on_line(shape, percent) for percent in range(_FULL + 1)], np.int64)
 
     def score(resources: Sequence[Resource], count: int) -> NDArray[np.int64]:
         total, weights = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -118,7 +118,8 @@ def _ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
     return score
 
 
-def _on_line(shape: Sequence[tuple[int, int]], percent: int) -> int:
+def on_line(shape: Sequence[tuple[int, int]], percent: int) -> int:
+    """The score of a percentage, on a broken line."""
     for index, (use, score) in enumerate(shape):
         if percent <= use:
             if index == 0:

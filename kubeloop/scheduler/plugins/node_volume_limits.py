@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import CSIDriver, CSINode, StorageClass, VolumeAttachment
+from kubeloop.api.volumes import claim_uses, class_of_claim
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.scheduler.changes import ASSIGNED_POD, Action
 from kubeloop.scheduler.cluster import ClusterState, Rows
@@ -18,7 +19,6 @@ from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, unresolva
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Refusal
 from kubeloop.scheduler.pod_info import PodInfo, Template
-from kubeloop.scheduler.volumes import claim_names, class_of
 
 _NODE_INDEX = "attached node"
 
@@ -58,16 +58,16 @@ class NodeVolumeLimits(Plugin):
         return (
             Interest(self._nodes.resource.qualified, Action.ADD),
             Interest(self._nodes.resource.qualified, Action.UPDATE, _allows_more),
-            Interest(ASSIGNED_POD, Action.DELETE, lambda _, old, __: any(claim_names(old))),
+            Interest(ASSIGNED_POD, Action.DELETE, lambda _, old, __: any(claim_uses(old))),
             Interest(self._claims.resource.qualified, Action.ADD, _is_its_claim),
             Interest(self._attachments.resource.qualified, Action.DELETE),
         )
 
     def concerns(self, template: Template) -> bool:
-        return any(claim_names(template.pod))
+        return any(claim_uses(template.pod))
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Refusal:
-        names = [one.name for one in claim_names(pod.pod)]
+        names = [one.name for one in claim_uses(pod.pod)]
         if not names:
             return SKIP
         missing = next((name for name in names if self._claims.get(pod.key.namespace, name) is None), None)
@@ -122,7 +122,7 @@ class NodeVolumeLimits(Plugin):
     def _volumes_of(self, pods: Iterable[Pod]) -> _Volumes:
         found: _Volumes = {}
         for pod in pods:
-            for one in claim_names(pod):
+            for one in claim_uses(pod):
                 claim = self._claims.get(pod.metadata.namespace, one.name)
                 if claim is not None:
                     found |= self._volume_of(claim)
@@ -134,7 +134,7 @@ class NodeVolumeLimits(Plugin):
         if volume is not None:
             csi = volume.spec.csi
             return {f"{csi.driver}/{csi.volume_handle}": csi.driver} if csi is not None else {}
-        found = self._classes.get("", class_of(claim))
+        found = self._classes.get("", class_of_claim(claim))
         if found is None:
             return {}
         meta = claim.metadata
@@ -158,4 +158,4 @@ def _allows_more(_: PodInfo, old: Any, new: Any) -> bool:
 
 def _is_its_claim(pod: PodInfo, _: Any, new: Any) -> bool:
     meta = new.metadata
-    return meta.namespace == pod.key.namespace and any(one.name == meta.name for one in claim_names(pod.pod))
+    return meta.namespace == pod.key.namespace and any(one.name == meta.name for one in claim_uses(pod.pod))

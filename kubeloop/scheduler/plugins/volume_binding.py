@@ -13,43 +13,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
-from kubeloop.api.generated.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
-from kubeloop.api.quantity import parse_quantity
-from kubeloop.api.selectors import from_label_selector
+from kubeloop.api.generated.core_v1 import Node, PersistentVolumeClaim
+from kubeloop.api.generated.storage_v1 import CSINode
+from kubeloop.api.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, claim_uses, class_of_claim, is_made_for
 from kubeloop.client.resolving import resource_of_class
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.keys import key_of
 from kubeloop.scheduler.changes import NODE, Action
 from kubeloop.scheduler.cluster import ClusterState, Rows
 from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, failed, unresolvable
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Code, Refusal, SchedulingError
 from kubeloop.scheduler.pod_info import PodInfo, Template
-from kubeloop.scheduler.volumes import (
-    BOUND_BY_CONTROLLER,
-    SELECTED_NODE,
-    claim_names,
-    class_of,
-    class_of_volume,
-    in_topologies,
-    is_bound,
-    is_for,
-    is_reachable,
-    matching_volume,
-    size_of,
-)
+from kubeloop.scheduler.volume_choices import NO_SPACE, NO_VOLUME, Choice, VolumeChooser, liking, shape_of
+from kubeloop.scheduler.volumes import is_bound, is_reachable
 
 if TYPE_CHECKING:
     from kubeloop.scheduler.cycle import Cycle
 
-_UNREACHABLE, _NO_VOLUME, _NO_SPACE, _GONE = 1, 2, 4, 8
+_UNREACHABLE, _GONE = 1, 8
 _REASONS = {
     _UNREACHABLE: "node(s) didn't match PersistentVolume's node affinity",
-    _NO_VOLUME: "node(s) didn't find available persistent volumes to bind",
-    _NO_SPACE: "node(s) did not have enough free storage",
+    NO_VOLUME: "node(s) didn't find available persistent volumes to bind",
+    NO_SPACE: "node(s) did not have enough free storage",
     _GONE: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 }
-_NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _LATER = "WaitForFirstConsumer"
 
 
@@ -58,13 +45,6 @@ class _Claims(NamedTuple):
 
     bound: Sequence[PersistentVolumeClaim]
     waiting: Sequence[PersistentVolumeClaim]
-
-
-class _Choice(NamedTuple):
-    """What is to be written for the claims that wait."""
-
-    bindings: Sequence[tuple[PersistentVolume, PersistentVolumeClaim]]
-    provisions: Sequence[PersistentVolumeClaim]
 
 
 class VolumeBinding(Plugin):
@@ -77,13 +57,10 @@ class VolumeBinding(Plugin):
         super().__init__(handle, args)
         self._patience = float(args.get("bindTimeoutSeconds") or 600)
         self._claims = handle.follow(resource_of_class(PersistentVolumeClaim))
-        self._volumes = handle.follow(resource_of_class(PersistentVolume))
-        self._classes = handle.follow(resource_of_class(StorageClass))
-        self._drivers = handle.follow(resource_of_class(CSIDriver))
-        self._capacities = handle.follow(resource_of_class(CSIStorageCapacity))
+        self._chooser = VolumeChooser(handle)
+        self._volumes, self._classes = self._chooser.volumes, self._chooser.classes
+        self._shape = shape_of(args)
         handle.follow(resource_of_class(CSINode))
-        self._taken: dict[str, ObjectKey] = {}  # volumes that are being bound, with their claims
-        self._selected: dict[ObjectKey, str] = {}  # claims for which a volume is being made, with the node
         self._changed = asyncio.Event()
         for informer in (self._claims, self._volumes):
             informer.add_handler(_Waker(self._changed))
@@ -96,24 +73,24 @@ class VolumeBinding(Plugin):
             Interest(self._volumes.resource.qualified, both),
             Interest(NODE, Action.ADD | Action.NODE_LABEL),
             Interest(resource_of_class(CSINode).qualified, both),
-            Interest(self._drivers.resource.qualified, Action.UPDATE),
-            Interest(self._capacities.resource.qualified, both),
+            Interest(self._chooser.drivers.resource.qualified, Action.UPDATE),
+            Interest(self._chooser.capacities.resource.qualified, both),
         )
 
     # Filtering.
 
     def concerns(self, template: Template) -> bool:
-        return any(claim_names(template.pod))
+        return any(claim_uses(template.pod))
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Claims | Skip | Refusal:
-        names = tuple(claim_names(pod.pod))
-        if not names:
+        uses = tuple(claim_uses(pod.pod))
+        if not uses:
             return SKIP
         bound, waiting = [], []
         immediate = False
-        for name, ephemeral in names:
-            claim = self._claims.get(pod.key.namespace, name)
-            why_not = _unusable(claim, name, ephemeral, pod)
+        for use in uses:
+            claim = self._claims.get(pod.key.namespace, use.name)
+            why_not = _unusable(claim, use.name, use.volume.ephemeral is not None, pod)
             if why_not or claim is None:
                 return unresolvable(self.name, why_not)
             if is_bound(claim):
@@ -148,67 +125,24 @@ class VolumeBinding(Plugin):
         return 0
 
     def _waiting_answer(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> int:
-        choice = self._choice(claims, node) if claims else 0
+        choice = self._chooser.choice(claims, node) if claims else 0
         return choice if isinstance(choice, int) else 0
 
-    def _choice(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> _Choice | int:
-        """Volumes for claims on a node, the smallest claim first; or why there are none."""
-        provisions, bindings = [], []
-        taken: set[str] = set()
-        for claim in sorted(claims, key=size_of):
-            selected = self._selected.get(key_of(claim)) or claim.metadata.annotations.get(SELECTED_NODE)
-            if selected and selected != node.metadata.name:
-                return _NO_VOLUME
-            volume = None if selected else self._free_volume(claim, node, taken)
-            if volume is None:
-                provisions.append(claim)
-            else:
-                taken.add(volume.metadata.name)
-                bindings.append((volume, claim))
-        for claim in provisions:
-            why_not = self._provision_answer(claim, node)
-            if why_not:
-                return why_not
-        return _Choice(bindings, provisions)
-
-    def _free_volume(self, claim: PersistentVolumeClaim, node: Node, taken: set[str]) -> PersistentVolume | None:
-        wanted = class_of(claim)
-        others = taken | {name for name, key in self._taken.items() if key != key_of(claim)}
-        return matching_volume(
-            claim, (one for one in self._volumes.list() if class_of_volume(one) == wanted), node, others
-        )
-
-    def _provision_answer(self, claim: PersistentVolumeClaim, node: Node) -> int:
-        found = self._classes.get("", class_of(claim))
-        if found is None or found.provisioner in ("", _NO_PROVISIONER):
-            return _NO_VOLUME
-        if not in_topologies(found.allowed_topologies, node):
-            return _NO_VOLUME
-        return 0 if self._has_space(claim, found, node) else _NO_SPACE
-
-    def _has_space(self, claim: PersistentVolumeClaim, found: StorageClass, node: Node) -> bool:
-        """Only drivers that say so publish how much they can provide, and where."""
-        driver = self._drivers.get("", found.provisioner)
-        if driver is None or not driver.spec.storage_capacity:
-            return True
-        wanted = size_of(claim)
-        for one in self._capacities.list():
-            largest = one.maximum_volume_size or one.capacity
-            there = one.node_topology is not None and from_label_selector(one.node_topology).matches(
-                node.metadata.labels
-            )
-            if (
-                one.storage_class_name == found.metadata.name
-                and there
-                and largest
-                and parse_quantity(largest) >= wanted
-            ):
-                return True
-        return False
-
     def _is_delayed(self, claim: PersistentVolumeClaim) -> bool:
-        found = self._classes.get("", class_of(claim)) if class_of(claim) else None
+        found = self._classes.get("", class_of_claim(claim)) if class_of_claim(claim) else None
         return found is not None and found.volume_binding_mode == _LATER
+
+    # Scoring.
+
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> Sequence[PersistentVolumeClaim] | Skip:
+        """Only claims that wait have a choice; the others' volumes are where they are."""
+        claims = [self._claims.get(pod.key.namespace, use.name) for use in claim_uses(pod.pod)]
+        waiting = [one for one in claims if one is not None and not is_bound(one) and self._is_delayed(one)]
+        return waiting or SKIP
+
+    def score(self, state: Sequence[PersistentVolumeClaim], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        choices = (self._chooser.choice(state, cluster.nodes[int(row)]) for row in np.arange(cluster.size)[rows])
+        return np.array([0 if isinstance(one, int) else liking(one, self._shape) for one in choices], np.int64)
 
     # Binding.
 
@@ -217,26 +151,23 @@ class VolumeBinding(Plugin):
         row = cycle.cluster.row_of(node)
         if not isinstance(claims, _Claims) or not claims.waiting or row is None:
             return None
-        choice = self._choice(claims.waiting, cycle.cluster.nodes[row])
+        choice = self._chooser.choice(claims.waiting, cycle.cluster.nodes[row])
         if isinstance(choice, int):
             return self.refusal(None, choice)
-        for volume, claim in choice.bindings:
-            self._taken[volume.metadata.name] = key_of(claim)
-        for claim in choice.provisions:
-            self._selected[key_of(claim)] = node
-        cycle.states[_Choice] = choice
+        self._chooser.promise(choice, node)
+        cycle.states[Choice] = choice
         return None
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
-        choice = cycle.states.pop(_Choice, None)
+        choice = cycle.states.pop(Choice, None)
         if choice is not None:
-            self._release(choice)
+            self._chooser.release(choice)
 
     def will_pre_bind(self, cycle: Cycle, node: str) -> bool:
-        return _Choice in cycle.states
+        return Choice in cycle.states
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
-        choice: _Choice | None = cycle.states.get(_Choice)
+        choice: Choice | None = cycle.states.get(Choice)
         if choice is None:
             return None
         try:
@@ -254,7 +185,7 @@ class VolumeBinding(Plugin):
     def post_bind(self, cycle: Cycle, node: str) -> None:
         self.unreserve(cycle, node)
 
-    async def _write(self, choice: _Choice, node: str) -> None:
+    async def _write(self, choice: Choice, node: str) -> None:
         client = self.handle.client
         for volume, claim in choice.bindings:
             meta, old = claim.metadata, volume.metadata
@@ -266,34 +197,27 @@ class VolumeBinding(Plugin):
             if volume.spec.claim_ref is None:
                 change["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
             await client.patch("persistentvolumes", old.name, {"metadata": change, "spec": {"claimRef": reference}})
-        for claim in choice.provisions:
-            meta = claim.metadata
+        for one in choice.provisions:
+            meta = one.claim.metadata
             if meta.annotations.get(SELECTED_NODE) == node:
                 continue
             change = {"resourceVersion": meta.resource_version, "annotations": {SELECTED_NODE: node}}
             await client.patch("persistentvolumeclaims", meta.name, {"metadata": change}, meta.namespace)
 
-    def _is_done(self, choice: _Choice, node: str, pod: PodInfo) -> bool:
+    def _is_done(self, choice: Choice, node: str, pod: PodInfo) -> bool:
         """Whether all claims are bound; raises if that will not happen any more."""
         if self.handle.pods.get(*pod.key) is None:
             raise SchedulingError("pod does not exist any more")
-        claims = [claim for _, claim in choice.bindings] + list(choice.provisions)
-        present = [(one, self._claims.get(*key_of(one))) for one in claims]
+        present = [(one, self._claims.get(*key_of(one))) for one in choice.claims]
         for old, claim in present:
             if claim is None:
                 raise SchedulingError(f'persistentvolumeclaim "{old.metadata.name}" not found')
-        for old in choice.provisions:
+        for old, _ in choice.provisions:
             claim = self._claims.get(*key_of(old))
             said = claim.metadata.annotations.get(SELECTED_NODE) if claim is not None else None
             if said != node and claim is not None and claim.metadata.resource_version != old.metadata.resource_version:
                 raise SchedulingError(f'provisioning failed for PVC "{old.metadata.name}"')
         return all(claim is not None and is_bound(claim) for _, claim in present)
-
-    def _release(self, choice: _Choice) -> None:
-        for volume, _ in choice.bindings:
-            self._taken.pop(volume.metadata.name, None)
-        for claim in choice.provisions:
-            self._selected.pop(key_of(claim), None)
 
 
 class _Waker:
@@ -322,7 +246,7 @@ def _unusable(claim: PersistentVolumeClaim | None, name: str, ephemeral: bool, p
         return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{gone}"'
     if claim.metadata.deletion_timestamp is not None:
         return f'persistentvolumeclaim "{name}" is being deleted'
-    if ephemeral and not is_for(claim, pod.pod):
+    if ephemeral and not is_made_for(claim, pod.pod):
         key, owner = key_of(claim), pod.key
         return f"PVC {key} was not created for pod {owner} (pod is not owner)"
     return ""
@@ -330,4 +254,4 @@ def _unusable(claim: PersistentVolumeClaim | None, name: str, ephemeral: bool, p
 
 def _is_about_its_claim(pod: PodInfo, old: Any, new: Any) -> bool:
     meta = new.metadata
-    return meta.namespace == pod.key.namespace and any(one.name == meta.name for one in claim_names(pod.pod))
+    return meta.namespace == pod.key.namespace and any(one.name == meta.name for one in claim_uses(pod.pod))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.generated.storage_v1 import StorageClass
+from kubeloop.api.volumes import class_of_claim
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.scheduler.changes import NODE, Action
 from kubeloop.scheduler.cluster import ClusterState, Rows
@@ -18,7 +19,6 @@ from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.labels import Verdicts
 from kubeloop.scheduler.outcome import Refusal
 from kubeloop.scheduler.pod_info import PodInfo, Template
-from kubeloop.scheduler.volumes import class_of
 
 # Labels, and what each is called today.
 _LABELS: Final = {
@@ -86,7 +86,7 @@ class VolumeZone(Plugin):
         if claim.spec.volume_name:
             volume = self._volumes.get("", claim.spec.volume_name)
             return zones_of(volume) if volume else f'persistentvolume "{claim.spec.volume_name}" not found'
-        wanted = class_of(claim)
+        wanted = class_of_claim(claim)
         if not wanted:
             return "PersistentVolumeClaim had no pv name and storageClass name"
         found = self._classes.get("", wanted)

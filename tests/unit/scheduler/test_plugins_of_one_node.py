@@ -6,12 +6,16 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from kubeloop.api.generated.core_v1 import Node, Pod, Taint
+from kubeloop.api.codec import from_plain
+from kubeloop.api.generated.core_v1 import ContainerImage, Node, Pod, Taint
 from kubeloop.api.placement import first_untolerated, node_affinity_matches, term_matches, tolerates
 from kubeloop.scheduler import amounts
 from kubeloop.scheduler.plugins.balanced_allocation import BalancedAllocation
+from kubeloop.scheduler.plugins.image_locality import ImageLocality
 from kubeloop.scheduler.plugins.node_affinity import NodeAffinity
+from kubeloop.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from kubeloop.scheduler.plugins.node_name import NodeName
 from kubeloop.scheduler.plugins.node_ports import NodePorts
 from kubeloop.scheduler.plugins.node_resources_fit import NodeResourcesFit
@@ -21,6 +25,7 @@ from tests.unit.scheduler import world as w
 from tests.unit.scheduler.world import World, by_node, pods, worlds
 
 some = settings(max_examples=60, deadline=None)
+few = settings(max_examples=25, deadline=None)
 
 _requirement = st.fixed_dictionaries({"key": st.sampled_from(("color", "size", "absent"))}).flatmap(
     lambda base: st.one_of(
@@ -251,3 +256,67 @@ def test_balanced_allocation(world: World, pod: Pod) -> None:
         assert found is None
     else:
         assert found == {name: score(node) for name, node in world.nodes.items()}
+
+
+_MIB = 1024 * 1024
+_held = st.dictionaries(
+    st.sampled_from(("app:latest", "app:1", "reg/db:latest", "reg:5000/x:latest")),
+    st.sampled_from((1, 30 * _MIB, 700 * _MIB, 5000 * _MIB)),
+    max_size=3,
+)
+
+
+@few
+@given(worlds(), pods(), st.data())
+def test_image_locality(world: World, pod: Pod, data: st.DataObject) -> None:
+    """Megabytes that are there already, weighed by how many nodes have them: a node is not flooded for its images."""
+    for node in tuple(world.nodes.values()):
+        held = [{"names": [image], "sizeBytes": size} for image, size in data.draw(_held).items()]
+        images = from_plain(held, tuple[ContainerImage, ...])
+        world.add_node(replace(node, status=replace(node.status, images=images)))
+
+    def has(node: Node, image: str) -> int:
+        return next((one.size_bytes for one in node.status.images if image in (one.names or ())), 0)
+
+    def score(node: Node) -> int:
+        total = 0
+        for one in pod.spec.containers or ():
+            image = one.image if ":" in one.image else f"{one.image}:latest"
+            spread = sum(has(each, image) > 0 for each in world.nodes.values()) / len(world.nodes)
+            total += int(has(node, image) * spread)
+        least, most = 23 * _MIB, 1000 * _MIB * len(pod.spec.containers or ())
+        return 100 * (min(max(total, least), most) - least) // (most - least)
+
+    expected = {name: score(node) for name, node in world.nodes.items()}
+    found = world.scores(world.plugin(ImageLocality), pod)
+    assert (found or dict.fromkeys(world.nodes, 0)) == expected
+
+
+_needs = st.fixed_dictionaries(
+    {},
+    optional={
+        "hostNetwork": st.booleans(),
+        "hostUsers": st.booleans(),
+        "initContainers": st.just(
+            [{"name": "i", "restartPolicyRules": [{"action": "RestartAllContainers", "exitCodes": {"operator": "In"}}]}]
+        ),
+    },
+)
+_FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport")
+
+
+@few
+@given(worlds(), pods(spec=_needs), st.data())
+def test_node_declared_features(world: World, pod: Pod, data: st.DataObject) -> None:
+    for node in tuple(world.nodes.values()):
+        declared = tuple(name for name in _FEATURES if data.draw(st.booleans()))
+        world.add_node(replace(node, status=replace(node.status, declared_features=declared)))
+
+    def why_not(node: Node) -> tuple[str, ...]:
+        restarts, shares = _FEATURES
+        lacks = bool(pod.spec.init_containers) and restarts not in node.status.declared_features
+        own_users = pod.spec.host_network and pod.spec.host_users is False
+        lacks |= own_users and shares not in node.status.declared_features
+        return ("node(s) didn't match Pod's required features",) if lacks else ()
+
+    assert world.refusals(world.plugin(NodeDeclaredFeatures), pod) == by_node(world, why_not)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.kinds import Resource
+from kubeloop.client.resolving import resource_of_class
 from kubeloop.scheduler.cluster import ALL, ClusterState
 from kubeloop.scheduler.framework import Plugin, Skip, implements
 from kubeloop.scheduler.outcome import Narrowed, Refusal
@@ -28,6 +29,7 @@ class Objects:
         self.resource = resource
         self.version = "1"
         self.objects: list[Any] = []
+        self._indexers: dict[str, Callable[[Any], Any]] = {}
 
     def list(self, namespace: str = "") -> list[Any]:
         return [one for one in self.objects if not namespace or one.metadata.namespace == namespace]
@@ -37,7 +39,12 @@ class Objects:
         return next(found, None)
 
     def add_handler(self, *_: Any) -> None: ...
-    def add_indexer(self, *_: Any) -> None: ...
+
+    def add_indexer(self, name: str, indexer: Callable[[Any], Any]) -> None:
+        self._indexers[name] = indexer
+
+    def by_index(self, name: str, value: str) -> list[Any]:
+        return [one for one in self.objects if value in self._indexers[name](one)]
 
 
 class ObjectsByKind:
@@ -86,6 +93,11 @@ class World:
     def remove_pod(self, pod: Pod, node: str) -> None:
         self.pods[node].remove(pod)
         self.cluster.remove_pod(self.info(pod), node)
+
+    def add(self, *objects: Any) -> None:
+        """What plugins look at besides nodes and pods."""
+        for one in objects:
+            self.around.informers.of(resource_of_class(type(one))).objects.append(one)
 
     def info(self, pod: Pod) -> PodInfo:
         return self.around.templates.info(pod)

@@ -1,0 +1,70 @@
+"""An extender over HTTP: what is sent, and what comes of its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from kubeloop.scheduler.extender_calls import ExtenderCalls
+from kubeloop.scheduler.extender_settings import ExtenderSettings
+from kubeloop.scheduler.extenders import ExtenderFailed
+
+
+async def asked(answer: bytes | None, **settings: Any) -> tuple[Any, str]:
+    """What a server's answer is taken for, and what the server was sent; None is no answer at all."""
+    heard = bytearray()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        heard.extend(head)
+        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        heard.extend(await reader.readexactly(length))
+        if answer is not None:
+            writer.write(answer)
+            await writer.drain()
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    calls = ExtenderCalls(ExtenderSettings(f"http://127.0.0.1:{port}/scheduling/", **settings))
+    try:
+        found = await calls.ask("filter", {"Pod": {}})
+    except ExtenderFailed as error:
+        found = str(error).replace(str(port), "PORT")
+    await calls.close()
+    server.close()
+    await server.wait_closed()
+    return found, heard.decode()
+
+
+def of(status: str, body: bytes) -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def test_a_question_and_its_answer() -> None:
+    found, heard = asyncio.run(asked(of("200 OK", b'{"NodeNames": ["a"]}')))
+    assert found == {"NodeNames": ["a"]}
+    head, _, body = heard.partition("\r\n\r\n")
+    assert head.startswith("POST /scheduling/filter HTTP/1.1\r\n")
+    assert "Content-Type: application/json" in head
+    assert json.loads(body) == {"Pod": {}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (
+            of("503 Busy", b""),
+            "failed filter with extender at URL http://127.0.0.1:PORT/scheduling/filter, code 503",
+        ),
+        (of("200 OK", b"what?"), "is no JSON"),
+        (None, 'Post "http://127.0.0.1:PORT/scheduling/filter": context deadline exceeded'),
+    ],
+)
+def test_answers_that_can_not_be_followed(answer: bytes | None, why: str) -> None:
+    found, _ = asyncio.run(asked(answer, http_timeout="50ms"))
+    assert why in found
