@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import informers
+from bench import custom_kinds, hostile, informers
 from bench.figures import Size, list_seconds, prepare, request_rates, watch_rate
 from bench.program import running
 
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=500)
     parser.add_argument("--informer-pods", type=int, default=5000)
     parser.add_argument("--informer-changes", type=int, default=2000)
-    parser.add_argument("--only", choices=("server", "informers"), help="one half of the measurements")
+    parser.add_argument("--only", choices=("server", "custom", "informers"), help="one part of the measurements")
     parser.add_argument("--store", default="sqlite", help="or an empty etcd: etcd://HOST:PORT (default: sqlite)")
     parser.add_argument("--kopf-index", action="store_true", help="measure kopf's own index too, which takes minutes")
     options = parser.parse_args()
@@ -32,9 +32,11 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="kubeloop-bench-") as folder,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        if options.only != "informers":
+        if options.only in (None, "server"):
             runner.run(measure(Path(folder) / "data", size, options.store))
-        if options.only != "server":
+        if options.only in (None, "custom"):
+            runner.run(measure_custom(Path(folder) / "custom", size))
+        if options.only in (None, "informers"):
             where = Path(folder) / "informers"
             count, changes, index = options.informer_pods, options.informer_changes, options.kopf_index
             runner.run(measure_informers(where, count, changes, index))
@@ -54,6 +56,15 @@ async def measure(folder: Path, size: Size, store: str) -> None:
         report("loaded_mib", program.resident_mib())
     async with running(folder, store) as program:
         report("loaded_start_s", program.start_seconds)
+
+
+async def measure_custom(folder: Path, size: Size) -> None:
+    async with running(folder) as program:
+        await prepare(program)
+        async for name, value in hostile.figures(program):
+            report(name, value)
+        async for name, value in custom_kinds.figures(program, size):
+            report(name, value)
 
 
 async def measure_informers(folder: Path, pods: int, changes: int, index: bool) -> None:

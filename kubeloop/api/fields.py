@@ -116,6 +116,8 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 FieldErrors = list[FieldError]
+# As many are looked for in one object, and told: whoever has more will see the rest when these are mended.
+MOST_ERRORS: Final = 1000
 
 
 def required(path: Path | None, detail: str = "") -> FieldError:

@@ -25,6 +25,7 @@ from kubeloop.apiserver.admission.configured import Configured
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.aggregation.following import AggregatorConfig
 from kubeloop.apiserver.aggregation.following import Following as Aggregation
+from kubeloop.apiserver.aside import Aside
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.authorization import ADMINISTRATORS, DEFAULT_MODES, Authorizer, authorizer_of
 from kubeloop.apiserver.authorization.attributes import Attributes, of_path, of_target, of_unserved
@@ -96,7 +97,8 @@ class ApiServer:
         self.clock = clock
         self.registry = registry
         self.metrics = Metrics(registry, writes)
-        self.mutations = Mutations(registry, admission, clock)
+        self.aside = Aside()
+        self.mutations = Mutations(registry, admission, clock, self.aside)
         self.mutations.features = serving.features
         self.authenticator = authenticator
         self.authorizer = authorizer or authorizer_of(DEFAULT_MODES, registry, RegistryLookup(registry))
@@ -115,7 +117,7 @@ class ApiServer:
         self._custom.start()
         self.aggregation = Aggregation(registry, clock, aggregator or AggregatorConfig(), self.paths.serve_remote)
         self.aggregation.start()
-        self._configured = Configured(registry, admission, self.authorizer, self.metrics, clock)
+        self._configured = Configured(registry, admission, self.authorizer, self.metrics, clock, self.aside)
         self._configured.start()
         self._writes = writes
         self.fairness: FlowControl | None = None

@@ -22,6 +22,7 @@ from kubeloop.apiserver.current import Current, plain_entry
 from kubeloop.apiserver.versions import conversion_of
 
 _MAX_NAME = 128
+_UNKNOWN = msgspec.Raw()
 
 
 def manager_of(ctx: Context) -> str:
@@ -74,9 +75,8 @@ class _Fresh:
         """Set the managedFields of a new object, of which nobody owns anything yet."""
         manager = manager_of(ctx)
         likeness = (resource, manager, _likeness(obj))
-        if likeness in self._known:
-            fields = self._known[likeness]
-        else:
+        fields = self._known.get(likeness, _UNKNOWN)
+        if fields is _UNKNOWN:
             fields = self._owned(obj, resource, manager, settable)
             if len(self._known) >= self._remembered:
                 self._known.clear()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,10 +20,12 @@ from kubeloop.api.features import DEFAULT_FEATURES, put_in_force
 from kubeloop.api.fields import Path
 from kubeloop.api.kinds import Resource
 from kubeloop.api.strategy import Strategy
+from kubeloop.api.structural.instance import Instance
 from kubeloop.api.times import format_time
 from kubeloop.api.validation import validate_create, validate_update
 from kubeloop.api.warnings import warnings_for
 from kubeloop.apiserver.admission import Attempt, Chain, Operation
+from kubeloop.apiserver.aside import Aside, is_long
 from kubeloop.apiserver.causes import CauseJournal
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current
@@ -35,6 +37,8 @@ from kubeloop.store import Conflict, Record
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.allocation.claim import Claim
+
+T = TypeVar("T")
 
 _NAME_ATTEMPTS = 8
 _UPDATE_ATTEMPTS = 5
@@ -57,7 +61,8 @@ class Written(NamedTuple):
 class Mutations:
     """All writes of one server."""
 
-    def __init__(self, registry: Registry, admission: Chain, clock: Clock) -> None:
+    def __init__(self, registry: Registry, admission: Chain, clock: Clock, aside: Aside | None = None) -> None:
+        self.aside = aside or Aside()
         self._registry = registry
         self._admission = admission
         self._clock = clock
@@ -78,13 +83,15 @@ class Mutations:
         self, ctx: Context, storage: Storage, obj: Any, tracked: bool, claim: Claim | None = None
     ) -> Written:
         resource, meta = ctx.resource, obj.metadata
+        long = is_long(ctx.request.body)
         ensure_namespace(meta, ctx.target.namespace)
         generated = bool(meta.generate_name) and not meta.name
         metadata.fill_for_create(meta, ctx.target.namespace, new_uid(self._clock), ctx.now)
         if metadata.drop_duplicate_owners(meta):
             ctx.warn(_DUPLICATE_OWNERS)
         if tracked:
-            track(obj, None, resource, ctx, "", settable_in(storage.strategy, ""))
+            settable = settable_in(storage.strategy, "")
+            await self._done(long, track, obj, None, resource, ctx, "", settable)
         if generated:
             self._draw_name(meta)
         attempt = self._attempt("CREATE", ctx, "", obj, None)
@@ -96,7 +103,7 @@ class Mutations:
             claim.allocate(stored, None)
         self._prepare_create(ctx, storage.strategy, stored)
         checked = obj if storage.strategy.validated_as_served else stored
-        self._refuse_invalid(resource, meta.name, validate_create(checked))
+        self._refuse_invalid(resource, meta.name, await self._judged(long, validate_create, checked))
         for text in warnings_for(stored, None):
             ctx.warn(text)
         await self._check(attempt)
@@ -171,10 +178,12 @@ class Mutations:
             await storage.prepare(record)
             current = Current(storage, record)
             try:
+                long = is_long(ctx.request.body) or is_long(record.value)
+                wanted = await self._done(long, produce, current)
                 if storage.allocator is None or subresource:
-                    return await self._replace(ctx, storage, current, produce(current), subresource, tracked)
+                    return await self._replace(ctx, storage, current, wanted, subresource, tracked)
                 with storage.allocator.claim(self._clock, ctx.dry_run) as claim:
-                    return await self._replace(ctx, storage, current, produce(current), subresource, tracked, claim)
+                    return await self._replace(ctx, storage, current, wanted, subresource, tracked, claim)
             except Conflict:
                 if not retry:
                     break
@@ -207,8 +216,10 @@ class Mutations:
         if metadata.drop_duplicate_owners(obj.metadata):
             ctx.warn(_DUPLICATE_OWNERS)
         old = current.stored
+        long = is_long(ctx.request.body) or is_long(record.value)
         if tracked:
-            track(obj, current, resource, ctx, subresource, settable_in(strategy, subresource))
+            settable = settable_in(strategy, subresource)
+            await self._done(long, track, obj, current, resource, ctx, subresource, settable)
         attempt = self._attempt("UPDATE", ctx, subresource, obj, current.served)
         obj = await self._admit(attempt)
         new = to_stored(obj, resource)
@@ -217,7 +228,8 @@ class Mutations:
         self._prepare_update(ctx, strategy, new, old, subresource)
         checked_as = "" if subresource in _WHOLE_OBJECT else subresource
         checked = (obj, current.served) if strategy.validated_as_served else (new, old)
-        self._refuse_invalid(resource, ctx.target.name, validate_update(*checked, checked_as))
+        found = await self._judged(long, validate_update, *checked, checked_as)
+        self._refuse_invalid(resource, ctx.target.name, found)
         for text in warnings_for(new, old, checked_as):
             ctx.warn(text)
         await self._check(attempt)
@@ -317,6 +329,16 @@ class Mutations:
         if self._admission.validate is not None:
             await self._admission.validate(attempt)
         self._admission.charge(attempt)
+
+    async def _done(self, long: bool, work: Callable[..., T], *args: Any) -> T:
+        """What a step of a write comes to; so that others don't wait for long ones, these are done aside."""
+        return await self.aside.run(work, *args) if long else work(*args)
+
+    async def _judged(self, long: bool, work: Callable[..., T], checked: Any, *others: Any) -> T:
+        """The same for a step that evaluates the rules of custom objects."""
+        if long or not isinstance(checked, Instance):
+            return await self._done(long, work, checked, *others)
+        return await self.aside.patiently(work, checked, *others)
 
     # -- shared -----------------------------------------------------------------------------------------------------
 

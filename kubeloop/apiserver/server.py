@@ -151,6 +151,8 @@ class RunningServer:
             app = self._app = self._application(store, auditor)
             listener = await self._listen(app, auditor)
             self.port = listener.port
+            app.aside.start()
+            parts.callback(app.aside.close)
             parts.push_async_callback(self._stop_listening, app, listener)
             self._share_fairly(app, parts)
             self._keep_house(store, parts)

@@ -54,6 +54,20 @@ def holds_objects(node: Node) -> bool:
 
 
 def local(slot: int) -> Step:
+    return lambda frame: frame.locals[slot]
+
+
+def local_costing_one(slot: int) -> Step:
+    def look(frame: Frame) -> Any:
+        frame.cost += 1
+        return frame.locals[slot]
+
+    return look
+
+
+def accumulated(slot: int) -> Step:
+    """What a loop has come to so far, which may be an error."""
+
     def look(frame: Frame) -> Any:
         value = frame.locals[slot]
         if isinstance(value, CelError):
@@ -98,6 +112,8 @@ def field(base: Step, key: str, of_object: bool) -> Step:
     def look(frame: Frame) -> Any:
         held = base(frame)
         frame.cost += 1
+        if type(held) is dict and (value := held.get(key)) is not None:
+            return value
         return _field_of(held, key, of_object)
 
     return look

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from kubeloop.api.cel.attributes import (
+    accumulated,
     costing_one,
     costs_itself,
     field,
@@ -18,6 +19,7 @@ from kubeloop.api.cel.attributes import (
     holds_objects,
     is_attribute,
     local,
+    local_costing_one,
     optional_field,
     repeated,
     variable,
@@ -25,8 +27,8 @@ from kubeloop.api.cel.attributes import (
 from kubeloop.api.cel.dispatch import Dispatch, dispatcher_of
 from kubeloop.api.cel.evaluation import Constant, Frame, Step
 from kubeloop.api.cel.logic import SPECIAL, choice, settled, truth
-from kubeloop.api.cel.loops import LIST_COST, MAP_COST, Addition, addition_of, iterated
-from kubeloop.api.cel.macros import TARGET
+from kubeloop.api.cel.loops import LIST_COST, MAP_COST, Addition, Quantifier, addition_of, rounds
+from kubeloop.api.cel.macros import RESULT, TARGET
 from kubeloop.api.cel.syntax import Bind, Call, Fold, Ident, ListNode, Literal, MapNode, Node, ObjectNode, Select
 from kubeloop.api.cel.types import Type
 from kubeloop.api.cel.values import Cancelled, CelError, MadeObject, Optional, contains, is_list
@@ -57,6 +59,8 @@ class Compiler:
                 return has_field(self._chained(node.operand), node.key or node.field, holds_objects(node.operand))
             case Ident(name=name) if name == TARGET:
                 return repeated(self._scope[name], self._scope[f"{name} costs"])
+            case Ident(name=name) if name in self._scope and name != RESULT:
+                return local_costing_one(self._scope[name])
             case Ident() | Select() | Call() if is_attribute(node):
                 return costing_one(self._attribute(node)) if costs_itself(node) else self._attribute(node)
             case Call():
@@ -83,7 +87,9 @@ class Compiler:
         match node:
             case Ident(name=name):
                 slot = self._scope.get(name)
-                return local(slot) if slot is not None else variable(name.removeprefix("."))
+                if slot is None:
+                    return variable(name.removeprefix("."))
+                return accumulated(slot) if name == RESULT else local(slot)
             case Select(operand=operand):
                 return field(self._chained(operand), node.key or node.field, holds_objects(operand))
             case Call(function="_?_:_", args=[condition, yes, no]):
@@ -193,11 +199,13 @@ class Compiler:
     def _fold(self, node: Fold) -> Step:
         if (addition := addition_of(node)) is not None:
             return self._collecting(node, addition)
+        if (quantifier := Quantifier.of(node)) is not None:
+            return self._deciding(node, quantifier)
         ranged, start = self.step(node.range), self.step(node.start)
         with self._inner():
             accumulator = self._named(node.accumulator)
             with self._inner():
-                slots = [self._named(name) for name in node.variables]
+                begin = rounds([self._named(name) for name in node.variables])
                 condition, step = self.step(node.condition), self.step(node.step)
             result = self.step(node.result)
 
@@ -205,9 +213,7 @@ class Compiler:
             values = ranged(frame)
             places = frame.locals
             places[accumulator] = start(frame)
-            for bound in iterated(values, len(slots)):
-                for slot, value in zip(slots, bound, strict=True):
-                    places[slot] = value
+            for _ in begin(frame, values):
                 if condition(frame) is False:
                     break
                 places[accumulator] = settled(step, frame)
@@ -215,11 +221,40 @@ class Compiler:
 
         return fold
 
+    def _deciding(self, node: Fold, quantifier: Quantifier) -> Step:
+        """A loop that asks whether something holds of all elements, or of one; failures count if nothing decides."""
+        ranged = self.step(node.range)
+        with self._inner():
+            begin = rounds([self._named(name) for name in node.variables])
+            predicate = self.step(quantifier.predicate)
+        decisive, looking = quantifier.decisive, quantifier.looking
+
+        def decide(frame: Frame) -> bool:
+            failure: CelError | None = None
+            decided = False
+            for _ in begin(frame, ranged(frame)):
+                frame.spend(looking)
+                if decided:
+                    break
+                frame.cost += 1  # what there is so far is named
+                try:
+                    decided = truth(predicate(frame)) is decisive
+                except Cancelled:
+                    raise
+                except CelError as error:
+                    failure = failure or error
+            frame.cost += 1  # the result is named
+            if failure is not None and not decided:
+                raise failure
+            return decisive if decided else not decisive
+
+        return decide
+
     def _collecting(self, node: Fold, addition: Addition) -> Step:
         """A loop that adds to a list or map: in place, because nobody else has it yet."""
         ranged = self.step(node.range)
         with self._inner():
-            slots = [self._named(name) for name in node.variables]
+            begin = rounds([self._named(name) for name in node.variables])
             predicate = self.step(addition.predicate) if addition.predicate is not None else None
             parts = [self.step(part) for part in addition.parts]
         add, cost = addition.add, addition.cost
@@ -227,12 +262,8 @@ class Compiler:
             cost -= LIST_COST  # the list of one is always the same
 
         def collect(frame: Frame) -> Any:
-            values = ranged(frame)
-            places = frame.locals
             made = addition.empty()
-            for bound in iterated(values, len(slots)):
-                for slot, one in zip(slots, bound, strict=True):
-                    places[slot] = one
+            for _ in begin(frame, ranged(frame)):
                 if predicate is not None and not truth(predicate(frame)):
                     continue
                 add(made, *[part(frame) for part in parts])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.types import Type, is_optional
+from kubeloop.api.cel.uncharged_work import WORK, WORK_OF_RESULT
 from kubeloop.api.cel.values import CelError, Duration, Optional, Timestamp, UInt, is_list
 
 if TYPE_CHECKING:
@@ -60,17 +61,26 @@ def _collection(wanted: Type) -> Accepts:
 def dispatcher_of(function: str, overloads: Sequence[Overload], given: Sequence[Type]) -> Dispatch:
     """What calls the overload that fits, and charges for it."""
     if len(overloads) == 1 and not any(one.kind == "dyn" for one in given):
-        only = overloads[0]  # types were checked beforehand: only null can be where something else was said to be
-        return lambda frame, args: _called(only, frame, args)
-    candidates = [(overload, [acceptor_of(param) for param in overload.params]) for overload in overloads]
+        return _charged(overloads[0])  # types were checked: only null can be where something else was said to be
+    candidates = [(_charged(one), [acceptor_of(param) for param in one.params]) for one in overloads]
+    known: dict[tuple[type, ...], Dispatch] = {}
 
     def dispatch(frame: Frame, args: tuple[Any, ...]) -> Any:
-        for overload, acceptors in candidates:
+        types = tuple(map(type, args))
+        if (found := known.get(types)) is not None:
+            return found(frame, args)
+        for call, acceptors in candidates:
             if _fits(acceptors, args):
-                return _called(overload, frame, args)
+                if _TOLD_BY_TYPE.issuperset(types):
+                    known[types] = call
+                return call(frame, args)
         raise CelError(f"no such overload: {function}")
 
     return dispatch
+
+
+# Of values of these types, whether an overload takes them does not depend on what they hold.
+_TOLD_BY_TYPE: Final = frozenset((bool, int, float, str, bytes, type(None), UInt, Duration, Timestamp))
 
 
 def _fits(acceptors: list[Accepts | None], args: tuple[Any, ...]) -> bool:
@@ -80,22 +90,25 @@ def _fits(acceptors: list[Accepts | None], args: tuple[Any, ...]) -> bool:
     return True
 
 
-def _called(overload: Overload, frame: Frame, args: tuple[Any, ...]) -> Any:
-    """Charged before the work is done, so that nothing is done that can't be paid."""
-    try:
-        frame.spend(1 if overload.cost is None else overload.cost(args))
-        if overload.name in _AS_A_WHOLE:
-            frame.touch(args, overload.name in _EQUALITY)
-        return overload.call(*args)
-    except (TypeError, AttributeError):  # of null, or of what a collection of any types holds
-        raise CelError("no such overload") from None
-    except (OverflowError, ValueError) as error:
-        raise CelError(str(error)) from None
+def _charged(overload: Overload) -> Dispatch:
+    """Charges before the work is done, so that nothing is done that can't be paid."""
+    call, cost_of = overload.call, overload.cost
+    work_of, work_of_result = WORK.get(overload.name), WORK_OF_RESULT.get(overload.name)
 
+    def charge(frame: Frame, args: tuple[Any, ...]) -> Any:
+        try:
+            frame.cost += 1 if cost_of is None else cost_of(args)
+            if frame.cost > frame.limit:
+                raise frame.stopped()
+            if work_of is not None and (work := work_of(frame, args)):
+                frame.work(work)
+            result = call(*args)
+            if work_of_result is not None:
+                frame.work(work_of_result * len(result))
+            return result
+        except (TypeError, AttributeError):  # of null, or of what a collection of any types holds
+            raise CelError("no such overload") from None
+        except (OverflowError, ValueError) as error:
+            raise CelError(str(error)) from None
 
-_EQUALITY: Final = frozenset(("equals", "not_equals"))
-# Overloads that go over collections at all depths.
-_AS_A_WHOLE: Final = _EQUALITY | {
-    "in_list", "string_format", "list_a_index_of_int", "list_a_last_index_of_int", "list_includes_dyn_dyn",
-    "list_distinct", "list_sets_contains_list", "list_sets_equivalent_list", "list_sets_intersects_list",
-}  # fmt: skip
+    return charge

@@ -18,19 +18,24 @@ def _or(terms: list[Step]) -> Step:
 
 
 def _logical(terms: list[Step], decisive: bool) -> Step:
+    indecisive = not decisive
+
     def decide(frame: Frame) -> bool:
         failure: CelError | None = None
         for term in terms:
             try:
-                if truth(term(frame)) is decisive:
+                value: object = term(frame)
+                if value is decisive:
                     return decisive
+                if value is not indecisive:
+                    raise CelError("no such overload")
             except Cancelled:
                 raise
             except CelError as error:
                 failure = failure or error
         if failure is not None:
             raise failure
-        return not decisive
+        return indecisive
 
     return decide
 
@@ -102,4 +107,4 @@ def settled(step: Step, frame: Frame) -> Any:
     except Cancelled:
         raise
     except CelError as error:
-        return error
+        return error.with_traceback(None)  # which would grow with each round

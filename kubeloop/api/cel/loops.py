@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, cast
 
+from kubeloop.api.cel.evaluation import Frame
 from kubeloop.api.cel.syntax import Call, Fold, ListNode, MapNode, Node
 from kubeloop.api.cel.values import CelError, is_list
 
@@ -53,10 +55,56 @@ def _merge(values: dict[Any, Any], more: Mapping[Any, Any]) -> None:
         _insert(values, key, value)
 
 
-def iterated(values: Any, variables: int) -> Sequence[tuple[Any, ...]]:
-    """The values of a loop's variables, round by round; a copy, because what is gone over stays as it was."""
+def iterated(values: Any) -> Iterable[Any]:
+    """The values of a loop's only variable, round by round: keys of maps, elements of lists."""
+    if isinstance(values, (list, Mapping)) or is_list(values):
+        return cast(Iterable[Any], values)
+    raise CelError("no such overload")
+
+
+def iterated_in_pairs(values: Any) -> Iterable[tuple[Any, Any]]:
+    """The same for two variables: keys and values, or indexes and elements."""
     if isinstance(values, Mapping):
-        return list(values.items()) if variables == 2 else [(key,) for key in values]
-    if not is_list(values):
-        raise CelError("no such overload")
-    return list(enumerate(values)) if variables == 2 else [(value,) for value in values]
+        return values.items()
+    if is_list(values):
+        return enumerate(values)
+    raise CelError("no such overload")
+
+
+def rounds(variables: Sequence[int]) -> Callable[[Frame, Any], Iterator[None]]:
+    """What goes over a collection, with its variables in their places before each round."""
+    if len(variables) == 1:
+        return partial(_rounds_of_one, variables[0])
+    first, second = variables
+    return partial(_rounds_of_two, first, second)
+
+
+def _rounds_of_one(slot: int, frame: Frame, values: Any) -> Iterator[None]:
+    places = frame.locals
+    for value in iterated(values):
+        places[slot] = value
+        yield
+
+
+def _rounds_of_two(first: int, second: int, frame: Frame, values: Any) -> Iterator[None]:
+    places = frame.locals
+    for places[first], places[second] in iterated_in_pairs(values):
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Quantifier:
+    """`all` and `exists`: a loop that ends at the first element that decides."""
+
+    decisive: bool
+    predicate: Node
+    looking: int  # what it costs in each round to see whether it is decided
+
+    @classmethod
+    def of(cls, node: Fold) -> Quantifier | None:
+        step = node.step  # only macros make loops: one with such a step is none but these
+        if not isinstance(step, Call) or step.function not in ("_&&_", "_||_"):
+            return None
+        is_any = step.function == "_||_"
+        # Each round asks whether it is decided: a call and a name; `exists` negates what it has besides.
+        return cls(is_any, step.args[1], 3 if is_any else 2)

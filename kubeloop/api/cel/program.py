@@ -10,6 +10,7 @@ from kubeloop.api.cel.compiling import Compiler
 from kubeloop.api.cel.environment import Environment
 from kubeloop.api.cel.evaluation import Frame
 from kubeloop.api.cel.parser import parse
+from kubeloop.api.cel.patience import ALLOWANCE
 from kubeloop.api.cel.syntax import CompileError, Node, Problem
 from kubeloop.api.cel.types import Type
 from kubeloop.api.cel.values import Cancelled, CelError
@@ -31,8 +32,8 @@ class Program:
         self._size = compiler.size
 
     def evaluate(self, variables: Mapping[str, Any], limit: int = CALL_LIMIT) -> tuple[Any, int]:
-        """The value and what it cost. Raises CelError, which tells what it cost as `cost`."""
-        frame = Frame(variables, limit, self._size)
+        """The value and what it cost. Raises CelError, which tells what it cost as `cost`, or `TakesLong`."""
+        frame = Frame(variables, limit, self._size, ALLOWANCE.get())
         try:
             return self._run(frame), frame.cost
         except CelError as error:
@@ -40,6 +41,8 @@ class Program:
             raise
         except RecursionError:
             raise Cancelled("operation cancelled: nested too deeply") from None
+        finally:
+            frame.settle()
 
 
 def compiled(text: str, environment: Environment) -> Program:

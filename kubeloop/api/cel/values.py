@@ -123,8 +123,20 @@ def equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
+# Of these, equality is Python's own.
+_PLAIN: Final = frozenset((int, str))
+
+
+def _are_plain(values: Iterable[Any]) -> bool:
+    return _PLAIN.issuperset(map(type, values))
+
+
 def _equal_maps(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
-    return len(one) == len(other) and all(key in other and equal(value, other[key]) for key, value in one.items())
+    if len(one) != len(other):
+        return False
+    if type(one) is dict and type(other) is dict and _are_plain(one.values()) and _are_plain(other.values()):
+        return one == other
+    return all(key in other and equal(value, other[key]) for key, value in one.items())
 
 
 def _equal_lists(one: Sequence[Any], other: Sequence[Any]) -> bool:
@@ -137,6 +149,8 @@ def _equal_lists(one: Sequence[Any], other: Sequence[Any]) -> bool:
         return len(theirs) == len(mine) and all(
             key in theirs and equal(item, theirs[key]) for key, item in mine.items()
         )
+    if type(one) is list and type(other) is list and _are_plain(one) and _are_plain(other):
+        return one == other
     return all(equal(left, right) for left, right in zip(one, other, strict=True))
 
 
@@ -159,8 +173,17 @@ def contains(values: Sequence[Any], wanted: Any) -> bool:
     return any(equal(value, wanted) for value in values)
 
 
+_SIZED: Final = frozenset((str, bytes, list, dict))
+SCALARS: Final = frozenset((int, float, bool, str, bytes, type(None)))
+
+
 def size_of(value: Any) -> int:
     """How large a value counts for what is done with it."""
+    kind = type(value)
+    if kind in _SIZED:  # a look at the type itself is much quicker than at what it is a kind of
+        return len(value)
+    if kind in SCALARS:
+        return 1
     if isinstance(value, (str, bytes, Mapping)) or is_list(value):
         return len(value)
     if isinstance(value, Optional) and value.has_value:

@@ -50,6 +50,11 @@ def compile_pattern(pattern: str) -> Any:
         raise RegexError("error parsing regexp: invalid UTF-8") from None
 
 
+def is_in(pattern: Any, text: str) -> bool:
+    """Whether a compiled pattern matches somewhere in a text. Where that is would take longer to find out."""
+    return pattern.search(text.encode()) is not None
+
+
 def _told(error: Exception) -> str:
     told = error.args[0] if error.args else ""
     return told.decode(errors="replace") if isinstance(told, bytes) else str(told)

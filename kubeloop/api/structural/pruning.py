@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubeloop.api.fields import MOST_ERRORS
 from kubeloop.api.structural.model import META_FIELDS, Structural
 
 
 def prune(document: dict[str, Any], schema: Structural | None) -> list[str]:
-    """Take undeclared fields out of a whole object, in place; the paths of these, sorted."""
+    """Take undeclared fields out of a whole object, in place; the paths of these, sorted, if they are not too many."""
     dropped: list[str] = []
     if schema is None:
         _prune_root_of_nothing(document, dropped)
@@ -59,7 +60,7 @@ def _prune_fields(value: dict[str, Any], schema: Structural | None, path: str, d
         if isinstance(inner, (dict, list)):
             _prune(inner, declared, f"{path}.{name}" if path else name, dropped)
     for name in unknown:
-        if path or name not in META_FIELDS:
+        if (path or name not in META_FIELDS) and len(dropped) < MOST_ERRORS:
             dropped.append(f"{path}.{name}" if path else name)
         del value[name]
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from kubeloop.api.cel.values import NONE, CelError, Optional, equal
 from kubeloop.api.fields import (
+    MOST_ERRORS,
     OMITTED,
     FieldError,
     FieldErrors,
@@ -101,6 +102,8 @@ class _Evaluation:
         past = _PastItems(node.schema, old)
         excused = _PastItems(node.schema, near.old) if near.is_known else None
         for index, item in enumerate(new):
+            if len(self.verdict.errors) >= MOST_ERRORS:
+                return
             found, was = excused.of(item) if excused is not None else (False, None)
             self.judge(node.items, path.index(index), item, past.of(item)[1], near.within(item, was, found))
 
@@ -109,10 +112,8 @@ class _Evaluation:
     ) -> None:
         past: Mapping[str, Any] = old if isinstance(old, dict) else {}
         excused: Mapping[str, Any] = near.old if near.is_known and isinstance(near.old, dict) else {}
-        for name in sorted(new):
-            inner = node.values if node.values is not None else node.properties.get(name)
-            if inner is None:
-                continue
+        for name in sorted(new if node.values is not None else node.properties.keys() & new.keys()):
+            inner = node.values if node.values is not None else node.properties[name]
             at = _field_path(path, name, is_key=node.values is not None)
             beside = _NEW if path is None and name in ("apiVersion", "kind") else near
             below = beside.within(new[name], excused.get(name), name in excused)

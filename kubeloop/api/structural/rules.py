@@ -10,6 +10,7 @@ import msgspec
 from kubeloop.api import codec
 from kubeloop.api.fields import ErrorType, FieldErrors, Path, invalid
 from kubeloop.api.schema import Node
+from kubeloop.api.structural.acceptance import Accepts, acceptor_of
 from kubeloop.api.structural.defaulting import apply_schema_defaults
 from kubeloop.api.structural.embedded import embedded_problems, prune_embedded_metadata
 from kubeloop.api.structural.instance import Instance
@@ -92,6 +93,15 @@ class VersionRules:
         return Checker(schema)
 
     @cached_property
+    def _accepts(self) -> Accepts:
+        """Whether nothing is wrong with a whole object: `_checker` would find nothing."""
+        schema = dict(self.schema)
+        properties = dict(schema.get("properties") or {})
+        if not self._checks_metadata:
+            properties.pop("metadata", None)
+        return acceptor_of({**schema, "properties": properties})
+
+    @cached_property
     def _status_checker(self) -> Checker:
         return Checker((self.schema.get("properties") or {}).get("status", {}))
 
@@ -101,7 +111,8 @@ class VersionRules:
     def problems(self, obj: Instance) -> FieldErrors:
         """What keeps a new object from being stored."""
         errors = validate_meta(obj.metadata, self._names)
-        errors += self._checker.problems(self._document(obj))
+        document = self._document(obj)
+        errors += [] if self._accepts(document) else self._checker.problems(document)
         errors += self._scale_problems(obj, ("spec", "status"))
         errors += embedded_problems(obj, self.structural)
         errors += repeated_items(obj, self.structural)
@@ -115,7 +126,9 @@ class VersionRules:
                 errors += self._status_checker.problems_of_change(new["status"], old.get("status"), _STATUS)
             errors += self._scale_problems(new, ("status",))
         else:
-            errors += self._checker.problems_of_change(self._document(new), self._document(old))
+            document = self._document(new)
+            if not self._accepts(document):
+                errors += self._checker.problems_of_change(document, self._document(old))
             errors += self._scale_problems(new, ("spec", "status"))
             errors += embedded_problems(new, self.structural)
         repeated = repeated_items(new, self.structural)

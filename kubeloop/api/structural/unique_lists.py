@@ -41,6 +41,14 @@ def _in_fields(value: dict[str, Any], schema: Structural, path: Path | None) -> 
     return errors
 
 
+def _are_different(items: list[Any], keys: tuple[str, ...]) -> bool:
+    """A quick look: whether items certainly have keys of their own."""
+    try:
+        return len({tuple(map(item.get, keys)) for item in items}) == len(items)
+    except TypeError:  # keys that are no scalars
+        return False
+
+
 def _second_ones(values: list[Any]) -> list[int]:
     """Where values stand for the second time; a third time is not told again."""
     seen: dict[bytes, int] = {}
@@ -54,6 +62,8 @@ def _second_ones(values: list[Any]) -> list[int]:
 
 
 def _repeated_keys(items: list[Any], keys: tuple[str, ...], path: Path) -> FieldErrors:
+    if all(isinstance(item, dict) for item in items) and _are_different(items, keys):
+        return []
     for index, item in enumerate(items):
         if item is not None and not isinstance(item, dict):
             return [invalid(path.index(index), item, "must be an object for an array of list-type map")]

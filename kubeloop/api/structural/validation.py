@@ -7,12 +7,12 @@ new can be told to be the same place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kubeloop.api.fields import FieldErrors, Path, quote
+from kubeloop.api.fields import MOST_ERRORS, FieldErrors, Path, quote
 from kubeloop.api.structural.formats import FORMATS
-from kubeloop.api.structural.go_regex import RegexError, compile_pattern
+from kubeloop.api.structural.go_regex import RegexError, compile_pattern, is_in
 from kubeloop.api.structural.model import Schema
 from kubeloop.api.structural.numbers import NumberLimits
 from kubeloop.api.structural.problems import (
@@ -30,6 +30,15 @@ from kubeloop.api.structural.problems import (
 )
 
 _NOTHING: Final = object()
+# What is of a type without a closer look.
+_PYTHON_TYPES: Final = {
+    "string": (str,),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+    "integer": (int,),
+    "number": (int, float),
+}
 _NUMERIC_FORMATS: Final = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
 
@@ -53,6 +62,7 @@ class Checker:
 
     def __init__(self, schema: Schema) -> None:
         self._types = _types_of(schema)
+        self._expected = frozenset(kind for name in self._types for kind in _PYTHON_TYPES.get(name, ()))
         self._format = _format_of(schema, self._types)
         self._nullable = bool(schema.get("nullable"))
         self._enum: list[Any] = list(schema.get("enum") or ())
@@ -97,11 +107,13 @@ class Checker:
             elif self._enum and not _is_among(value, self._enum):
                 found.append(outside(name, value, self._enum))
             return
-        self._check_type(value, name, found)
+        if self._types and type(value) not in self._expected:
+            self._check_type(value, name, found)
         if self._combined.any:
             self._combined.check(value, name, found)
         if isinstance(value, str):
-            self._text.check(value, name, found)
+            if self._text.any:
+                self._text.check(value, name, found)
         elif isinstance(value, (int, float)):
             if not isinstance(value, bool):
                 self._numbers.check(value, name, found)
@@ -113,10 +125,7 @@ class Checker:
             self._check_fields(value, name, found, old)
 
     def _check_type(self, value: Any, name: str, found: Found) -> None:
-        types = self._types
-        if not types:
-            return
-        got = type_name(value)
+        types, got = self._types, type_name(value)
         fits = (
             got in types
             or (got == "integer" and "number" in types)
@@ -134,6 +143,8 @@ class Checker:
         if self._items is not None:
             known = self._by_keys(old) if self._list_keys and isinstance(old, list) else {}
             for index, item in enumerate(value):
+                if len(found) >= MOST_ERRORS:
+                    return
                 was = known.get(self._key_of(item), _NOTHING) if known else _NOTHING
                 self._items.check(item, f"{name}[{index}]", found, was)
         if self._min_items is not None and len(value) < self._min_items:
@@ -158,18 +169,25 @@ class Checker:
         if self._additional is not None or self._closed:
             self._check_additional(value, name, found, before)
         prefix = f"{name}." if name else ""
-        for field, checker in self._fields.items():
-            inner = value.get(field, _NOTHING)
-            if inner is not _NOTHING:
-                checker.check(inner, prefix + field, found, before.get(field, _NOTHING))
+        for field in self._present(value):
+            self._fields[field].check(value[field], prefix + field, found, before.get(field, _NOTHING))
         for field in self._required:
             if field not in value:
                 found.append(missing(f"{name}.{field}"))
+
+    def _present(self, value: dict[str, Any]) -> Iterable[str]:
+        """The declared fields that there are, by name; most objects have few of theirs."""
+        declared = self._fields
+        if 2 * len(value) < len(declared):
+            return sorted(name for name in value if name in declared)
+        return [name for name in declared if name in value]
 
     def _check_additional(self, value: dict[str, Any], name: str, found: Found, before: dict[str, Any]) -> None:
         for field in sorted(value):
             if field in self._fields:
                 continue
+            if len(found) >= MOST_ERRORS:
+                return
             if self._additional is not None:
                 self._additional.check(value[field], f"{name}.{field}", found, before.get(field, _NOTHING))
             else:
@@ -209,13 +227,15 @@ class _TextLimits:
                 self._pattern = None  # definitions with such a pattern are refused
         self._format = format
         self._is_well_formed = FORMATS.get(format) or FORMATS.get(format.replace("-", ""))
+        limits = (self._min, self._max, self._pattern, self._is_well_formed)
+        self.any = any(limit is not None for limit in limits)
 
     def check(self, value: str, name: str, found: Found) -> None:
         if self._max is not None and len(value) > self._max:
             found.append(longer(name, self._max))
         elif self._min is not None and len(value) < self._min:
             found.append(wrong(name, value, f"should be at least {self._min} chars long"))
-        elif self._pattern is not None and self._pattern.search(value) is None:
+        elif self._pattern is not None and not is_in(self._pattern, value):
             found.append(wrong(name, value, f"should match '{self._shown}'"))
         if self._is_well_formed is not None and not self._is_well_formed(value):
             found.append(ill_formed(name, self._format, value))

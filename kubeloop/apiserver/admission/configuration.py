@@ -23,6 +23,7 @@ from kubeloop.apiserver.admission.webhooks.asking import Webhooks
 from kubeloop.apiserver.admission.webhooks.calling import Caller
 from kubeloop.apiserver.admission.webhooks.hooks import Hook, hooks_of
 from kubeloop.apiserver.admission.webhooks.metrics import WebhookMetrics
+from kubeloop.apiserver.aside import Aside
 from kubeloop.apiserver.authorization import Authorizer
 from kubeloop.apiserver.custom.converting import convert
 from kubeloop.apiserver.outgoing.callees import Callees
@@ -33,7 +34,7 @@ from kubeloop.clock import Clock
 class Configuration:
     """Read anew whenever one of the objects changes; the chain knows of it only while there is something."""
 
-    def __init__(self, registry: Registry, chain: Chain, authorizer: Authorizer, clock: Clock) -> None:
+    def __init__(self, registry: Registry, chain: Chain, authorizer: Authorizer, clock: Clock, aside: Aside) -> None:
         self._registry = registry
         self._chain = chain
         self._lookup = RegistryLookup(registry)
@@ -41,9 +42,9 @@ class Configuration:
         self._matcher = Matcher(self._lookup, self._equivalents)
         self._metrics = WebhookMetrics()
         caller = Caller(self._callees, clock)
-        self._webhooks = Webhooks(caller, self._matcher, authorizer, self._metrics, clock)
-        self._mutating_policies = MutatingPolicies(self._matcher, registry, authorizer)
-        self._validating_policies = ValidatingPolicies(self._matcher, registry, authorizer)
+        self._webhooks = Webhooks(caller, self._matcher, authorizer, self._metrics, aside)
+        self._mutating_policies = MutatingPolicies(self._matcher, registry, authorizer, aside)
+        self._validating_policies = ValidatingPolicies(self._matcher, registry, authorizer, aside)
         self._mutating: Sequence[Hook] = ()
         self._validating: Sequence[Hook] = ()
         self._changing: Sequence[MutatingPolicy] = ()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kubeloop.apiserver.admission import Chain
+from kubeloop.apiserver.aside import Aside
 from kubeloop.apiserver.authorization import Authorizer
 from kubeloop.apiserver.storage import Registry
 from kubeloop.clock import Clock
@@ -33,9 +34,10 @@ class Configured:
     """The subscription to configurations, from the server's start to its end."""
 
     def __init__(
-        self, registry: Registry, chain: Chain, authorizer: Authorizer, metrics: Metrics, clock: Clock
+        self, registry: Registry, chain: Chain, authorizer: Authorizer, metrics: Metrics, clock: Clock, aside: Aside
     ) -> None:
         self._registry = registry
+        self._aside = aside
         self._chain = chain
         self._authorizer = authorizer
         self._metrics = metrics
@@ -60,6 +62,6 @@ class Configured:
         if self._configuration is None:
             from kubeloop.apiserver.admission.configuration import Configuration
 
-            self._configuration = Configuration(self._registry, self._chain, self._authorizer, self._clock)
+            self._configuration = Configuration(self._registry, self._chain, self._authorizer, self._clock, self._aside)
             self._metrics.also(self._configuration.metric_lines)
         self._configuration.changed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -14,6 +15,7 @@ from kubeloop.api.cel.values import CelError, Timestamp
 from kubeloop.api.fields import aggregate
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.admission.subject import Subject
+from kubeloop.apiserver.aside import asked_in_loop
 from kubeloop.apiserver.authorization import Authorizer
 from kubeloop.apiserver.authorization.attributes import Attributes
 from kubeloop.apiserver.context import User
@@ -177,7 +179,8 @@ async def inputs_of(
         "params": params,
     }
     if authorizer is not None:
-        asked = library.Authorizer(deciding(authorizer, subject.attempt.user))
+        decide = asked_in_loop(asyncio.get_running_loop(), deciding(authorizer, subject.attempt.user))
+        asked = library.Authorizer(decide)
         attempt = subject.attempt
         inputs["authorizer"] = asked
         inputs["authorizer.requestResource"] = library.ResourceCheck(

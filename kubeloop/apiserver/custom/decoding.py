@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from math import isinf
 from typing import Any, Final
 
 import msgspec
@@ -22,8 +22,6 @@ from kubeloop.apiserver.decoding.shapes import shape_of
 from kubeloop.apiserver.decoding.type_meta import TypeMeta, UnrecognizedError, interpret
 from kubeloop.apiserver.decoding.unmarshal import UnmarshalError, unmarshal
 
-# What may be a float without a fraction; anything else need not be looked through for them.
-_WHOLE_FLOAT: Final = re.compile(rb"\d\.0+[\s,\]}]|\d[eE]")
 _MAX_INTEGER: Final = 2**63
 _JSON: Final = "application/json"
 _YAML: Final = "application/yaml"
@@ -50,7 +48,7 @@ def decode_body(body: bytes, content_type: str, resource: Resource, validation: 
 
 def _decode_json(body: bytes, resource: Resource, validation: str) -> Decoded:
     try:
-        document = msgspec.json.decode(body)
+        document = decode_text(body)
         if not has_repeated_keys(body, document):
             return decode_plain(document, body, resource, validation)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -84,8 +82,6 @@ def decode_plain(
         )
     if body.count(b"{") + body.count(b"[") > MAX_OBJECT_DEPTH and is_deeper(document, MAX_OBJECT_DEPTH):
         raise refused(meta, resource, MAX_DEPTH) from GoJsonError(MAX_DEPTH)
-    if _WHOLE_FLOAT.search(body):
-        document = _with_whole_numbers(document)
     return _decode(document, meta, resource, validation, repeated)
 
 
@@ -138,14 +134,24 @@ def _find_duplicates(value: Any, path: str, found: list[str]) -> None:
             _find_duplicates(item, f"{path}[{index}]", found)
 
 
-def _with_whole_numbers(value: Any) -> Any:
+def _whole(number: float) -> int | float:
     """Go writes a float without a fraction as an integer, so that is what comes back to clients."""
-    if isinstance(value, dict):
-        return {name: _with_whole_numbers(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_with_whole_numbers(item) for item in value]
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _MAX_INTEGER
-    return int(value) if is_whole else value
+    return int(number) if number.is_integer() and abs(number) < _MAX_INTEGER else number
+
+
+def _read_float(text: str) -> int | float:
+    number = float(text)
+    if isinf(number):
+        raise ValueError("Number out of range")
+    return _whole(number)
+
+
+_JSON_DECODER: Final = msgspec.json.Decoder(float_hook=_read_float)
+
+
+def decode_text(text: bytes) -> Any:
+    """A JSON text with numbers as custom objects have them."""
+    return _JSON_DECODER.decode(text)
 
 
 def _plain(value: Any) -> Any:
@@ -154,4 +160,6 @@ def _plain(value: Any) -> Any:
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return msgspec.json.decode(str(value)) if isinstance(value, Number) else value
+    if isinstance(value, Number):
+        return decode_text(str(value).encode())
+    return _whole(value) if isinstance(value, float) else value

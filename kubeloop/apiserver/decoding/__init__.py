@@ -95,7 +95,7 @@ def decode_document(
     if resource.is_custom:
         from kubeloop.apiserver.custom import decoding as custom
 
-        return custom.decode_plain(msgspec.json.decode(body), body, resource, validation)
+        return custom.decode_plain(custom.decode_text(body), body, resource, validation)
     obj = _typed(body, resource)
     if obj is not None and (_is_known(changed_by, resource) or _is_known(document, resource)):
         apply_defaults(obj)

@@ -8,6 +8,7 @@ from kubeloop.api import codec, errors, fields
 from kubeloop.api.fields import Path
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.applying import apply_config
+from kubeloop.apiserver.aside import is_long
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current
 from kubeloop.apiserver.decoding import decode_document, decode_object, decode_own
@@ -31,7 +32,7 @@ PATCH_TYPES = (
 async def create_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
     """POST to a collection."""
     check_write_options(ctx.query, "CreateOptions")
-    obj = read_body(ctx, ctx.resource)
+    obj = await _body(ctx, mutations)
     written = await mutations.create(ctx, obj)
     return answer(ctx, storage, written)
 
@@ -49,6 +50,13 @@ def read_body(ctx: Context, resource: Resource) -> Any:
     return decoded.obj
 
 
+async def _body(ctx: Context, mutations: Mutations) -> Any:
+    """The same; so that others don't wait for a long one, that is read aside."""
+    if is_long(ctx.request.body):
+        return await mutations.aside.run(read_body, ctx, ctx.resource)
+    return read_body(ctx, ctx.resource)
+
+
 def answer(ctx: Context, storage: Storage, written: Written) -> Response:
     if ctx.takes_object and written.key:
         ctx.written = written
@@ -59,7 +67,7 @@ def answer(ctx: Context, storage: Storage, written: Written) -> Response:
 async def replace_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
     """PUT an object, or one of its subresources that shows the whole object."""
     check_write_options(ctx.query, "UpdateOptions")
-    obj = read_body(ctx, ctx.resource)
+    obj = await _body(ctx, mutations)
     ensure_namespace(obj.metadata, ctx.target.namespace)
     check_name(ctx, obj.metadata.name)
     uid = obj.metadata.uid

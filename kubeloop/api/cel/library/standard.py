@@ -51,7 +51,7 @@ from kubeloop.api.cel.values import (
     keyed_by,
     size_of,
 )
-from kubeloop.api.structural.go_regex import RegexError, compile_pattern
+from kubeloop.api.structural.go_regex import RegexError, compile_pattern, is_in
 
 A: Final = variable("A")
 B: Final = variable("B")
@@ -157,9 +157,14 @@ def at(values: Sequence[Any], index: Any) -> Any:
 
 
 def looked_up(values: Mapping[Any, Any], key: Any) -> Any:
-    if isinstance(key, bool) != any(isinstance(one, bool) for one in values) or key not in values:
+    # A number is no truth value, though Python takes 1 and true for the same key.
+    if key not in values or (not isinstance(key, str) and key in (0, 1) and not _is_own_key(key, values)):
         raise CelError(f"no such key: {key}")
     return values[key]
+
+
+def _is_own_key(key: Any, values: Mapping[Any, Any]) -> bool:
+    return any(one == key and isinstance(one, bool) == isinstance(key, bool) for one in values)
 
 
 def _maybe(lookup: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Optional]:
@@ -193,7 +198,7 @@ def _sized(one: Type) -> tuple[Overload, Overload]:
 
 def matches(text: str, pattern: str) -> bool:
     try:
-        return compile_pattern(pattern).search(text) is not None
+        return is_in(compile_pattern(pattern), text)
     except RegexError as error:
         raise CelError(str(error)) from None
 

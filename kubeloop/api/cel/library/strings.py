@@ -14,6 +14,7 @@ from kubeloop.api.cel.values import LARGEST, TOO_LARGE, Cancelled, CelError, siz
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 
 STRINGS: Final = list_of(STRING)
+_MOST_FOUND: Final = 50_000  # of matches, each of which takes long to tell
 _UPPER: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LOWER: Final = {upper: lower for lower, upper in _UPPER.items()}
 _QUOTED: Final = {
@@ -107,6 +108,8 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     for match in _pattern(pattern).finditer(text):
         if 0 <= limit <= len(found):
             break
+        if len(found) == _MOST_FOUND:
+            raise Cancelled(TOO_LARGE)
         found.append(match.group(0))
     return found
 

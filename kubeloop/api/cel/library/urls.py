@@ -134,7 +134,7 @@ def _check_escapes(text: str) -> None:
 
 def _is_url(text: str) -> bool:
     try:
-        check_request_uri(text)
+        _parts(text, text, is_request=True)
     except UrlError:
         return False
     return True

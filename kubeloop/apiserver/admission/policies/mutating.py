@@ -15,6 +15,7 @@ from kubeloop.apiserver.admission.evaluation import (
     Budget,
     ConditionsFailed,
     Evaluation,
+    Outcome,
     OutOfBudget,
     are_met,
     inputs_of,
@@ -25,6 +26,7 @@ from kubeloop.apiserver.admission.policies.patches import NotApplied, configured
 from kubeloop.apiserver.admission.policies.policies import Binding, MutatingPolicy, Policy
 from kubeloop.apiserver.admission.rounds import Participants
 from kubeloop.apiserver.admission.subject import Document, Subject
+from kubeloop.apiserver.aside import Aside
 from kubeloop.apiserver.authorization import Authorizer
 from kubeloop.apiserver.storage import Registry
 
@@ -46,8 +48,9 @@ class _Problem(NamedTuple):
 class MutatingPolicies:
     """All mutating policies of one server, as they are configured at a time."""
 
-    def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer) -> None:
+    def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer, aside: Aside) -> None:
         self._matcher = matcher
+        self._aside = aside
         self._registry = registry
         self._authorizer = authorizer
 
@@ -93,8 +96,12 @@ class MutatingPolicies:
     async def _applies(self, found: Invocation, subject: Subject) -> bool:
         policy: MutatingPolicy = found.policy
         inputs = await inputs_of(subject, found.resource, None, self._authorizer, found.params)
-        evaluation = Evaluation(inputs, Budget(CONDITIONS_BUDGET), policy.expressions.variables)
-        return are_met(policy.conditions, evaluation, policy.is_lenient)
+
+        def decided() -> bool:
+            evaluation = Evaluation(inputs, Budget(CONDITIONS_BUDGET), policy.expressions.variables)
+            return are_met(policy.conditions, evaluation, policy.is_lenient)
+
+        return await self._aside.patiently(decided)
 
     async def _change(self, found: Invocation, subject: Subject, kind: str, expression: Expression) -> bool:
         """Whether a mutation changed the object. Raises `NotApplied`, `OutOfBudget` or an ApiError."""
@@ -105,7 +112,12 @@ class MutatingPolicies:
             raise NotApplied(expression.problem)
         namespace = namespace_of_subject(subject, self._registry)
         inputs = await inputs_of(subject, found.resource, namespace, self._authorizer, found.params)
-        outcome = Evaluation(inputs, Budget(POLICY_BUDGET), found.policy.expressions.variables).outcome(expression)
+        variables = found.policy.expressions.variables
+
+        def evaluated() -> Outcome:
+            return Evaluation(inputs, Budget(POLICY_BUDGET), variables).outcome(expression)
+
+        outcome = await self._aside.patiently(evaluated)
         if outcome.problem:
             raise NotApplied(outcome.problem)
         made = self._made(document, outcome.value, kind, subject, found.resource)

@@ -23,6 +23,7 @@ from kubeloop.apiserver.admission.matching import Matcher
 from kubeloop.apiserver.admission.policies.invocations import Failure, Invocation, invocations, namespace_of_subject
 from kubeloop.apiserver.admission.policies.policies import Binding, Policy, ValidatingPolicy
 from kubeloop.apiserver.admission.subject import Subject
+from kubeloop.apiserver.aside import Aside
 from kubeloop.apiserver.authorization import Authorizer
 from kubeloop.apiserver.storage import Registry
 
@@ -52,8 +53,9 @@ class Verdict(NamedTuple):
 class ValidatingPolicies:
     """All validating policies of one server, as they are configured at a time."""
 
-    def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer) -> None:
+    def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer, aside: Aside) -> None:
         self._matcher = matcher
+        self._aside = aside
         self._registry = registry
         self._authorizer = authorizer
 
@@ -72,20 +74,25 @@ class ValidatingPolicies:
         policy: ValidatingPolicy = found.policy
         namespace = namespace_of_subject(subject, self._registry)
         inputs = await inputs_of(subject, found.resource, namespace, self._authorizer, found.params)
-        try:
-            if policy.conditions and not self._applies(policy, inputs):
-                return Verdict()
-            denials = tuple(_denials(policy, inputs))
-            annotations, failed = _annotations(policy, inputs)
-        except (ConditionsFailed, OutOfBudget) as error:
-            return Verdict() if policy.is_lenient else Verdict((Denial(str(error)),))
-        return Verdict(denials, annotations, failed)
+        return await self._aside.patiently(_judged, policy, inputs)
 
-    def _applies(self, policy: ValidatingPolicy, inputs: dict[str, Any]) -> bool:
-        evaluation = Evaluation(
-            {**inputs, "namespaceObject": None}, Budget(CONDITIONS_BUDGET), policy.expressions.variables
-        )
-        return are_met(policy.conditions, evaluation, policy.is_lenient)
+
+def _judged(policy: ValidatingPolicy, inputs: dict[str, Any]) -> Verdict:
+    try:
+        if policy.conditions and not _applies(policy, inputs):
+            return Verdict()
+        denials = tuple(_denials(policy, inputs))
+        annotations, failed = _annotations(policy, inputs)
+    except (ConditionsFailed, OutOfBudget) as error:
+        return Verdict() if policy.is_lenient else Verdict((Denial(str(error)),))
+    return Verdict(denials, annotations, failed)
+
+
+def _applies(policy: ValidatingPolicy, inputs: dict[str, Any]) -> bool:
+    evaluation = Evaluation(
+        {**inputs, "namespaceObject": None}, Budget(CONDITIONS_BUDGET), policy.expressions.variables
+    )
+    return are_met(policy.conditions, evaluation, policy.is_lenient)
 
 
 def _denials(policy: ValidatingPolicy, inputs: dict[str, Any]) -> Iterator[Denial]:

@@ -28,8 +28,8 @@ from kubeloop.apiserver.admission.webhooks.calling import Caller, CallFailed, Re
 from kubeloop.apiserver.admission.webhooks.hooks import Hook
 from kubeloop.apiserver.admission.webhooks.metrics import WebhookMetrics
 from kubeloop.apiserver.admission.webhooks.review import Reply
+from kubeloop.apiserver.aside import Aside
 from kubeloop.apiserver.authorization import Authorizer
-from kubeloop.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -41,13 +41,14 @@ class Webhooks:
     """All webhooks of one server, as they are configured at a time."""
 
     def __init__(
-        self, caller: Caller, matcher: Matcher, authorizer: Authorizer, metrics: WebhookMetrics, clock: Clock
+        self, caller: Caller, matcher: Matcher, authorizer: Authorizer, metrics: WebhookMetrics, aside: Aside
     ) -> None:
         self._caller = caller
         self._matcher = matcher
         self._authorizer = authorizer
         self._metrics = metrics
-        self._clock = clock
+        self._clock = caller.clock
+        self._aside = aside
 
     async def mutate(
         self, hooks: Sequence[Hook], subject: Subject, participants: Participants, reinvocation: Reinvocation
@@ -87,8 +88,12 @@ class Webhooks:
         if resource is None or not hook.conditions:
             return resource
         inputs = await inputs_of(subject, resource, None, self._authorizer)
+
+        def decided() -> bool:
+            return are_met(hook.conditions, Evaluation(inputs, Budget(CONDITIONS_BUDGET)), hook.is_lenient)
+
         try:
-            met = are_met(hook.conditions, Evaluation(inputs, Budget(CONDITIONS_BUDGET)), hook.is_lenient)
+            met = await self._aside.patiently(decided)
         except ConditionsFailed as error:
             own = subject.attempt.resource
             raise errors.forbidden(own.group, own.plural, subject.name, str(error)) from None

@@ -8,13 +8,22 @@ from typing import Any
 import pytest
 
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
+from kubeloop.api.cel.patience import TakesLong, at_most
 from kubeloop.api.cel.program import compiled
 from kubeloop.api.cel.syntax import CompileError
-from kubeloop.api.cel.types import ANY, INT, STRING, list_of
+from kubeloop.api.cel.types import ANY, INT, STRING, list_of, map_of
 from kubeloop.api.cel.values import Cancelled, CelError
 
-ENVIRONMENT = kubernetes_environment().extended({"l": list_of(INT), "s": STRING, "deep": ANY})
-DATA: dict[str, Any] = {"l": list(range(3000)), "s": "a" * 5000, "deep": [[list(range(20_000))]]}
+ENVIRONMENT = kubernetes_environment().extended(
+    {"l": list_of(INT), "s": STRING, "deep": ANY, "m": map_of(STRING, INT), "rows": list_of(list_of(INT))}
+)
+DATA: dict[str, Any] = {
+    "l": list(range(3000)),
+    "s": "a" * 5000,
+    "deep": [[list(range(20_000))]],
+    "m": {f"k{number}": number for number in range(20_000)},
+    "rows": [[number] for number in range(20_000)],
+}
 
 
 def nested(pattern: str, inner: str, times: int) -> str:
@@ -33,6 +42,10 @@ def nested(pattern: str, inner: str, times: int) -> str:
         "l.all(x, s.matches('^(a+)+$') || true)",
         "l.all(x, l.sort().size() > 0)",
         "l.all(x, l.distinct().size() > 0)",
+        "l.all(x, (m.map(k, 1) + m.map(k, 2)).size() > 0)",
+        "l.all(x, m == m)",
+        "l.all(x, rows == rows)",
+        "l.all(x, s.findAll('a').size() > 0)",
         "s.replace('', s).replace('', s).size() > 0",
         "lists.range(9223372036854775807).size() > 0",
         "optional.of(l)" + "".join(f".optMap(v{index}, v{index} + v{index})" for index in range(25)) + ".hasValue()",
@@ -83,3 +96,63 @@ def test_compiling_takes_time_in_proportion(text: str) -> None:
 def test_null_where_something_else_was_declared_fails_the_evaluation_alone() -> None:
     with pytest.raises(CelError, match="no such overload"):
         compiled("l.all(x, x + 1 > 0)", ENVIRONMENT).evaluate({"l": [None]})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m.exists(k, l.exists(y, y == 0))",  # each inner loop ends at once
+        "rows.all(r, m['k1'] == 1)",
+        "rows.all(r, size(m) > 0)",
+    ],
+)
+def test_what_is_cheap_does_not_depend_on_how_long_collections_are(text: str) -> None:
+    """A copy in each round, or a look at all keys, would take minutes."""
+    before = time.process_time()
+    assert compiled(text, ENVIRONMENT).evaluate(DATA)[0] is True
+    assert time.process_time() - before < 5
+
+
+@pytest.mark.parametrize(
+    "text", ["l.all(x, l.all(y, x + y >= 0))", "l.exists(x, l.all(y, true)) || true", "rows == rows || true"]
+)
+def test_what_would_take_long_is_given_up_where_nobody_has_time(text: str) -> None:
+    program = compiled(text, ENVIRONMENT)
+    with at_most(1000), pytest.raises(TakesLong):
+        program.evaluate(DATA)
+
+
+def test_an_allowance_is_for_all_evaluations_together() -> None:
+    program = compiled("l.all(x, x >= 0)", ENVIRONMENT)
+    data = {"l": list(range(100))}
+    cost = program.evaluate(data)[1]
+    with at_most(3 * cost):
+        for _ in range(3):
+            assert program.evaluate(data) == (True, cost)
+        with pytest.raises(TakesLong):
+            program.evaluate(data)
+    assert program.evaluate(data) == (True, cost)
+
+
+def test_a_budget_that_ends_first_is_told_as_ever() -> None:
+    program = compiled("l.all(x, l.all(y, x + y >= 0))", ENVIRONMENT)
+    with at_most(1000), pytest.raises(Cancelled, match="actual cost limit exceeded"):
+        program.evaluate(DATA, 100)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ([1, 2], [1, 2], True),
+        ([1, 2], [1, 3], False),
+        ([1], [True], False),
+        ([1.0], [1], True),
+        ({"a": 1}, {"a": 1}, True),
+        ({"a": 1}, {"a": True}, False),
+        ({"a": "x"}, {"a": "y"}, False),
+        (["a", [True]], ["a", [1]], False),
+    ],
+)
+def test_a_quick_look_at_plain_values_says_the_same(one: Any, other: Any, same: bool) -> None:
+    both = ENVIRONMENT.extended({"one": ANY, "other": ANY})
+    assert compiled("one == other", both).evaluate({"one": one, "other": other})[0] is same

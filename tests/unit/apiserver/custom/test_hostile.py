@@ -134,6 +134,42 @@ def test_a_large_object_is_taken(api, install) -> None:
     assert len(made.body["spec"]["l"]) == 10_000
 
 
+def test_others_are_answered_while_dear_rules_are_evaluated(api, install) -> None:
+    numbers = {"type": "array", "maxItems": 300, "items": {"type": "integer"}}
+    rules = [{"rule": "self.all(x, self.all(y, x + y >= 0))"}]
+    install(version(schema=fields(l={**numbers, "x-kubernetes-validations": rules})))
+    api.server.aside.start()
+
+    async def both() -> tuple[Any, Any, bool]:
+        dear = asyncio.ensure_future(api._answer("POST", THINGS, thing("t", spec={"l": list(range(300))}), {}))
+        await asyncio.sleep(0)
+        read = await api._answer("GET", THINGS, None, {})
+        came_first = not dear.done()
+        return read, await dear, came_first
+
+    read, made, came_first = api._runner.run(both())
+    api.server.aside.close()
+    assert (read.status, made.status, came_first) == (200, 201, True)
+
+
+def test_a_large_object_with_nothing_right_in_it_is_refused_with_the_first_errors(api, install) -> None:
+    row = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["b"]}
+    install(version(schema=fields(l={"type": "array", "items": row})))
+    api.server.aside.start()
+    refused = api.post(THINGS, thing("t", spec={"l": [{"a": 1}] * 20_000}))
+    api.server.aside.close()
+    assert refused.status == 422
+    assert 1000 <= len(refused.body["details"]["causes"]) <= 1002
+
+
+def test_of_very_many_unknown_fields_only_some_are_told(api, install) -> None:
+    install(version(schema=fields(l={"type": "array", "items": {"type": "object"}})))
+    body = thing("t", spec={"l": [{"a": 1}] * 5000})
+    made = api.post(f"{THINGS}?fieldValidation=Warn", body)
+    assert made.status == 201
+    assert made.body["spec"]["l"] == [{}] * 5000
+
+
 def test_a_definition_that_nobody_can_serve_leaves_the_others_alone(api, install) -> None:
     key = "/registry/apiextensions.k8s.io/customresourcedefinitions/odd.example.org"
     head = b'{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1"'

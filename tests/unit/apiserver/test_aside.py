@@ -1,0 +1,117 @@
+"""Long work is done beside the event loop; short work is not sent away."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kubeloop.api.cel.library.kubernetes import kubernetes_environment
+from kubeloop.api.cel.program import compiled
+from kubeloop.api.cel.types import INT, list_of
+from kubeloop.apiserver.aside import Aside, asked_in_loop, is_long
+
+NESTED = compiled("l.all(x, l.all(y, x + y >= 0))", kubernetes_environment().extended({"l": list_of(INT)}))
+
+
+@pytest.fixture
+def aside() -> Iterator[Aside]:
+    found = Aside()
+    found.start()
+    yield found
+    found.close()
+
+
+def where() -> str:
+    return threading.current_thread().name
+
+
+def evaluated(length: int) -> tuple[Any, str]:
+    return NESTED.evaluate({"l": list(range(length))})[0], where()
+
+
+def test_what_was_not_started_does_everything_in_place() -> None:
+    here = where()
+    assert asyncio.run(Aside().run(where)) == here
+    assert asyncio.run(Aside().patiently(evaluated, 100)) == (True, here)
+
+
+def test_long_work_is_done_by_another_thread(aside: Aside) -> None:
+    assert asyncio.run(aside.run(where)) == "aside"
+
+
+def test_expressions_are_begun_here_and_if_they_cost_much_again_aside(aside: Aside) -> None:
+    assert asyncio.run(aside.patiently(evaluated, 10)) == (True, where())
+    assert asyncio.run(aside.patiently(evaluated, 100)) == (True, "aside")
+
+
+def test_several_cheap_expressions_together_may_be_dear(aside: Aside) -> None:
+    def many() -> str:
+        for _ in range(30):
+            evaluated(10)
+        return where()
+
+    assert asyncio.run(aside.patiently(many)) == "aside"
+
+
+def test_what_goes_wrong_aside_is_told_to_whoever_asked(aside: Aside) -> None:
+    def fail() -> None:
+        raise LookupError("no")
+
+    with pytest.raises(LookupError, match="no"):
+        asyncio.run(aside.run(fail))
+    assert asyncio.run(aside.run(where)) == "aside"
+
+
+def test_others_go_on_meanwhile(aside: Aside) -> None:
+    goes_on = threading.Event()
+
+    async def both() -> bool:
+        long = asyncio.ensure_future(aside.run(goes_on.wait, 10))
+        await asyncio.sleep(0)
+        goes_on.set()  # by the loop, which is not held up
+        return await long
+
+    assert asyncio.run(both())
+
+
+def test_work_that_nobody_waits_for_is_not_begun(aside: Aside) -> None:
+    first_may_end, done = threading.Event(), []
+
+    async def leave() -> None:
+        first = asyncio.ensure_future(aside.run(first_may_end.wait, 10))
+        second = asyncio.ensure_future(aside.run(done.append, "second"))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.sleep(0)
+        first_may_end.set()
+        await first
+        await aside.run(done.append, "third")
+
+    asyncio.run(leave())
+    assert done == ["third"]
+
+
+def test_a_question_from_aside_is_answered_by_the_loop(aside: Aside) -> None:
+    async def ask(from_aside: bool) -> str:
+        question: Callable[[], str] = asked_in_loop(asyncio.get_running_loop(), where)
+        return await aside.run(question) if from_aside else question()
+
+    assert asyncio.run(ask(from_aside=True)) == where()
+    assert asyncio.run(ask(from_aside=False)) == where()
+
+
+@pytest.mark.parametrize(
+    ("text", "long"),
+    [
+        (b"{}" * 8000, False),
+        (b'{"a":"' + b"x" * 3_000_000 + b'"}', False),
+        (b"[" + b"{}," * 6000 + b"{}]", True),
+        (b"[" + b"1," * 20_000 + b"1]", True),
+    ],
+)
+def test_a_text_is_long_by_what_it_holds(text: bytes, long: bool) -> None:
+    assert is_long(text) is long
