@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from kubeloop.api.generated.core_v1 import Pod, ReplicationController
 from kubeloop.controllers import replicaset
 from kubeloop.controllers.replicationcontroller import wire
 from kubeloop.testing import Cluster, pod, replica_set
 from kubeloop.testing.faults import unavailable
+from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
 from tests.controllers.replicas import (
     NS,
     active_pods_of,
@@ -94,3 +98,33 @@ def test_replica_set_of_the_same_name_and_selector_is_somebody_else(cluster: Clu
     rs = cluster.add(replica_set("a", replicas=3))
     cluster.advance(60)
     assert (len(pods_of(cluster, rc)), len(pods_of(cluster, rs))) == (2, 3)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+@given(steps("scale", "fail", "delete", "stray", "wait", *NETWORK, *LOSSES), st.integers(0, 2**16))
+def test_whatever_happens_it_ends_with_what_is_asked_for(taken: list[Step], seed: int) -> None:
+    """The loop is that of replica sets, whose own properties say more."""
+    with Cluster(seed=seed, shuffle=True) as cluster:
+        process = Process(cluster, wire)
+        rc = cluster.add(controller(2))
+        wanted = 2
+        for number, (name, size) in enumerate(taken):
+            pods = active_pods_of(cluster, rc)
+            if name == "scale":
+                wanted = size
+                cluster.client.patch(ReplicationController, "a", {"spec": {"replicas": size}}, NS)
+            elif name == "stray":
+                cluster.add(pod(f"stray-{number}", labels={"app": "a"}))
+            elif name == "wait":
+                cluster.advance(size)
+            elif name not in ("fail", "delete"):
+                process.disturb(name, size)
+            elif pods and name == "fail":
+                set_status(cluster, pods[size % len(pods)], phase="Failed")
+            elif pods:
+                cluster.client.delete(Pod, pods[size % len(pods)].metadata.name, NS)
+        cluster.faults.clear()
+        cluster.advance(minutes=20)
+        assert len(active_pods_of(cluster, rc)) == wanted
+        said = read(cluster, rc)
+        assert (counts(said), said.status.observed_generation) == ((wanted, wanted, 0, 0), said.metadata.generation)
