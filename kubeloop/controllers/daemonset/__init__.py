@@ -21,9 +21,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubeloop.api.generated.apps_v1 import DaemonSet
 from kubeloop.controllers.context import Context
 from kubeloop.controllers.daemonset.reconciler import NODES, PODS, REVISIONS, SETS, Reconciler
-from kubeloop.controllers.daemonset.wakeups import ConcernedByNode, SeenPods, matters
+from kubeloop.controllers.daemonset.wakeups import (
+    ConcernedByNode,
+    SeenPods,
+    is_more_than_status,
+    is_status_alone,
+    matters,
+)
 from kubeloop.controllers.dependents import Dependents, Wakeups, concerns_owner
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.enqueue import own_key
@@ -34,6 +41,10 @@ from kubeloop.runtime.workqueue import WorkQueue
 
 NAME = "daemonset-controller"
 QUEUE = "daemonset"  # upstream's, as dashboards know it
+# A node and its pod take as long to look at as so many pods of other sets; see `pacing`.
+LOOK_WEIGHT = 4
+# A status that changes is mostly what the loop itself has just written.
+ECHO_SECONDS = 0.5
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
@@ -49,11 +60,16 @@ def wire(context: Context) -> Controller[ObjectKey]:
     )
     sets.add_handler(Callbacks(on_delete=lambda one: expectations.forget(one.metadata.uid)))
     all_pods.add_handler(SeenPods(expectations))  # before what wakes the sets
-    controller.watches(sets, own_key, resync=context.resync_period())
-    controller.listens_to(all_pods, Wakeups(queue, pods, sets, lambda one: one.status.desired_number_scheduled))
+    controller.watches(sets, own_key, is_more_than_status, resync=context.resync_period())
+    controller.watches(sets, own_key, is_status_alone, delay=ECHO_SECONDS)
+    controller.listens_to(all_pods, Wakeups(queue, pods, sets, _weight))
     controller.watches(informers.of(REVISIONS), revisions.keys_of, _is_not_our_creation)
     controller.watches(nodes, ConcernedByNode(sets, all_pods, nodes).keys_of, matters)
     return controller
+
+
+def _weight(daemon_set: DaemonSet) -> int:
+    return LOOK_WEIGHT * daemon_set.status.desired_number_scheduled
 
 
 def _is_not_our_creation(old: Any, new: Any) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from kubeloop.api.generated.apps_v1 import DaemonSet
 from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.owners import controller_of
 from kubeloop.controllers.daemonset.nodes import Eligibility, target_node_of
 from kubeloop.runtime.expectations import Expectations
@@ -81,3 +84,21 @@ def matters(old: Any, new: Any) -> bool:
     if old is None or new is None:
         return True
     return bool(old.metadata.labels != new.metadata.labels or old.spec.taints != new.spec.taints)
+
+
+def is_status_alone(old: Any, new: Any) -> bool:
+    """Predicate: a set says something else of its pods, and asks for nothing else."""
+    if old is None or new is None or old.spec != new.spec:
+        return False
+    if old.status.collision_count != new.status.collision_count:  # the loop's way to have itself look again
+        return False
+    return bool(_told(old.metadata) == _told(new.metadata))
+
+
+def is_more_than_status(old: Any, new: Any) -> bool:
+    return not is_status_alone(old, new)
+
+
+def _told(meta: ObjectMeta) -> ObjectMeta:
+    """Metadata without what every write changes."""
+    return replace(meta, resource_version="", managed_fields=())
