@@ -54,6 +54,8 @@ class Actor:
 
     async def _act(self, pod: Pod, seen: Observation, decision: Decision, memory: Memory) -> Memory:
         for kill in decision.kills:
+            if kill.after_failed_hook:
+                self._telling.post_start_failed(pod, kill.container)
             self._telling.killing(pod, kill.container, kill.message)
             await self._runtime.stop(pod, kill.container.name, kill.grace, kill.hook)
         if decision.grace is not None:
@@ -62,6 +64,8 @@ class Actor:
             memory = await self._prepare(pod, seen, memory)
         for container in decision.starts:
             memory = await self._start(pod, container, seen, memory)
+        for container in decision.resizes:
+            await self._runtime.resize(pod, container)
         for due in decision.probes:
             memory = await self._probe(pod, due, memory)
         return memory

@@ -17,7 +17,7 @@ _Reason = tuple[str, str]
 
 def rejection_of(pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
     """Why a pod can't run beside those that the node has taken; None if it can."""
-    found = _by_system(pod, node) or _by_resources(pod, node, taken) or _by_place(pod, node, taken)
+    found = _by_system(pod, node) or shortage_of(pod, node, taken) or _by_place(pod, node, taken)
     return Verdict(*found, rejected=True) if found is not None else None
 
 
@@ -31,7 +31,8 @@ def _by_system(pod: Pod, node: Node) -> _Reason | None:
     return None
 
 
-def _by_resources(pod: Pod, node: Node, taken: Ledger) -> _Reason | None:
+def shortage_of(pod: Pod, node: Node, taken: Ledger) -> _Reason | None:
+    """What there isn't enough of for a pod, and how much of it there is."""
     room = node.status.allocatable
     places = parse_quantity(room.get("pods", "0")).value()
     if len(taken) + 1 > places:

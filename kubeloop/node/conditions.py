@@ -17,12 +17,13 @@ OWNED = frozenset({"PodReadyToStartContainers", "Initialized", "Ready", "Contain
 class Said:
     """A condition before it has a time: its status, and why it isn't true."""
 
-    __slots__ = ("message", "reason", "status")
+    __slots__ = ("generation", "message", "reason", "status")
 
-    def __init__(self, status: bool, reason: str = "", message: str = "") -> None:
+    def __init__(self, status: bool, reason: str = "", message: str = "", generation: int | None = None) -> None:
         self.status = "True" if status else "False"
         self.reason = reason
         self.message = message
+        self.generation = generation  # that it is about, if not the present one
 
 
 def conditions_of(pod: Pod, has_sandbox: bool, statuses: Named, phase: str) -> dict[str, Said]:
@@ -53,7 +54,7 @@ def with_times(
                 reason=one.reason,
                 message=one.message,
                 last_transition_time=same.last_transition_time if unchanged and same is not None else now,
-                observed_generation=generation,
+                observed_generation=generation if one.generation is None else one.generation,
             )
         )
     return tuple(made)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+import msgspec
+
 from kubeloop.api.generated.core_v1 import (
     Container,
     ContainerState,
@@ -13,6 +15,7 @@ from kubeloop.api.generated.core_v1 import (
     ContainerStateWaiting,
     ContainerStatus,
     Pod,
+    ResourceRequirements,
     VolumeMountStatus,
 )
 from kubeloop.api.times import format_time
@@ -60,10 +63,20 @@ def _status(pod: Pod, container: Container, seen: Observation, memory: Memory) -
         last_state=last,
         started=has_started(memory.probes, container, run),
         ready=_is_ready(pod, container, run, memory),
-        resources=resources if run is not None and (resources.requests or resources.limits) else None,
+        resources=_actual(run, resources),
         allocated_resources=resources.requests if run is not None else {},
         volume_mounts=_mounts(container),
     )
+
+
+def _actual(run: Run | None, allocated: ResourceRequirements) -> ResourceRequirements | None:
+    """What a container has; one that doesn't run, what it will have."""
+    if run is None:
+        return None
+    has = allocated
+    if run.state == "running" and run.resources is not None and run.resources is not allocated:
+        has = msgspec.structs.replace(allocated, requests=run.resources.requests, limits=run.resources.limits)
+    return has if has.requests or has.limits else None
 
 
 def _states(pod: Pod, container: Container, seen: Observation, memory: Memory) -> tuple[ContainerState, ContainerState]:
@@ -77,6 +90,8 @@ def _states(pod: Pod, container: Container, seen: Observation, memory: Memory) -
     before = state_of(runs[1]) if len(runs) > 1 else ContainerState()
     if waits is not None and newest.state == "exited" and should_run(container, pod, newest):
         return _waiting(waits.reason, waits.message), state_of(newest)
+    if newest.hook_failure and newest.state == "exited" and should_run(container, pod, newest):
+        return _waiting("PostStartHookError", newest.hook_failure), state_of(newest)
     return state_of(newest), before
 
 

@@ -17,6 +17,7 @@ class Kill(msgspec.Struct, frozen=True):
     container: Container
     message: str
     grace: float
+    after_failed_hook: bool = False  # its postStart hook is why
 
     @property
     def hook(self) -> LifecycleHandler | None:
@@ -31,6 +32,7 @@ class Decision(msgspec.Struct, kw_only=True):
     starts: list[Container] = msgspec.field(default_factory=list)
     kills: list[Kill] = msgspec.field(default_factory=list)
     probes: list[DueProbe] = msgspec.field(default_factory=list)
+    resizes: list[Container] = msgspec.field(default_factory=list)
     backing_off: dict[str, Waiting] = msgspec.field(default_factory=dict)
     wake_at: datetime | None = None
     verdict: Verdict | None = None  # a new one
@@ -39,7 +41,7 @@ class Decision(msgspec.Struct, kw_only=True):
 
     @property
     def acts(self) -> bool:
-        return self.prepare or bool(self.starts or self.kills or self.probes)
+        return self.prepare or bool(self.starts or self.kills or self.probes or self.resizes)
 
     def wake(self, moment: datetime | None) -> None:
         if moment is not None and (self.wake_at is None or moment < self.wake_at):

@@ -89,7 +89,7 @@ class Fleet:
         self._missing = set(wanted)
         self._heartbeat.on_registered = self._note_registered
         relief = Relief(self._pods, self.roster, self.runtime, self.worker, telling)
-        relief.wake = self.runtime.wake = self._pod_loop.queue.add
+        relief.wake = self.runtime.wake = self.worker.allocator.wake = self._pod_loop.queue.add
         self._heartbeat.on_beat = relief.relieve
         for name in wanted:
             self._node_loop.queue.add(ObjectKey("", name))

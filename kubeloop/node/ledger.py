@@ -32,6 +32,9 @@ class Ledger:
     def __len__(self) -> int:
         return len(self._taken)
 
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._taken
+
     def take(self, pod: Pod) -> None:
         """Count a pod, once."""
         uid = pod.metadata.uid

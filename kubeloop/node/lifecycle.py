@@ -15,9 +15,10 @@ from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.node.decision import Decision, Kill
 from kubeloop.node.memory import Memory, Waiting
 from kubeloop.node.probes import has_started, probe_of, probes_in_force, verdict
+from kubeloop.node.resizing import is_to_be_resized, needs_restart
 from kubeloop.node.restart import CRASH_LOOP, restarts, restarts_after_kill, should_run
 from kubeloop.node.runtime import Observation, ProbeKind, Run
-from kubeloop.node.spec import ephemeral_of, is_sidecar, pod_text, regular_of, sidecars_of
+from kubeloop.node.spec import ephemeral_of, has_post_start, is_sidecar, pod_text, regular_of, sidecars_of
 from kubeloop.node.termination import DEADLINE_EXCEEDED, TERMINAL, end, grace_of, is_alive, is_over_deadline, is_to_end
 
 _DEADLY: tuple[ProbeKind, ...] = ("liveness", "startup")
@@ -72,10 +73,19 @@ class _Look:
                 self._keep(sidecar)
         elif not self._initialize():
             return
-        kept = [self._keep(one) for one in regular_of(self._pod)]
-        if not any(kept):
+        if not self._keep_all():
             self._decision.starts.clear()  # sidecars alone keep no pod alive
             end(self._pod, self._seen, self._memory, self._decision)
+
+    def _keep_all(self) -> bool:
+        """See to the containers in their order; whether any runs or will. A hook that begins keeps those behind it."""
+        kept = False
+        for container in regular_of(self._pod):
+            kept = self._keep(container) or kept
+            run = self._seen.present(container.name)
+            if has_post_start(container) and (run is None or run.state == "created"):
+                return True
+        return kept
 
     # Init containers.
 
@@ -126,11 +136,26 @@ class _Look:
             return True
         if run.state != "running" or run.stopping:
             return True
-        if (kind := self._failed_probe(container, run)) is not None:
+        if run.hook_failure:
+            grace = grace_of(self._pod)
+            self._decision.kills.append(Kill(container, "FailedPostStartHook", grace, after_failed_hook=True))
+        elif (kind := self._failed_probe(container, run)) is not None:
             self._kill(container, kind)
+        elif is_to_be_resized(container, run):
+            self._resize(container, run)
         else:
             self._look_at_probes(container, run)
         return True
+
+    def _resize(self, container: Container, run: Run) -> None:
+        """Change what a running container has; those who ask for it are started anew for that."""
+        if needs_restart(container, run):
+            message = f"Container {container.name} resize requires restart"
+            self._decision.kills.append(Kill(container, message, grace_of(self._pod)))
+        elif not run.resizing:
+            self._decision.resizes.append(container)
+        else:
+            self._look_at_probes(container, run)
 
     def _is_wanted(self, container: Container) -> bool:
         return should_run(container, self._pod, self._seen.last(container.name))

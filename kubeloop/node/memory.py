@@ -11,6 +11,7 @@ from kubeloop.api.conditions import remove_condition
 from kubeloop.api.generated.core_v1 import PodStatus
 from kubeloop.api.wire import Time
 from kubeloop.node.probes import ProbeRecords
+from kubeloop.node.resizing import Allocation, Resize
 from kubeloop.node.restart import BackOff
 
 
@@ -48,6 +49,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     backoffs: Mapping[str, BackOff] = msgspec.field(default_factory=dict)
     waiting: Mapping[str, Waiting] = msgspec.field(default_factory=dict)
     probes: ProbeRecords = msgspec.field(default_factory=dict)
+    allocation: Allocation | None = None  # what the pod was given of its node; None if it wasn't taken
+    resize: Resize = Resize()
     verdict: Verdict | None = None
     unattached: Unattached | None = None
     grace: float | None = None  # what its containers were last told that they have, if they were told to end

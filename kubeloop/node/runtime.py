@@ -12,10 +12,10 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from kubeloop.api.generated.core_v1 import Container, LifecycleHandler, Pod, Probe
+from kubeloop.api.generated.core_v1 import Container, LifecycleHandler, Pod, Probe, ResourceRequirements
 from kubeloop.api.node_calls import Duplex, LogOptions, Streams
 
-RunState = Literal["created", "running", "exited"]  # created: it is about to run
+RunState = Literal["created", "running", "exited"]  # created: it is about to run, or its postStart hook is
 ProbeKind = Literal["startup", "liveness", "readiness"]
 
 
@@ -44,6 +44,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     message: str = ""
     stopping: bool = False  # it was told to end
+    resources: ResourceRequirements | None = None  # that it has now; None if nobody knows
+    resizing: bool = False  # it is about to have others
+    hook_failure: str = ""  # why its postStart hook failed, if it did
     of_present_sandbox: bool = True
 
 
@@ -93,10 +96,13 @@ class Runtime(Protocol):
         """Make the pod's sandbox, with its addresses; `StartFailed` if that can't be."""
 
     async def start(self, pod: Pod, container: Container, attempt: int) -> None:
-        """Begin a run of a container; `StartFailed` if that can't be for now."""
+        """Begin a run of a container, and its postStart hook; `StartFailed` if that can't be for now."""
 
     async def stop(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
         """Begin to end a container: the hook, then the signal, all within the grace. Said again, the shorter counts."""
+
+    async def resize(self, pod: Pod, container: Container) -> None:
+        """Begin to give a running container the resources that it has in the pod's spec."""
 
     async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeAnswer:
         """Whether a container is as a probe wants it."""

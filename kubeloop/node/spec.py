@@ -34,6 +34,10 @@ def ephemeral_of(pod: Pod) -> list[Container]:
     return [_as_container(one) for one in pod.spec.ephemeral_containers]
 
 
+def has_post_start(container: Container) -> bool:
+    return container.lifecycle is not None and container.lifecycle.post_start is not None
+
+
 def all_of(pod: Pod) -> Iterator[Container]:
     yield from pod.spec.init_containers
     yield from regular_of(pod)

@@ -16,6 +16,7 @@ from kubeloop.node.conditions import Said, conditions_of, with_times
 from kubeloop.node.container_status import by_name, ephemeral_statuses, init_statuses, regular_statuses
 from kubeloop.node.memory import Memory, Verdict
 from kubeloop.node.phase import phase_of
+from kubeloop.node.resizing import IN_PROGRESS, PENDING, Resize
 from kubeloop.node.runtime import Observation
 from kubeloop.node.termination import TERMINAL
 
@@ -54,6 +55,7 @@ def status_of(pod: Pod, seen: Observation, memory: Memory, around: Around) -> Po
     now = Time(format_time(around.now))
     said = conditions_of(pod, seen.addresses is not None and not around.ended, named, phase)
     _add_disruption(said, memory.verdict)
+    _add_resize(said, memory.resize, phase)
     known = (*memory.reported.conditions, *pod.status.conditions)
     ips = seen.addresses or tuple(one.ip for one in memory.reported.pod_ips)
     if pod.spec.host_network:
@@ -110,6 +112,15 @@ def _add_disruption(said: dict[str, Said], verdict: Verdict | None) -> None:
         said["DisruptionTarget"] = Said(True, verdict.disruption, verdict.message)
 
 
+def _add_resize(said: dict[str, Said], resize: Resize, phase: str) -> None:
+    if phase in TERMINAL:
+        return
+    if (waiting := resize.waiting) is not None:
+        said[PENDING] = Said(True, waiting.reason, waiting.message, waiting.generation)
+    if resize.generation is not None:
+        said[IN_PROGRESS] = Said(True, generation=resize.generation)
+
+
 def changes(before: PodStatus, after: PodStatus) -> dict[str, Any]:
     """A strategic merge patch of a status that makes of the one before the one after; empty if they are alike."""
     patch: dict[str, Any] = {}
@@ -122,6 +133,7 @@ def changes(before: PodStatus, after: PodStatus) -> dict[str, Any]:
         if old != new:
             patch[name] = [{"$patch": "replace"}, *_plain(new)] if old else _plain(new)
     conditions = [_condition(one, before) for one in after.conditions if one not in before.conditions]
+    conditions += [{"$patch": "delete", "type": type} for type in _gone(before, after)]
     if conditions:
         patch["conditions"] = conditions
     return patch
@@ -135,9 +147,18 @@ def _condition(condition: PodCondition, before: PodStatus) -> dict[str, Any]:
     return plain
 
 
+def _gone(before: PodStatus, after: PodStatus) -> list[str]:
+    """The conditions that are said only while they hold, and no longer do."""
+    return [type for type in (PENDING, IN_PROGRESS) if _has(before, type) and not _has(after, type)]
+
+
+def _has(status: PodStatus, type: str) -> bool:
+    return find_condition(status.conditions, type) is not None
+
+
 def merged(reported: PodStatus, written: PodStatus) -> PodStatus:
     """What is known to be written once a patch went through: foreign conditions are of no interest."""
-    types = {one.type for one in written.conditions}
+    types = {one.type for one in written.conditions} | {PENDING, IN_PROGRESS}
     kept: tuple[PodCondition, ...] = tuple(one for one in reported.conditions if one.type not in types)
     return msgspec.structs.replace(written, conditions=(*kept, *written.conditions))
 

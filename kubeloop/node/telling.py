@@ -68,6 +68,18 @@ class Telling:
         kind = due.kind.capitalize()
         self._warning(pod, "Unhealthy", f"{kind} probe failed: {answer.output}", due.container)
 
+    def post_start_failed(self, pod: Pod, container: Container) -> None:
+        self._warning(pod, "FailedPostStartHook", "PostStartHook failed", container)
+
+    def resize_began(self, pod: Pod, message: str) -> None:
+        self._normal(pod, "ResizeStarted", message)
+
+    def resize_ended(self, pod: Pod, message: str) -> None:
+        self._normal(pod, "ResizeCompleted", message)
+
+    def resize_waits(self, pod: Pod, message: str) -> None:
+        self._warning(pod, "ResizeDeferred", message)
+
     def refused(self, pod: Pod, reason: str, message: str) -> None:
         """A pod that the node doesn't take, or no longer."""
         self._warning(pod, reason, message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -19,9 +18,10 @@ from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.node.acting import Actor
 from kubeloop.node.admission import rejection_of
+from kubeloop.node.allocating import Allocator
 from kubeloop.node.eviction import refusal_of
-from kubeloop.node.ledger import Ledger
 from kubeloop.node.memory import Memory, Unattached, Verdict, without_readiness
+from kubeloop.node.resizing import RETRY, as_allocated
 from kubeloop.node.runtime import Runtime
 from kubeloop.node.status import Around, changes, merged, status_of
 from kubeloop.node.telling import Telling
@@ -70,7 +70,7 @@ class PodWorker:
         self._actor = Actor(runtime, telling, clock)
         self._memories: dict[str, Memory] = {}  # by uid
         self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of the pods there are memories of
-        self._ledgers: dict[str, Ledger] = defaultdict(Ledger)  # by node
+        self.allocator = Allocator(telling)
         self._evicted: dict[str, Verdict] = {}  # by uid, until their turn
         self.volumes: Volumes | None = None  # without it, no pod waits for any
         self._contradicted: set[str] = set()  # uids of pods whose readiness has to be told anew, until their turn
@@ -96,7 +96,9 @@ class PodWorker:
         if pod.metadata.uid in self._contradicted:
             self._contradicted.discard(pod.metadata.uid)
             memory = without_readiness(memory)
-        return await self._bring_on(pod, node, self._with_volumes(pod, node, memory))
+        memory = self.allocator.size(pod, node, memory)
+        given = as_allocated(pod, memory.allocation) if memory.allocation is not None else pod
+        return await self._bring_on(given, node, self._with_volumes(pod, node, memory))
 
     def contradict(self, pod: Pod) -> None:
         """Somebody else may have said that a pod isn't ready: at its next turn it is told anew whether it is."""
@@ -118,19 +120,19 @@ class PodWorker:
         uid = pod.metadata.uid
         met_at = pod.status.start_time or Time(format_time(self._clock.now()))
         memory = Memory(reported=pod.status, met_at=met_at)
-        ledger = self._ledgers[pod.spec.node_name]
         if pod.status.phase not in TERMINAL and pod.metadata.deletion_timestamp is None:
-            verdict = None if pod.status.container_statuses else self._refusal(pod, node, ledger)
+            verdict = None if pod.status.container_statuses else self._refusal(pod, node)
             if verdict is not None:
                 self._telling.refused(pod, verdict.reason, verdict.message)
                 memory = msgspec.structs.replace(memory, verdict=verdict)
             else:
-                ledger.take(pod)
+                memory = msgspec.structs.replace(memory, allocation=self.allocator.take(pod))
         self._known[key] = uid, pod.spec.node_name
         self._memories[uid] = memory
         return memory
 
-    def _refusal(self, pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
+    def _refusal(self, pod: Pod, node: Node) -> Verdict | None:
+        taken = self.allocator.ledger(pod.spec.node_name)
         return refusal_of(pod, self._nodes.pressures_of(node)) or rejection_of(pod, node, taken)
 
     def _with_volumes(self, pod: Pod, node: Node, memory: Memory) -> Memory:
@@ -151,16 +153,18 @@ class PodWorker:
     async def _bring_on(self, pod: Pod, node: Node, memory: Memory) -> Result | None:
         uid = pod.metadata.uid
         decision, seen, memory = await self._actor.bring_on(pod, memory)
-        self._memories[uid] = memory
+        memory = self._memories[uid] = self.allocator.settled(pod, seen, memory)
         if not (decision.ended and memory.reported.phase in TERMINAL):
             around = Around(_addresses_of(node), self._clock.now(), decision.ended)
             await self._report(pod, memory, status_of(pod, seen, memory, around))
         if decision.ended:
-            self._ledgers[pod.spec.node_name].release(uid)
+            self.allocator.release(pod.spec.node_name, uid)
             await self._runtime.release(pod)
             if pod.metadata.deletion_timestamp is not None:
                 await self._delete(pod)
             return None
+        if memory.resize.waiting is not None:
+            decision.wake(self._clock.now() + RETRY)
         return Result(requeue_after=self._seconds_until(decision.wake_at)) if decision.wake_at is not None else None
 
     async def _report(self, pod: Pod, memory: Memory, status: Any) -> None:
@@ -190,7 +194,7 @@ class PodWorker:
         del self._known[key]
         self._memories.pop(uid, None)
         self._evicted.pop(uid, None)
-        self._ledgers[node].release(uid)
+        self.allocator.release(node, uid)
         await self._runtime.remove(uid)
 
     def _seconds_until(self, moment: datetime) -> float:

@@ -23,7 +23,10 @@ class Process:
         "_changed",
         "_ends_at",
         "_exit_code",
+        "_hook_failure",
+        "_hook_until",
         "_reason",
+        "_resized_at",
         "_stopping",
         "attempt",
         "container",
@@ -33,6 +36,7 @@ class Process:
         "image_id",
         "lines",
         "of_present_sandbox",
+        "resources",
         "script",
         "starts_at",
     )
@@ -52,6 +56,16 @@ class Process:
         self._exit_code = 0
         self._reason = ""
         self._stopping = False
+        self._hook_until: datetime | None = None  # when its postStart hook is over, if it has one
+        self._hook_failure = ""
+        self.resources = container.resources
+        self._resized_at: datetime | None = None  # when it gets what its container has in the spec
+
+    def resize(self, container: Container, now: datetime) -> None:
+        """Give it other resources, once the delay is over that its script says."""
+        delay = (self.script.seconds("resize-delay") if self.script is not None else None) or 0.0
+        self.container = container
+        self._resized_at = now + timedelta(seconds=delay)
 
     def follow(self, script: Script | None) -> None:
         """Take the course that the command and the script, if there is one, give."""
@@ -65,6 +79,11 @@ class Process:
         self._exit_code = course.exit_code
         if course.seconds is not None:
             self._ends_at = self.starts_at + timedelta(seconds=course.seconds)
+
+    def begin_hook(self, seconds: float, failure: str) -> None:
+        """It counts as running once its postStart hook is over, which may fail."""
+        self._hook_until = self.starts_at + timedelta(seconds=seconds)
+        self._hook_failure = failure
 
     def end(self, at: datetime, exit_code: int, reason: str = "") -> None:
         """Let it end at a moment, unless it has by then."""
@@ -88,7 +107,11 @@ class Process:
         """The next moment at which it is otherwise."""
         if self.starts_at > now:
             return self.starts_at
-        return self._ends_at if self._ends_at is not None and self._ends_at > now else None
+        if self._hook_until is not None and self._hook_until > now:
+            return min(self._hook_until, self._ends_at or self._hook_until)
+        if self._resized_at is None:
+            return self._ends_at if self._ends_at is not None and self._ends_at > now else None
+        return min((one for one in (self._ends_at, self._resized_at) if one is not None and one > now), default=None)
 
     def is_alive(self, now: datetime) -> bool:
         return self._ends_at is None or self._ends_at > now
@@ -117,21 +140,27 @@ class Process:
         return [(self.starts_at + timedelta(seconds=at), text) for at, text in lines]
 
     def seen_at(self, now: datetime) -> Run:
+        if self._resized_at is not None and self._resized_at <= now:
+            self.resources, self._resized_at = self.container.resources, None
         over = self._ends_at is not None and self._ends_at <= now
         begun = self.starts_at <= now and (self._ends_at is None or self.starts_at <= self._ends_at)
+        hooked = self._hook_until is not None and self._hook_until > now
         return Run(
             container=self.container.name,
             id=self.id,
             attempt=self.attempt,
             image=self.container.image,
             image_id=self.image_id,
-            state="exited" if over else "running" if begun else "created",
+            state="exited" if over else "running" if begun and not hooked else "created",
             created_at=self.created_at,
             started_at=self.starts_at if begun else None,
             finished_at=self._ends_at if over else None,
             exit_code=self._exit_code if over else 0,
             reason=self._reason if over else "",
             stopping=self._stopping,
+            resources=self.resources,
+            resizing=self._resized_at is not None,
+            hook_failure="" if hooked else self._hook_failure,
             of_present_sandbox=self.of_present_sandbox,
         )
 

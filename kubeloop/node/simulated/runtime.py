@@ -23,12 +23,12 @@ from kubeloop.node.runtime import (
 from kubeloop.node.simulated.addresses import Addresses
 from kubeloop.node.simulated.execution import Surroundings, execute, is_interactive
 from kubeloop.node.simulated.files import Files
+from kubeloop.node.simulated.hooks import ENDLESS_HOOK, failure_of, seconds_of_hook
 from kubeloop.node.simulated.logs import lines_after, log_of, presence_of
 from kubeloop.node.simulated.ports import listener_on, serve
 from kubeloop.node.simulated.probing import answer
 from kubeloop.node.simulated.process import Process
 from kubeloop.node.simulated.script import Script
-from kubeloop.node.simulated.shell import course_of
 from kubeloop.node.simulated.stages import Rule, Stages
 from kubeloop.node.simulated.terminal import Terminal
 from kubeloop.node.simulated.usage import usage_of
@@ -101,13 +101,20 @@ class SimulatedRuntime:
             raise StartFailed(reason, script.text("start-error-message") or _start_error(reason, container))
         process = Process(container, attempt, self._new_id(), _image_id(container.image), self._clock.now())
         process.follow(script)
+        if container.lifecycle is not None and (hook := container.lifecycle.post_start) is not None:
+            process.begin_hook(seconds_of_hook(hook, ENDLESS_HOOK), failure_of(hook, pod, container, script))
         processes = self._pods[pod.metadata.uid].processes
         processes[container.name] = [process, *processes.get(container.name, ())][:_KEPT]
 
     async def stop(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
         process = self._process(pod.metadata.uid, container)
         if process is not None:
-            process.stop(self._clock.now(), _seconds_of(hook, grace), grace)
+            process.stop(self._clock.now(), seconds_of_hook(hook, grace), grace)
+
+    async def resize(self, pod: Pod, container: Container) -> None:
+        process = self._process(pod.metadata.uid, container.name)
+        if process is not None:
+            process.resize(container, self._clock.now())
 
     async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeAnswer:
         process = self._process(pod.metadata.uid, container.name)
@@ -236,21 +243,11 @@ def _adopted(container: Container, status: ContainerStatus | None, script: Scrip
     process = Process(container, status.restart_count, status.container_id, status.image_id, parse_time(began))
     process.follow(script)
     process.starts_at = process.created_at
+    if status.resources is not None:
+        process.resources = status.resources
     if running is None and over is not None:
         process.end(parse_time(over.finished_at or began), over.exit_code, over.reason)
     return process
-
-
-def _seconds_of(hook: LifecycleHandler | None, grace: float) -> float:
-    """How long a hook takes; one that doesn't end takes all the grace there is."""
-    if hook is None:
-        return 0.0
-    if hook.sleep is not None:
-        return float(hook.sleep.seconds)
-    if hook.exec is not None:
-        seconds = course_of(hook.exec.command).seconds
-        return seconds if seconds is not None else grace
-    return 0.0
 
 
 def _start_error(reason: str, container: Container) -> str:

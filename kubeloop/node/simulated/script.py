@@ -11,6 +11,8 @@ All begin with `sim.kubeloop.io/`; one that ends in `.CONTAINER` is about that c
     stop-code: "143"          the code it then ends with (0 unless this is given)
     fail-startup, fail-liveness, fail-readiness: 10s-20s,30s-
                               when a probe fails, counted from the container's start; `always`
+    fail-post-start: refused  why its postStart hook fails
+    resize-delay: 5s          how long it takes to get other resources
     cpu, memory: 250m, 64Mi   what it uses
     log: text                 what it writes when it starts
 """
@@ -27,8 +29,8 @@ PREFIX = "sim.kubeloop.io/"
 DIRECTIONS = frozenset(
     {
         *("start-delay", "start-error", "start-error-message"),
-        *("exit-after", "exit-code", "exit-reason", "stop-delay", "stop-code"),
-        *("fail-startup", "fail-liveness", "fail-readiness", "cpu", "memory", "log"),
+        *("exit-after", "exit-code", "exit-reason", "stop-delay", "stop-code", "resize-delay"),
+        *("fail-startup", "fail-liveness", "fail-readiness", "fail-post-start", "cpu", "memory", "log"),
     }
 )
 
