@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -49,33 +50,40 @@ async def _ask(options: argparse.Namespace) -> int:
             await informers.wait_synced()
             if scheduler.engine is not None:
                 await informers.wait_synced()  # of what its plugins look at
-            _print(_verdict(scheduler, pod), options.output)
+            print(rendered(verdict_on(scheduler, pod), options.output))
         finally:
             await informers.stop()
     return 0
 
 
-def _verdict(scheduler: Scheduler, pod: Pod) -> tuple[tuple[Objection, ...], list[str]]:
-    """Objections, and the nodes that nobody objects to."""
+class Verdict(NamedTuple):
+    """All objections, and the nodes that nobody objects to."""
+
+    objections: tuple[Objection, ...]
+    fitting: list[str]
+
+
+def verdict_on(scheduler: Scheduler, pod: Pod) -> Verdict:
     if scheduler.engine is None or not len(scheduler.engine.cluster):
-        return (Objection("", "", (NO_NODES,)),), []
+        return Verdict((Objection("", "", (NO_NODES,), "add a node"),), [])
     profile = scheduler.profiles.get(pod.spec.scheduler_name)
     if profile is None:
-        return (Objection("", "", (f"no profile is named {pod.spec.scheduler_name}: another scheduler's pod",)),), []
+        name = pod.spec.scheduler_name
+        theirs = Objection("", "", (f"the pod is another scheduler's: {name}",), f"see whether {name} runs")
+        return Verdict((theirs,), [])
     cluster = scheduler.engine.cluster
     found = explain(profile, cluster, scheduler.templates.info(pod))
-    return found, fitting(cluster, found)
+    return Verdict(found, fitting(cluster, found))
 
 
-def _print(verdict: tuple[tuple[Objection, ...], list[str]], output: str) -> None:
+def rendered(verdict: Verdict, output: str) -> str:
     objections, nodes = verdict
     if output == "json":
-        print(json.dumps({"objections": msgspec.to_builtins(objections), "fitting": nodes}))
-        return
+        return json.dumps({"objections": msgspec.to_builtins(objections), "fitting": nodes})
     rows = [("NODE", "PLUGIN", "REASON", "WHAT WOULD HELP")]
     rows += [(one.node or "(all)", one.plugin, ", ".join(one.reasons), one.advice) for one in objections]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     if nodes:
-        print(f"Nobody objects to: {', '.join(nodes)}")
+        lines.append(f"Nobody objects to: {', '.join(nodes)}")
+    return "\n".join(lines)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from kubeloop.api.generated.core_v1 import Node
     from kubeloop.scheduler.cluster import ClusterState, Rows
     from kubeloop.scheduler.cycle import Cycle
     from kubeloop.scheduler.handle import Handle
@@ -118,6 +119,10 @@ class Plugin:
 
     def refusal(self, state: Any, number: int) -> Refusal:
         return self.refusals[number - 1]
+
+    def remedy(self, pod: PodInfo, node: Node) -> str:
+        """What would make a node do that this plugin refuses, in a line for people."""
+        return ""
 
     async def consult(self, cycle: Cycle, diagnosis: Diagnosis) -> None:
         """Where there are extenders: ask them what `post_filter` needs to know of them."""

@@ -23,10 +23,13 @@ _NO_LABEL, _TOO_MANY = 1, 2
 
 
 class _Hard(NamedTuple):
-    """One constraint that has to hold: where it can't, and where it would not."""
+    """One constraint that has to hold: where it can't, and where it would not; with the numbers behind that."""
 
+    constraint: Constraint
     has_label: NDArray[np.bool_]
     exceeds: NDArray[np.bool_]
+    here: Numbers  # pods of the kind in each row's domain
+    least: int
 
 
 class _Soft(NamedTuple):
@@ -84,7 +87,8 @@ class PodTopologySpread(Plugin):
         number = int(present.sum())
         least = 0 if number < one.min_domains else int(sums[:-1][present].min())
         itself = int(one.selector.matches(pod.template.labels))
-        return _Hard(domains.has, sums[domains.ids] + itself - least > one.max_skew)
+        here = sums[domains.ids]
+        return _Hard(one, domains.has, here + itself - least > one.max_skew, here, least)
 
     # Scoring.
 

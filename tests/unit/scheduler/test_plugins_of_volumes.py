@@ -100,7 +100,7 @@ def test_volume_zone(world: World, data: st.DataObject) -> None:
 
 # VolumeRestrictions.
 
-_disks = st.lists(
+_disks: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
     st.sampled_from(
         (
             {"gcePersistentDisk": {"pdName": "a"}},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class Objects:
     def add_indexer(self, name: str, indexer: Callable[[Any], Any]) -> None:
         self._indexers[name] = indexer
 
-    def by_index(self, name: str, value: str) -> list[Any]:
+    def by_index(self, name: str, value: str) -> Sequence[Any]:
         return [one for one in self.objects if value in self._indexers[name](one)]
 
 

@@ -1,0 +1,236 @@
+"""Why a pod has no node: every plugin's objection comes with what would help, names and numbers included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api.codec import from_plain
+from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from kubeloop.api.generated.storage_v1 import CSINode, StorageClass
+from kubeloop.cli.why_pending import Verdict, rendered
+from kubeloop.scheduler.config import default_profile
+from kubeloop.scheduler.explaining import Objection, explain
+from kubeloop.scheduler.framework import implements
+from kubeloop.scheduler.nominations import Nominations
+from kubeloop.scheduler.one_node import OneNodePlugin
+from kubeloop.scheduler.profile import Profile
+from kubeloop.scheduler.registry import PLUGINS, Registry
+from kubeloop.scheduler.remedies import OF_NODES
+from kubeloop.scheduler.remedies_of_claims import OF_CLAIMS
+from tests.unit.scheduler.world import World
+
+
+def a_node(**change: Any) -> Node:
+    room = {"cpu": "2", "memory": "4Gi", "pods": "3"}
+    meta = {"name": "n1", "labels": {"zone": "east", "disk": "hdd", **change.pop("labels", {})}}
+    status = {"allocatable": room, **change.pop("status", {})}
+    return from_plain({"metadata": meta, "status": status, "spec": change}, Node)
+
+
+def a_pod(name: str = "new", labels: dict[str, str] | None = None, **spec: Any) -> Pod:
+    container = {"name": "c", **spec.pop("container", {})}
+    meta = {"name": name, "uid": name, "namespace": "default", "labels": labels or {}}
+    return from_plain({"metadata": meta, "spec": {"containers": [container], **spec}}, Pod)
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default", "uid": name}}
+
+
+def claiming(name: str) -> list[dict[str, Any]]:
+    return [{"name": name, "persistentVolumeClaim": {"claimName": name}}]
+
+
+def requesting(**amounts: str) -> dict[str, Any]:
+    return {"container": {"resources": {"requests": amounts}}}
+
+
+def objections(world: World, pod: Pod, *more: type[OneNodePlugin]) -> list[Objection]:
+    around: Any = world.around
+    around.nominations = Nominations()
+    config = default_profile()
+    names = (*config.names, *(one.name for one in more))
+    registry = Registry({one.name: one for one in more})
+    profile = Profile(type(config)(config.scheduler_name, names), registry, around)
+    return list(explain(profile, world.cluster, world.info(pod)))
+
+
+def advice(pod: Pod, node: Node | None = None, beside: Pod | None = None, *objects: Any) -> list[tuple[str, str]]:
+    """Who objects to the only node, and what would help."""
+    world = World()
+    world.add_node(node or a_node())
+    world.add(*objects)
+    if beside is not None:
+        world.add_pod(beside, "n1")
+    found = objections(world, pod)
+    assert all(one.reasons for one in found)
+    return [(one.plugin, one.advice) for one in found]
+
+
+TERM = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "zone"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PORT: dict[str, Any] = {"container": {"ports": [{"containerPort": 80, "hostPort": 80}]}}
+EXPRESSIONS = [{"key": "disk", "operator": "In", "values": ["ssd"]}, {"key": "gpu", "operator": "Exists"}]
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "db"}},
+    "minDomains": 2,
+}
+TAINTS = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "value": "c", "effect": "NoExecute"}]
+NEW_DISK = {"gcePersistentDisk": {"pdName": "d"}, "name": "d"}
+ELSEWHERE = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": EXPRESSIONS}]}}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "node", "beside", "plugin", "helps"),
+    [
+        (
+            a_pod(**requesting(cpu="1500m", memory="5Gi")), None, a_pod("old", **requesting(cpu="1")),
+            "NodeResourcesFit",
+            "cpu: 1500m requested, 1 free of 2: 500m more has to become free; "
+            "memory: 5Gi requested, it has 4Gi in all: request less",
+        ),
+        (
+            a_pod(), a_node(status={"allocatable": {"pods": "1"}}), a_pod("old"), "NodeResourcesFit",
+            "1 pods are the most it takes: end one, or raise its limit",
+        ),
+        (a_pod(**PORT), None, a_pod("old", **PORT), "NodePorts", "80/TCP is default/old's"),
+        (
+            a_pod(), a_node(taints=TAINTS), None, "TaintToleration",
+            "tolerate a:NoSchedule, b=c:NoExecute, or remove them",
+        ),
+        (a_pod(), a_node(unschedulable=True), None, "NodeUnschedulable", "kubectl uncordon n1"),
+        (a_pod(nodeName="n9"), None, None, "NodeName", "the pod names the node n9"),
+        (a_pod(nodeSelector={"disk": "ssd"}), None, None, "NodeAffinity", "label it disk=ssd"),
+        (
+            a_pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": EXPRESSIONS}]}}}),
+            None, None, "NodeAffinity", "needs disk In [ssd] (it has hdd) and gpu Exists",
+        ),
+        (
+            a_pod(hostNetwork=True, hostUsers=False), None, None, "NodeDeclaredFeatures",
+            "a node that declares UserNamespacesHostNetworkSupport",
+        ),
+        (
+            a_pod(affinity={"podAffinity": {REQUIRED: [TERM]}}), None, a_pod("old"), "InterPodAffinity",
+            "start a pod with app=db in zone=east",
+        ),
+        (
+            a_pod(affinity={"podAntiAffinity": {REQUIRED: [TERM]}}), None, a_pod("old", {"app": "db"}),
+            "InterPodAffinity", "the pod avoids app=db: default/old is in zone=east",
+        ),
+        (
+            a_pod(labels={"app": "db"}), None, a_pod("old", affinity={"podAntiAffinity": {REQUIRED: [TERM]}}),
+            "InterPodAffinity", "default/old avoids pods like this in zone=east",
+        ),
+        (
+            a_pod(labels={"app": "db"}, topologySpreadConstraints=[SPREAD]), None, a_pod("old", {"app": "db"}),
+            "PodTopologySpread",
+            "zone=east has 1 such pods, 0 is the fewest elsewhere and maxSkew is 1: at most 1 with this one",
+        ),
+        (
+            a_pod(topologySpreadConstraints=[{**SPREAD, "topologyKey": "rack"}]), None, None, "PodTopologySpread",
+            "label it rack",
+        ),
+        (
+            a_pod(volumes=[NEW_DISK]), None, a_pod("old", volumes=[NEW_DISK]), "VolumeRestrictions",
+            "default/old uses the same disk here",
+        ),
+        (a_pod(schedulingGates=[{"name": "g"}]), None, None, "SchedulingGates", "remove the pod's scheduling gates"),
+        (a_pod(volumes=claiming("c")), None, None, "VolumeBinding", "create it; or wait for whoever does"),
+    ],
+)  # fmt: skip
+def test_what_would_help(pod: Pod, node: Node | None, beside: Pod | None, plugin: str, helps: str) -> None:
+    assert (plugin, helps) in advice(pod, node, beside)
+
+
+def claim(**spec: Any) -> PersistentVolumeClaim:
+    done = {"pv.kubernetes.io/bind-completed": "yes"} if "volumeName" in spec else {}
+    plain = named("c")
+    resources = {"requests": {"storage": "5Gi"}}
+    meta = {**plain["metadata"], "annotations": done}
+    return from_plain({"metadata": meta, "spec": {"resources": resources, **spec}}, PersistentVolumeClaim)
+
+
+def volume(**spec: Any) -> PersistentVolume:
+    labels = {"topology.kubernetes.io/zone": "west"}
+    return from_plain({"metadata": {"name": "v", "labels": labels}, "spec": spec}, PersistentVolume)
+
+
+def test_what_would_help_with_volumes() -> None:
+    node = a_node(labels={"topology.kubernetes.io/zone": "east"})
+    pod = a_pod(volumes=claiming("c"))
+    found = advice(pod, node, None, claim(volumeName="v"), volume(**ELSEWHERE))
+    assert found == [
+        ("VolumeBinding", "volume v can't be reached from here"),
+        ("VolumeZone", "volume v is in topology.kubernetes.io/zone=west"),
+    ]
+    gone = "claim c is bound to volume v, which is gone"
+    assert ("VolumeBinding", gone) in advice(pod, node, None, claim(volumeName="v"))
+    by_hand = {"metadata": {"name": "by-hand"}, "provisioner": "kubernetes.io/no-provisioner"}
+    later = from_plain({**by_hand, "volumeBindingMode": "WaitForFirstConsumer"}, StorageClass)
+    assert advice(pod, node, None, claim(storageClassName="by-hand"), later) == [
+        ("VolumeBinding", "claim c needs a free volume of class by-hand with 5Gi that is reached from here")
+    ]
+    alone = claim(volumeName="v", accessModes=["ReadWriteOncePod"])
+    used = advice(pod, None, a_pod("old", volumes=claiming("c")), alone, volume())
+    assert ("VolumeRestrictions", "default/old uses the claim c: end it") in used
+    csi = volume(csi={"driver": "disk.example.com", "volumeHandle": "h"})
+    full = [{"name": "disk.example.com", "nodeID": "n1", "allocatable": {"count": 0}}]
+    limits = from_plain({"metadata": {"name": "n1"}, "spec": {"drivers": full}}, CSINode)
+    told = "disk.example.com attaches 0 volumes at most: end a pod that has some"
+    assert advice(pod, None, None, claim(volumeName="v"), csi, limits) == [("NodeVolumeLimits", told)]
+
+
+def test_what_would_help_with_devices() -> None:
+    pod = a_pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])
+    assert advice(pod) == [("DynamicResources", "create it; or wait for whoever does")]
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}}
+    wanted = from_plain({**named("gpu"), "spec": {"devices": {"requests": [request]}}}, ResourceClaim)
+    kind = from_plain({"metadata": {"name": "gpu"}}, DeviceClass)
+    devices = [{"name": "d0"}]
+    spec = {"driver": "gpu.example.com", "nodeName": "n1", "pool": {"name": "p", "generation": 1}, "devices": devices}
+    one = from_plain({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice)
+    told = "claim gpu: it can't reach enough devices of gpu"
+    assert advice(pod, None, None, wanted, kind, one) == [("DynamicResources", told)]
+
+
+class Never(OneNodePlugin):
+    name = "Never"
+
+    def why_not(self, pod: Any, node: Any) -> str:
+        return "never"
+
+    def remedy(self, pod: Any, node: Any) -> str:
+        return f"ask {node.metadata.name} nicely"
+
+
+def test_a_plugin_of_ones_own_says_what_would_help() -> None:
+    world = World()
+    world.add_node(a_node())
+    assert objections(world, a_pod(), Never) == [Objection("n1", "Never", ("never",), "ask n1 nicely")]
+
+
+def test_every_plugin_that_refuses_nodes_has_an_advice() -> None:
+    registry = Registry()
+    filtering = {name for name in PLUGINS if implements(registry.kind(name), "filter")}
+    assert filtering == {*OF_NODES, *OF_CLAIMS}
+
+
+def test_how_it_is_shown() -> None:
+    one = Objection("n1", "Mine", ("too blue", "too old"), "paint it")
+    found = Verdict((one, Objection("", "Other", ("no",))), ["n2"])
+    assert rendered(found, "table").splitlines() == [
+        "NODE   PLUGIN  REASON             WHAT WOULD HELP",
+        "n1     Mine    too blue, too old  paint it",
+        "(all)  Other   no",
+        "Nobody objects to: n2",
+    ]
+    assert rendered(found, "json") == (
+        '{"objections": [{"node": "n1", "plugin": "Mine", "reasons": ["too blue", "too old"], "advice": "paint it"}, '
+        '{"node": "", "plugin": "Other", "reasons": ["no"], "advice": ""}], "fitting": ["n2"]}'
+    )
