@@ -98,9 +98,14 @@ class Reconciler:
     # -- its jobs
 
     async def _delete_old(self, visit: _Visit) -> None:
-        for job in too_old(visit.cron_job, visit.jobs):
-            if job.metadata.deletion_timestamp is None:
-                await self._delete(visit, job)
+        old = [job for job in too_old(visit.cron_job, visit.jobs) if job.metadata.deletion_timestamp is None]
+        for job in old:
+            # If the status doesn't tell of it, only the job itself knows that its time has had one.
+            if (scheduled := scheduled_time(visit.cron_job, job)) is not None:
+                visit.came_due(scheduled)
+        await self._write(visit)
+        for job in old:
+            await self._delete(visit, job)
 
     async def _delete(self, visit: _Visit, job: Job) -> bool:
         """Whether the job is deleted, with its pods."""
@@ -257,7 +262,7 @@ class Reconciler:
             return
         about = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         written = await self._statuses.write(visit.cron_job, {"metadata": about, "status": patch})
-        self._ahead[key_of(written)] = written
+        visit.cron_job = self._ahead[key_of(written)] = written
 
     def _tell(self, cron_job: CronJob, kind: str, reason: str, message: str) -> None:
         self._recorder.event(cron_job, kind, reason, message)
@@ -284,12 +289,13 @@ class _Visit:
             self.status = replace(self.status, last_successful_time=Time(at))
 
     def started(self, job: Job, scheduled: datetime) -> None:
+        self.status = replace(self.status, active=(*self.status.active, reference(job)))
+        self.came_due(scheduled)
+
+    def came_due(self, scheduled: datetime) -> None:
+        """There is or was a job for this time."""
         stamp, known = Time(format_time(scheduled)), self.status.last_schedule_time
-        self.status = replace(
-            self.status,
-            active=(*self.status.active, reference(job)),
-            last_schedule_time=stamp if known is None else max(known, stamp),
-        )
+        self.status = replace(self.status, last_schedule_time=stamp if known is None else max(known, stamp))
 
     def as_written(self) -> CronJob:
         return replace(self.cron_job, status=self.status)
