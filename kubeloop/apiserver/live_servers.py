@@ -22,7 +22,7 @@ from kubeloop.store import Conflict, Event, StoreError
 
 RENEW_SECONDS: Final = 5.0
 _LIFE_SECONDS: Final = 8.0  # until a server that renews no more is missed; the store may make it twice that
-_PREFIX: Final = "/registry/masterleases/"
+PREFIX: Final = "/registry/masterleases/"
 _SERVICE: Final = "kubernetes"
 
 
@@ -40,9 +40,9 @@ class LiveServers:
         self._store = registry.store
         self._own = own
         self._server = _Server(address, port)
-        self._key = f"{_PREFIX}{address}:{port}"
-        self._store.expires(_PREFIX, _LIFE_SECONDS)
-        self._subscription = self._store.subscribe(_PREFIX, self._store.revision, self._changed)
+        self._key = f"{PREFIX}{address}:{port}"
+        self._store.expires(PREFIX, _LIFE_SECONDS)
+        self._subscription = self._store.subscribe(PREFIX, self._store.revision, self._changed)
 
     async def join(self) -> None:
         """Be among them; returns when everybody can see it."""
@@ -71,7 +71,7 @@ class LiveServers:
 
     def _correct(self) -> None:
         """Write what is different; who is faster with the same makes ours a conflict, which does not matter."""
-        alive = [msgspec.json.decode(one.value, type=_Server) for one in self._store.range(_PREFIX).records]
+        alive = [msgspec.json.decode(one.value, type=_Server) for one in self._store.range(PREFIX).records]
         if not alive:
             return  # as upstream: that must be a mistake, and endpoints that lead nowhere would be worse
         wanted = list(endpoint_objects((one.address, one.port) for one in alive))

@@ -41,6 +41,7 @@ from kubeloop.apiserver.storage import Registry
 from kubeloop.apiserver.tls import TellingContext
 from kubeloop.clock import Clock
 from kubeloop.store import Store, open_store
+from kubeloop.store.formats import ensure_format
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.audit import Auditor
@@ -146,6 +147,7 @@ class RunningServer:
             store = open_store(config.store)
             await store.start()
             parts.push_async_callback(store.close)
+            await ensure_format(store)
             store = self._encrypting(store, parts)
             auditor = self._auditor(parts)
             app = self._app = self._application(store, auditor)

@@ -19,6 +19,8 @@ _MANAGER = "controller-manager"
 _SCHEDULER = "scheduler"
 _CLOUD = "cloud-controller-manager"
 _BALANCER = "balancer"
+_SNAPSHOT = "snapshot"
+_MIGRATE = "migrate"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,6 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from kubeloop.cli.balancer import run_balancer
 
         return run_balancer(options)
+    if options.command in (_SNAPSHOT, _MIGRATE):
+        from kubeloop.cli.snapshot import run_migrate, run_snapshot
+
+        return run_snapshot(options) if options.command == _SNAPSHOT else run_migrate(options)
     if options.command == "why-pending":
         from kubeloop.cli.why_pending import run_why_pending
 
@@ -88,6 +94,13 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
         from kubeloop.cli import balancer as balancer_command
 
         balancer_command.add_flags(balancer)
+    snapshot = commands.add_parser(_SNAPSHOT, help="save a cluster in a file, restore it, fork it", allow_abbrev=False)
+    migrate = commands.add_parser(_MIGRATE, help="move a cluster from one store to another", allow_abbrev=False)
+    if command in (_SNAPSHOT, _MIGRATE):
+        from kubeloop.cli import snapshot as snapshot_command
+
+        snapshot_command.add_snapshot_flags(snapshot)
+        snapshot_command.add_migrate_flags(migrate)
     why = commands.add_parser("why-pending", help="tell why a pod has no node, node by node", allow_abbrev=False)
     why.add_argument("pod", help="the pod's name")
     why.add_argument("-n", "--namespace", default="default", help="(default: default)")

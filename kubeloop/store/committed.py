@@ -62,15 +62,19 @@ class Committed:
     async def snapshot(self, path: str) -> int:
         from kubeloop.store.snapshot import write_snapshot  # only a snapshot needs SQLite in a memory store
 
-        frozen = LoadedLog(
-            {record.key: record for record in self.range("", revision=self.compact_revision).records},
+        frozen = self._frozen()
+        await asyncio.to_thread(write_snapshot, path, frozen)
+        return frozen.revision
+
+    def _frozen(self) -> LoadedLog:
+        """All that is committed at this moment. Records are shared, for nobody ever changes one."""
+        return LoadedLog(
+            self._committed.copy(),
             self._history.since(self.compact_revision),
             self._revision,
             self.compact_revision,
             self.cluster_id,
         )
-        await asyncio.to_thread(write_snapshot, path, frozen)
-        return frozen.revision
 
     def _check_known(self, revision: int) -> None:
         if revision < self._history.compact_revision:

@@ -23,6 +23,11 @@ class Keyspace:
         """All records, in no particular order."""
         return list(self._records.values())
 
+    def copy(self) -> dict[str, Record]:
+        """The same records in a dictionary of their own, in key order."""
+        records = self._records
+        return {key: records[key] for key in self._keys}
+
     def apply(self, event: Event) -> None:
         """Make one committed event the truth."""
         if event.record is None:

@@ -12,13 +12,23 @@ from kubeloop.store.errors import StoreError
 
 
 class LoadedLog(msgspec.Struct):
-    """What a log held when it was opened."""
+    """What a log held when it was opened: the newest records, and the events since `compact_revision`."""
 
     records: dict[str, Record] = msgspec.field(default_factory=dict)
     events: list[Event] = msgspec.field(default_factory=list)
     revision: int = EMPTY_REVISION
     compact_revision: int = EMPTY_REVISION
     cluster_id: str = "memory"  # made up once for data that lasts, and kept by its snapshots
+
+    def before_events(self) -> dict[str, Record]:
+        """The records as they were at `compact_revision`."""
+        records = dict(self.records)
+        for event in reversed(self.events):
+            if event.previous is None:
+                records.pop(event.key, None)
+            else:
+                records[event.key] = event.previous
+        return records
 
 
 Appended: TypeAlias = Callable[[StoreError | None], None]

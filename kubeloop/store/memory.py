@@ -13,15 +13,22 @@ from kubeloop.store.log import Appended, LoadedLog
 class MemoryStore(LoggedStore):
     """Commits on the next turn of the event loop, without threads: same calls, same revisions."""
 
-    def __init__(self, *, history_bytes: int = DEFAULT_HISTORY_BYTES) -> None:
-        super().__init__(_NoLog(), history_bytes)
+    def __init__(self, content: LoadedLog | None = None, *, history_bytes: int = DEFAULT_HISTORY_BYTES) -> None:
+        super().__init__(_NoLog(content or LoadedLog()), history_bytes)
+
+    def fork(self) -> MemoryStore:
+        """A store of its own, not yet started, that begins with all that is committed here; milliseconds."""
+        return MemoryStore(self._frozen(), history_bytes=self._history_bytes)
 
 
 class _NoLog:
     """Everything is as durable as it will ever be."""
 
+    def __init__(self, content: LoadedLog) -> None:
+        self._content = content
+
     async def open(self) -> LoadedLog:
-        return LoadedLog()
+        return self._content
 
     def append(self, events: Sequence[Event], after: int, appended: Appended) -> None:
         appended(None)

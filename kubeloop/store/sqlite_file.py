@@ -1,7 +1,7 @@
 """The SQLite file: its schema, and how rows are written, read back and checked.
 
     log(revision, prior, created, key, value, crc)   one row a revision; value NULL means deleted
-    meta(name, value)                                schema, compact_revision, cluster_id
+    meta(name, value)                                schema, compact_revision, cluster_id; of a snapshot its seal
 
 `prior` is the revision of the row before, so that a missing row shows; `created` is the
 revision that made the key; `crc` covers all the others, so that a changed bit shows. Rows up
@@ -15,6 +15,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from hashlib import sha256
 from typing import TypeAlias
 from zlib import crc32
 
@@ -24,6 +25,7 @@ from kubeloop.store.history import superseded_by
 from kubeloop.store.log import LoadedLog
 
 SCHEMA_VERSION = 1
+_SEAL = "seal"
 PAGE_SIZE = 32768
 _COLUMNS = 6
 MAX_PARAMETERS = 32766  # in one statement, SQLite's limit
@@ -68,7 +70,7 @@ def connect(path: str) -> sqlite3.Connection:
     return connection
 
 
-def create(path: str, content: LoadedLog) -> None:
+def create(path: str, content: LoadedLog, *, sealed: bool = False) -> None:
     """Write a whole new file beside its place, and move it there only when it is complete.
 
     So a file under the final name is never half-made: if it is empty or lacks its tables, it is damaged.
@@ -82,12 +84,43 @@ def create(path: str, content: LoadedLog) -> None:
         connection.executescript(f"BEGIN;{_SCHEMA}")
         connection.executemany("INSERT INTO meta VALUES (?, ?)", _meta_of(content).items())
         insert_rows(connection, list(_rows_of(content)))
+        if sealed:
+            connection.execute("INSERT INTO meta VALUES (?, ?)", (_SEAL, _digest(connection)))
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=WAL")
     finally:
         connection.close()
     os.rename(unfinished, path)
     _sync_folder(path)
+
+
+def check_seal(path: str) -> None:
+    """Raises `StoreError` unless the file is a snapshot, and the whole of one."""
+    with closing(sqlite3.connect(f"{uri_of(path, 'ro')}&immutable=1", uri=True)) as connection:
+        _check_structure(connection)
+        _read_meta(connection)
+        sealed = connection.execute("SELECT value FROM meta WHERE name = ?", (_SEAL,)).fetchone()
+        if sealed is None:
+            raise StoreError("it is a store's own file, not a snapshot")
+        if sealed[0] != _digest(connection):
+            raise StoreCorrupt("it is not what was once sealed")
+
+
+def break_seal(connection: sqlite3.Connection) -> None:
+    """A snapshot that is opened as a store is a snapshot no longer."""
+    if connection.execute("SELECT 1 FROM meta WHERE name = ?", (_SEAL,)).fetchone():
+        connection.execute("DELETE FROM meta WHERE name = ?", (_SEAL,))
+
+
+def _digest(connection: sqlite3.Connection) -> str:
+    """Of everything but the seal itself."""
+    digest = sha256()
+    for name, value in connection.execute("SELECT name, value FROM meta WHERE name != ? ORDER BY name", (_SEAL,)):
+        digest.update(f"{name}={value}\n".encode())
+    for revision, prior, created, key, value, _ in _all_rows(connection):
+        digest.update(f"{revision} {prior} {created} {-1 if value is None else len(value)} {key}\n".encode())
+        digest.update(value or b"")
+    return digest.hexdigest()
 
 
 def rows_for(events: Iterable[Event], after: int) -> list[Row]:
@@ -169,13 +202,16 @@ def _meta_of(content: LoadedLog) -> dict[str, int | str]:
     }
 
 
-def load(path: str) -> tuple[LoadedLog, list[int]]:
+def load(path: str, *, unchanging: bool = False) -> tuple[LoadedLog, list[int]]:
     """Check and read everything; also returns what an interrupted compaction left to remove.
 
     Read-only: to close a connection that may write moves the write-ahead log into the main file,
-    and damaged files should stay as they were found.
+    and damaged files should stay as they were found. Somebody else may be writing, unless it is said
+    that nobody does: then the file may lie where nothing can be written.
     """
-    with closing(sqlite3.connect(uri_of(path, "ro"), uri=True)) as connection:
+    uri = uri_of(path, "ro") + ("&immutable=1" if unchanging else "")
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+        connection.execute("BEGIN")  # one moment's state, whatever is written meanwhile
         _check_structure(connection)
         return _replay(connection, _read_meta(connection))
 
@@ -220,7 +256,7 @@ def _all_rows(connection: sqlite3.Connection) -> Iterator[Row]:
 
 def _rows_of(content: LoadedLog) -> Iterator[Row]:
     last = EMPTY_REVISION
-    for record in sorted(content.records.values(), key=lambda record: record.mod_revision):
+    for record in sorted(content.before_events().values(), key=lambda record: record.mod_revision):
         yield _row(record.mod_revision, last, record.create_revision, record.key, record.value)
         last = record.mod_revision
     yield from rows_for(content.events, max(last, content.compact_revision))

@@ -108,6 +108,7 @@ class SqliteLog:
             refuse_lost_commits(self._path)
             loaded, garbage = sqlite_file.load(self._path)
             self._connection = sqlite_file.connect(self._path)
+            sqlite_file.break_seal(self._connection)
         except StoreInUse:
             raise
         except (StoreError, sqlite3.Error, OSError) as error:

@@ -17,6 +17,8 @@ from kubeloop.store.etcd.trust import Untrusted, tls_context, why_untrusted
 
 RANGE = "/etcdserverpb.KV/Range"
 TXN = "/etcdserverpb.KV/Txn"
+PUT = "/etcdserverpb.KV/Put"
+REMOVE = "/etcdserverpb.KV/DeleteRange"
 COMPACT = "/etcdserverpb.KV/Compact"
 GRANT = "/etcdserverpb.Lease/LeaseGrant"
 _WATCH = "/etcdserverpb.Watch/Watch"

@@ -17,7 +17,7 @@ from kubeloop.store.base import Event, Record
 from kubeloop.store.committed import Committed
 from kubeloop.store.errors import Compacted, StoreError
 from kubeloop.store.etcd.connection import GIVE_UP_SECONDS, Connection, Unavailable
-from kubeloop.store.etcd.loading import Names, load_past, load_present
+from kubeloop.store.etcd.loading import Names, load_past, load_present, load_revisions
 from kubeloop.store.etcd.messages import Change, WatchAnswer, watch_request
 from kubeloop.store.etcd.pending import PendingWrites
 from kubeloop.store.history import History
@@ -48,6 +48,7 @@ class FollowingCopy(Committed):
 
     async def _begin_following(self) -> None:
         self._loop = asyncio.get_running_loop()
+        await load_revisions(self._source, self._names)
         loaded, reached = await load_past(self._source, self._names)
         self._adopt(loaded)
         self._following = self._loop.create_task(self._follow())
@@ -106,26 +107,28 @@ class FollowingCopy(Committed):
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _hear_all(self) -> None:
-        async with aclosing(self._source.watch(watch_request(self._revision + 1))) as answers:
+        request = watch_request(self._revision + 1 - self._names.ahead)
+        async with aclosing(self._source.watch(request)) as answers:
             async for batch in answers:
                 self._hear(batch)
 
     def _hear(self, answers: list[WatchAnswer]) -> None:
         """All that came at once is told at once."""
         news: list[Change] = []
+        known = self._revision - self._names.ahead
         try:
             for answer in answers:
-                news += (change for change in answer.changes if change.kv.mod_revision > self._revision)
+                news += (change for change in answer.changes if change.kv.mod_revision > known)
                 self._heed(answer)
         finally:
             if news:
-                self._publish(self._events(news), news[-1].kv.mod_revision)
+                self._publish(self._events(news), news[-1].kv.mod_revision + self._names.ahead)
                 if excess := self._history.excess_revision():
                     self._forget_history(excess)
 
     def _heed(self, answer: WatchAnswer) -> None:
         if answer.compact_revision:
-            raise Compacted(answer.compact_revision)
+            raise Compacted(answer.compact_revision + self._names.ahead)
         if answer.canceled:
             raise Unavailable(f"etcd has ended the watch: {answer.reason}")
         if answer.created:
@@ -141,7 +144,7 @@ class FollowingCopy(Committed):
             previous = changed[key] if key in changed else self._committed.get(key)
             record = None if change.deleted else self._record(key, change)
             if record is not None or previous is not None:
-                events.append(Event(change.kv.mod_revision, key, record, previous))
+                events.append(Event(change.kv.mod_revision + self._names.ahead, key, record, previous))
                 changed[key] = record
         return events
 
@@ -151,7 +154,8 @@ class FollowingCopy(Committed):
         written = self._written.newest.get(key)
         value = written.value if written is not None and written.value == found.value else found.value
         assert value is not None, "found bytes are equal to it"
-        return Record(key, value, found.create_revision, found.mod_revision)
+        ahead = self._names.ahead
+        return Record(key, value, found.create_revision + ahead, found.mod_revision + ahead)
 
     def _publish(self, events: list[Event], revision: int) -> None:
         if events:

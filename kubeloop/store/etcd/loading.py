@@ -17,9 +17,15 @@ MOST_REPLAYED = 3_000
 
 
 class Names:
-    """Our keys, as they are called in etcd, and back."""
+    """Our keys and revisions, as they are called in etcd, and back.
+
+    Ours are `ahead` of etcd's revisions if the data came from elsewhere, where it had reached more: what clients have
+    seen must not come again with another meaning.
+    """
 
     def __init__(self, config: EtcdConfig) -> None:
+        self.ahead = 0
+        self.revisions_key = b"kubeloop_revisions" + config.prefix.encode()  # beside our keys, not among them
         self._ours, self._theirs = config.local_prefix, config.prefix
         self.first = config.prefix.encode()
         self.end = self.first[:-1] + bytes([self.first[-1] + 1])
@@ -38,12 +44,20 @@ class Names:
 
     def record(self, found: KeyValue) -> Record | None:
         key = self.ours(found.key)
-        return None if key is None else Record(key, found.value, found.create_revision, found.mod_revision)
+        if key is None:
+            return None
+        return Record(key, found.value, found.create_revision + self.ahead, found.mod_revision + self.ahead)
 
 
 async def current_revision(connection: Connection) -> RangeAnswer:
     """What etcd's members agree on this moment."""
     return read_range(await connection.call(RANGE, range_request(b"\0", count_only=True)))
+
+
+async def load_revisions(connection: Connection, names: Names) -> None:
+    """How far ahead of etcd's revisions ours are."""
+    found = read_range(await connection.call(RANGE, range_request(names.revisions_key))).found
+    names.ahead = int(found[0].value) if found else 0
 
 
 async def load_past(connection: Connection, names: Names) -> tuple[LoadedLog, int]:
@@ -58,7 +72,8 @@ async def load_past(connection: Connection, names: Names) -> tuple[LoadedLog, in
             if refused.compacted:  # meanwhile
                 continue
             raise
-        return LoadedLog(records, [], begin, begin, f"{present.cluster_id:x}"), present.revision
+        begin += names.ahead
+        return LoadedLog(records, [], begin, begin, f"{present.cluster_id:x}"), present.revision + names.ahead
 
 
 async def load_present(connection: Connection, names: Names) -> tuple[dict[str, Record], int]:
@@ -66,7 +81,7 @@ async def load_present(connection: Connection, names: Names) -> tuple[dict[str, 
     while True:
         present = await current_revision(connection)
         try:
-            return await _state(connection, names, present.revision), present.revision
+            return await _state(connection, names, present.revision), present.revision + names.ahead
         except Refused as refused:
             if not refused.compacted:
                 raise

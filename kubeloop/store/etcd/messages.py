@@ -85,6 +85,15 @@ def _transaction(comparison: bytes, key: bytes, value: bytes | None, lease: int)
     return chunk(1, comparison) + chunk(2, operation) + chunk(3, chunk(1, chunk(1, key)))
 
 
+def put_request(key: bytes, value: bytes) -> bytes:
+    return chunk(1, key) + chunk(2, value)
+
+
+def removal_request(key: bytes, end: bytes) -> bytes:
+    """All keys from one to another."""
+    return chunk(1, key) + chunk(2, end)
+
+
 def compaction_request(revision: int) -> bytes:
     return integer(1, revision)
 

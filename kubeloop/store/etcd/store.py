@@ -13,13 +13,13 @@ from kubeloop.store.committed import DEFAULT_HISTORY_BYTES
 from kubeloop.store.errors import Conflict, FutureRevision, Overtaken, StoreClosed, StoreError
 from kubeloop.store.etcd.compaction import Compactions
 from kubeloop.store.etcd.config import EtcdConfig
-from kubeloop.store.etcd.connection import Connection
+from kubeloop.store.etcd.connection import Connection, Unavailable
 from kubeloop.store.etcd.copy import FollowingCopy
 from kubeloop.store.etcd.freshness import Freshness
 from kubeloop.store.etcd.leases import Leases
 from kubeloop.store.etcd.loading import Names
 from kubeloop.store.etcd.pending import PROVISIONAL, PendingWrite, PendingWrites
-from kubeloop.store.etcd.transactions import Transactions
+from kubeloop.store.etcd.transactions import Outcome, Transactions
 
 _REACH_SECONDS = 3.0  # how long upstream waits for its cache to become fresh
 
@@ -65,7 +65,7 @@ class EtcdStore(FollowingCopy):
 
     async def current(self) -> None:
         try:
-            revision = await self._freshness.revision()
+            revision = await self._freshness.revision() + self._names.ahead
         except StoreError as error:
             self._trouble = str(error)
             raise
@@ -128,7 +128,7 @@ class EtcdStore(FollowingCopy):
     async def _compact_etcd(self) -> None:
         while revision := self._wanted_compaction:
             with suppress(StoreError):  # the next interval tries again
-                await self._compactions.compact(revision)
+                await self._compactions.compact(revision - self._names.ahead)
             if revision == self._wanted_compaction:
                 self._wanted_compaction = 0
 
@@ -144,7 +144,7 @@ class EtcdStore(FollowingCopy):
             outcome = await self._transactions.write(write.key, write.value, base, write.conditional)
             if outcome.conflict is not None:
                 await self._wait_for(outcome.revision, inf)  # whoever tries again shall see what was first
-                raise outcome.conflict
+                outcome = self._cleared_up(write, outcome, outcome.conflict)
             record = _record_of(write, outcome.revision, outcome.base)
             self._pending.became(write, outcome.revision)
             write.settled.set_result(record)
@@ -158,6 +158,17 @@ class EtcdStore(FollowingCopy):
             known = self.get(write.key)
             same = record is not None and known is not None and known.mod_revision == record.mod_revision
             write.future.set_result(Event(outcome.revision, write.key, known if same else record, outcome.base))
+
+    def _cleared_up(self, write: PendingWrite, outcome: Outcome, conflict: Conflict) -> Outcome:
+        """A conflict is one, unless an attempt that was not heard of had succeeded, and somebody has written since."""
+        since = 0 if outcome.base is None else outcome.base.mod_revision
+        if outcome.doubtful and write.value is not None:
+            for event in self._history.since(since, write.key):
+                if event.key == write.key and event.record is not None and event.record.value == write.value:
+                    return Outcome(event.revision, event.previous)
+            if since < self.compact_revision and outcome.base is not None:
+                raise Unavailable("etcd did not say whether it has written, and has forgotten it since")
+        raise conflict
 
     async def _base_of(self, write: PendingWrite) -> Record | None:
         """The record that the write replaces, once everything that comes before it has happened."""

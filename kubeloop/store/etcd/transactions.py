@@ -24,6 +24,7 @@ class Outcome(msgspec.Struct, frozen=True):
     revision: int
     base: Record | None
     conflict: Conflict | None = None
+    doubtful: bool = False  # whether an attempt that was not heard of may have succeeded before the conflict
 
 
 class Transactions:
@@ -34,17 +35,17 @@ class Transactions:
 
     async def write(self, key: str, value: bytes | None, base: Record | None, conditional: bool) -> Outcome:
         """Put or delete a key whose newest record is `base`; unless that is a condition, whatever it is by then."""
-        doubtful = False
+        doubtful, ahead = False, self._names.ahead
         while True:
-            answer, repeated = await self._attempt(key, value, 0 if base is None else base.mod_revision)
+            answer, repeated = await self._attempt(key, value, 0 if base is None else base.mod_revision - ahead)
             if answer.succeeded:
-                return Outcome(answer.revision, base)
+                return Outcome(answer.revision + ahead, base)
             doubtful = doubtful or repeated
             found = self._names.record(answer.found) if answer.found is not None else None
             if doubtful and _is_ours(value, found, base):
-                return Outcome(answer.revision if found is None else found.mod_revision, base)
+                return Outcome(answer.revision + ahead if found is None else found.mod_revision, base)
             if conditional or (found is None and value is None):
-                return Outcome(answer.revision, base, Conflict(found))
+                return Outcome(answer.revision + ahead, base, Conflict(found), doubtful)
             base = found
 
     async def _attempt(self, key: str, value: bytes | None, expected: int) -> tuple[TxnAnswer, bool]:
