@@ -25,6 +25,7 @@ from kubeloop.apiserver.admission.configured import Configured
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.aggregation.following import AggregatorConfig
 from kubeloop.apiserver.aggregation.following import Following as Aggregation
+from kubeloop.apiserver.aggregation.registration import Registration
 from kubeloop.apiserver.aside import Aside
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.authorization import ADMINISTRATORS, DEFAULT_MODES, Authorizer, authorizer_of
@@ -117,6 +118,8 @@ class ApiServer:
         self._custom.start()
         self.aggregation = Aggregation(registry, clock, aggregator or AggregatorConfig(), self.paths.serve_remote)
         self.aggregation.start()
+        self.registration = Registration(registry, clock)
+        self.registration.start()
         self._configured = Configured(registry, admission, self.authorizer, self.metrics, clock, self.aside)
         self._configured.start()
         self._writes = writes
@@ -369,6 +372,7 @@ class ApiServer:
         """End all watches."""
         if self.fairness is not None:
             self.fairness.close()
+        self.registration.close()
         self.aggregation.close()
         self._configured.close()
         self._custom.close()

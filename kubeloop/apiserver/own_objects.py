@@ -31,7 +31,6 @@ _DESCRIBE_THE_SERVER = {
     ("services", "kubernetes"),
     ("endpoints", "kubernetes"),
     ("endpointslices", "kubernetes"),
-    ("configmaps", "extension-apiserver-authentication"),
 }
 _FURTHER_SLICES = "kubernetes-"  # of servers that listen on other ports
 

@@ -1,4 +1,4 @@
-"""Statuses that the server itself reports, of objects that others made."""
+"""What the server itself reports in objects that others may have made: their status, or a part that is its own."""
 
 from __future__ import annotations
 
@@ -21,9 +21,16 @@ _MANAGER = "kube-apiserver"
 
 def write_status(storage: Storage, record: Record, change: Callable[[Any], Any], clock: Clock) -> None:
     """Written at once, if it differs, and not waited for: should somebody be faster, their change is looked at next."""
+    write_change(storage, record, change, clock, "status")
+
+
+def write_change(
+    storage: Storage, record: Record, change: Callable[[Any], Any], clock: Clock, subresource: str = ""
+) -> None:
+    """The same for another part of an object."""
     current = Current(storage, record)
     changed = change(current.stored)
-    if changed.status == current.stored.status:
+    if changed == current.stored:
         return
     resource = storage.resource
     entries = track_update(
@@ -32,7 +39,7 @@ def write_status(storage: Storage, record: Record, change: Callable[[Any], Any],
         resource.node,
         _MANAGER,
         resource.group_version,
-        "status",
+        subresource,
         format_time(clock.now()),
         current.entries,
     )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubeloop.api.serving import Serving
+from kubeloop.apiserver import trust_map
 from kubeloop.apiserver.admission import default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.admission.quota_ledger import StoredLedger
@@ -160,6 +161,7 @@ class RunningServer:
             self._keep_house(store, parts)
             await self._ensure_own_objects(app.registry, parts)
             await announce(app.registry, self._clock, (config.advertise_address or config.host, self.port), parts)
+            app.registration.catch_up()
             self._waiting_for = ""
             self._parts = parts.pop_all()
 
@@ -204,6 +206,7 @@ class RunningServer:
         )
         own = OwnObjects(registry, self._clock)
         await own.ensure(essential_objects(options))
+        _keep_trust(registry, own, options, self._clock, parts)
         await _ensure_rights_of_everybody(registry, own)
         remaining = chain(access_objects(config.serving.features), remaining_objects(options))
         _in_background(own.ensure_by_and_by(remaining), "making the server's own objects", parts)
@@ -320,6 +323,17 @@ async def start_server(config: ServerConfig, clock: Clock) -> RunningServer:
     server = RunningServer(config, clock)
     await server.start()
     return server
+
+
+def _keep_trust(
+    registry: Registry, own: OwnObjects, options: BootstrapOptions, clock: Clock, parts: AsyncExitStack
+) -> None:
+    trust = next((obj for _, obj in essential_objects(options) if obj.metadata.name == trust_map.NAME), None)
+    if trust is not None:
+        keeper = trust_map.TrustMap(registry, own, trust, clock)
+        keeper.look()
+        parts.callback(keeper.close)
+        parts.callback(Periodic(trust_map.LOOK_SECONDS, keeper.look).cancel)
 
 
 def tls_context(config: ServerConfig) -> TellingContext | None:

@@ -14,7 +14,10 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.wire import Time
 
-_LABELS = {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
+# Whether the server keeps an APIService as it is: from then on, or only when it starts.
+KEPT = "kube-aggregator.kubernetes.io/automanaged"
+IS_KEPT = "true"
+_LABELS = {KEPT: "onstart"}
 # The registry of services doesn't list itself.
 OWN_GROUP = "apiregistration.k8s.io"
 
@@ -73,13 +76,6 @@ def version_priority(group: str, version: str) -> int:
 
 
 def api_services(now: Time, resources: Iterable[Resource] = RESOURCES) -> Iterator[APIService]:
-    available = APIServiceCondition(
-        type="Available",
-        status="True",
-        reason="Local",
-        message="Local APIServices are always available",
-        last_transition_time=now,
-    )
     served = dict.fromkeys((resource.group, resource.version) for resource in resources)
     for group, version in served:
         if group == OWN_GROUP:
@@ -92,5 +88,29 @@ def api_services(now: Time, resources: Iterable[Resource] = RESOURCES) -> Iterat
                 group_priority_minimum=group_priority(group),
                 version_priority=version_priority(group, version),
             ),
-            status=APIServiceStatus(conditions=(available,)),
+            status=_local(now),
         )
+
+
+def _local(now: Time) -> APIServiceStatus:
+    available = APIServiceCondition(
+        type="Available",
+        status="True",
+        reason="Local",
+        message="Local APIServices are always available",
+        last_transition_time=now,
+    )
+    return APIServiceStatus(conditions=(available,))
+
+
+def spec_of_custom(group: str, version: str) -> APIServiceSpec:
+    """Of custom resources: behind the built-in groups, versions in the order of their names."""
+    return APIServiceSpec(group=group, version=version, group_priority_minimum=1000, version_priority=100)
+
+
+def service_of_custom(group: str, version: str, now: Time) -> APIService:
+    return APIService(
+        metadata=ObjectMeta(name=f"{version}.{group}", labels={KEPT: IS_KEPT}),
+        spec=spec_of_custom(group, version),
+        status=_local(now),
+    )

@@ -79,7 +79,8 @@ def test_others_go_on_meanwhile(aside: Aside) -> None:
 
 
 def test_work_that_nobody_waits_for_is_not_begun(aside: Aside) -> None:
-    first_may_end, done = threading.Event(), []
+    first_may_end = threading.Event()
+    done: list[str] = []
 
     async def leave() -> None:
         first = asyncio.ensure_future(aside.run(first_may_end.wait, 10))

@@ -73,12 +73,10 @@ def test_what_describes_the_server_is_corrected_and_keeps_its_identity() -> None
     async def scenario(store: MemoryStore, own: OwnObjects) -> None:
         await own.ensure(essential_objects(OPTIONS))
         before = stored(store, SERVICE)
-        await own.ensure(essential_objects(replace(OPTIONS, secure_port=7443, client_ca_pem="OTHER")))
+        await own.ensure(essential_objects(replace(OPTIONS, secure_port=7443)))
         after = stored(store, SERVICE)
         assert after["spec"]["ports"][0]["targetPort"] == 7443
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
-        facts = stored(store, "/registry/configmaps/kube-system/extension-apiserver-authentication")
-        assert facts["data"] == {"client-ca-file": "OTHER"}
 
     on_a_server(scenario)
 

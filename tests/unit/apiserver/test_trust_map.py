@@ -1,0 +1,87 @@
+"""The config map by which others know our clients and us is completed, and comes back when it is deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.apiserver.own_objects import OwnObjects
+from kubeloop.apiserver.trust_map import NAME, NAMESPACE, TrustMap, combined
+from tests.unit.apiserver.conftest import Api, StillClock
+
+NOW = datetime(2026, 5, 10, 12, tzinfo=UTC)
+PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}"
+HEADERS = {"requestheader-group-headers": '["X-Remote-Group"]'}
+
+
+def authority(name: str, days: int = 100) -> str:
+    key = ec.generate_private_key(ec.SECP256R1())
+    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    made = x509.CertificateBuilder().subject_name(who).issuer_name(who).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(NOW - timedelta(days=200)).not_valid_after(NOW + timedelta(days=days))
+    return made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+
+
+OURS, THEIRS, EXPIRED = authority("ours"), authority("theirs"), authority("expired", -1)
+
+
+def test_what_is_missing_is_added() -> None:
+    assert combined({}, {"client-ca-file": OURS, **HEADERS}, NOW) == {"client-ca-file": OURS, **HEADERS}
+
+
+def test_authorities_of_other_servers_stay_until_they_expire() -> None:
+    found = combined({"client-ca-file": THEIRS + EXPIRED + OURS}, {"client-ca-file": OURS}, NOW)
+    assert found == {"client-ca-file": THEIRS + OURS}
+    assert combined(found, {"client-ca-file": OURS}, NOW) == found
+
+
+def test_lists_are_joined_and_each_name_is_in_them_once() -> None:
+    present = {"requestheader-group-headers": '["X-Other","X-Remote-Group"]'}
+    assert combined(present, HEADERS, NOW) == present
+
+
+@pytest.mark.parametrize("text", ["", "no list", "[1]"])
+def test_what_nobody_could_use_is_replaced(text: str) -> None:
+    assert combined({"requestheader-group-headers": text, "strange": "x"}, HEADERS, NOW) == HEADERS
+    assert combined({"client-ca-file": text}, {"client-ca-file": OURS}, NOW) == {"client-ca-file": OURS}
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    with asyncio.Runner() as runner:
+        found = Api(runner, StillClock())
+        found.made("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        yield found
+
+
+def test_it_is_made_completed_and_made_again(api: Api) -> None:
+    data = {"client-ca-file": OURS, **HEADERS}
+    wanted = ConfigMap(metadata=ObjectMeta(name=NAME, namespace=NAMESPACE), data=data)
+
+    async def start() -> TrustMap:
+        keeper = TrustMap(api.registry, OwnObjects(api.registry, api.clock), wanted, api.clock)
+        await look(keeper)
+        return keeper
+
+    async def look(keeper: TrustMap) -> None:
+        keeper.look()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    keeper = api._runner.run(start())
+    assert api.get(PATH).body["data"] == data
+    api.patch("merge", PATH, {"data": {"client-ca-file": THEIRS}})
+    api._runner.run(look(keeper))
+    assert api.get(PATH).body["data"]["client-ca-file"] == THEIRS + OURS
+    api.ask("DELETE", PATH)
+    assert api.get(PATH).body["data"] == data
+    keeper.close()
