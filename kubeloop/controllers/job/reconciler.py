@@ -12,7 +12,7 @@ from kubeloop.api.generated.batch_v1 import Job, JobCondition, JobStatus
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.owners import is_owned_by
 from kubeloop.api.pods import is_ready
-from kubeloop.api.selectors import LabelSelector, from_label_selector
+from kubeloop.api.selectors import from_label_selector
 from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.clock import Clock
@@ -140,14 +140,20 @@ class Reconciler:
     # -- the pods
 
     async def _claimed(self, job: Job) -> list[Pod]:
-        """The job's own pods, with those that it adopts on this occasion."""
-        pods, meta = self._caches.pods, job.metadata
-        candidates: list[Pod] = [*pods.by_index(CONTROLLER, meta.uid), *pods.by_index(ORPHANS, meta.namespace)]
-        selector: LabelSelector = from_label_selector(job.spec.selector)
+        """The job's own pods, with those that it adopts on this occasion. Only what changes hands is looked into."""
+        meta, selector = job.metadata, from_label_selector(job.spec.selector)
+        own: list[Pod] = []
+        contested: list[Pod] = []
+        for pod in self._caches.pods.by_index(CONTROLLER, meta.uid):
+            (own if selector.matches(pod.metadata.labels) else contested).append(pod)
+        orphans = self._caches.pods.by_index(ORPHANS, meta.namespace)
+        contested += [pod for pod in orphans if selector.matches(pod.metadata.labels)]
+        if not contested:
+            return own
         claimant = Claimant(job, JOBS, selector, (TRACKING,))
         check = live_check(job, "Job", lambda: self._client.get(Job, meta.name, meta.namespace))
-        claimed = await claim(self._client, claimant, PODS, candidates, check)
-        return [_as_adopted(pod, meta.uid) for pod in claimed]
+        claimed = await claim(self._client, claimant, PODS, contested, check)
+        return own + [_as_adopted(pod, meta.uid) for pod in claimed]
 
     async def _act(self, observed: Observed, step: Step, memory: Memory, now: datetime) -> JobStatus:
         """Bring about the pods that there should be; the job's status when that is done."""
