@@ -60,6 +60,8 @@ class Actor:
             await self._runtime.stop(pod, kill.container.name, kill.grace, kill.hook)
         if decision.grace is not None:
             memory = msgspec.structs.replace(memory, grace=decision.grace)
+        if decision.begin_anew:
+            await self._runtime.put_aside(pod)
         if decision.prepare:
             memory = await self._prepare(pod, seen, memory)
         for container in decision.starts:
@@ -82,7 +84,7 @@ class Actor:
 
     async def _start(self, pod: Pod, container: Container, seen: Observation, memory: Memory) -> Memory:
         name, last = container.name, seen.last(container.name)
-        if last is not None and last.finished_at is not None:
+        if last is not None and last.finished_at is not None and not last.put_aside:
             back_off = raised(memory.backoffs.get(name), last.finished_at, self._clock.now())
             memory = msgspec.structs.replace(memory, backoffs={**memory.backoffs, name: back_off})
         try:

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.core_v1 import ContainerStatus, Pod, PodCondition
 from kubeloop.api.wire import Time
+from kubeloop.node.restart import may_restart_all, restarts_all
 from kubeloop.node.spec import is_sidecar, regular_of, sidecars_of
 
 Named = Mapping[str, ContainerStatus]
-# These are the agent's own; whatever else a pod's status says in conditions is somebody else's.
-OWNED = frozenset({"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"})
 
 
 class Said:
@@ -29,13 +28,16 @@ class Said:
 def conditions_of(pod: Pod, has_sandbox: bool, statuses: Named, phase: str) -> dict[str, Said]:
     """What is to be said of a pod, by type."""
     containers_ready = _containers_ready(pod, statuses, phase)
-    return {
+    said = {
         "PodReadyToStartContainers": Said(has_sandbox),
         "Initialized": _initialized(pod, statuses, phase),
         "Ready": _ready(pod, containers_ready),
         "ContainersReady": containers_ready,
         "PodScheduled": Said(True),
     }
+    if may_restart_all(pod):
+        said["AllContainersRestarting"] = _all_restarting(pod, statuses, phase)
+    return said
 
 
 def with_times(
@@ -58,6 +60,17 @@ def with_times(
             )
         )
     return tuple(made)
+
+
+def _all_restarting(pod: Pod, statuses: Named, phase: str) -> Said:
+    if (over := _terminal(phase)) is not None:
+        return over
+    for container in (*pod.spec.init_containers, *regular_of(pod)):
+        status = statuses.get(container.name)
+        ended = status.state.terminated if status is not None else None
+        if ended is not None and restarts_all(container, ended.exit_code):
+            return Said(True, "RestartAllContainersStarted", "container exited with restart policy rule")
+    return Said(False)
 
 
 def _terminal(phase: str) -> Said | None:

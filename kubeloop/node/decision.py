@@ -22,13 +22,14 @@ class Kill(msgspec.Struct, frozen=True):
     @property
     def hook(self) -> LifecycleHandler | None:
         lifecycle = self.container.lifecycle
-        return lifecycle.pre_stop if lifecycle is not None else None
+        return lifecycle.pre_stop if lifecycle is not None and self.grace else None
 
 
 class Decision(msgspec.Struct, kw_only=True):
     """What to do now, and when to look again."""
 
     prepare: bool = False
+    begin_anew: bool = False  # all containers, in the sandbox that there is
     starts: list[Container] = msgspec.field(default_factory=list)
     kills: list[Kill] = msgspec.field(default_factory=list)
     probes: list[DueProbe] = msgspec.field(default_factory=list)
@@ -41,7 +42,7 @@ class Decision(msgspec.Struct, kw_only=True):
 
     @property
     def acts(self) -> bool:
-        return self.prepare or bool(self.starts or self.kills or self.probes or self.resizes)
+        return self.prepare or self.begin_anew or bool(self.starts or self.kills or self.probes or self.resizes)
 
     def wake(self, moment: datetime | None) -> None:
         if moment is not None and (self.wake_at is None or moment < self.wake_at):

@@ -16,7 +16,7 @@ from kubeloop.node.decision import Decision, Kill
 from kubeloop.node.memory import Memory, Waiting
 from kubeloop.node.probes import has_started, probe_of, probes_in_force, verdict
 from kubeloop.node.resizing import is_to_be_resized, needs_restart
-from kubeloop.node.restart import CRASH_LOOP, restarts, restarts_after_kill, should_run
+from kubeloop.node.restart import CRASH_LOOP, restarts, restarts_after_kill, restarts_all, should_run
 from kubeloop.node.runtime import Observation, ProbeKind, Run
 from kubeloop.node.spec import ephemeral_of, has_post_start, is_sidecar, pod_text, regular_of, sidecars_of
 from kubeloop.node.termination import DEADLINE_EXCEEDED, TERMINAL, end, grace_of, is_alive, is_over_deadline, is_to_end
@@ -64,6 +64,9 @@ class _Look:
             self._decision.prepare = True
 
     def _run(self) -> None:
+        if any(self._starts_all_anew(one) for one in (*self._pod.spec.init_containers, *regular_of(self._pod))):
+            self._begin_anew()
+            return
         for container in ephemeral_of(self._pod):
             if self._seen.last(container.name) is None:
                 self._start(container)
@@ -76,6 +79,19 @@ class _Look:
         if not self._keep_all():
             self._decision.starts.clear()  # sidecars alone keep no pod alive
             end(self._pod, self._seen, self._memory, self._decision)
+
+    def _starts_all_anew(self, container: Container) -> bool:
+        run = self._seen.present(container.name) if container.restart_policy_rules else None
+        return run is not None and run.state == "exited" and restarts_all(container, run.exit_code)
+
+    def _begin_anew(self) -> None:
+        """End all that runs, without grace; then begin as if nothing had been."""
+        for container in (*self._pod.spec.init_containers, *regular_of(self._pod)):
+            run = self._seen.present(container.name)
+            if run is not None and is_alive(run) and not run.stopping:
+                self._decision.kills.append(Kill(container, "killing", 0.0))
+        runs = (self._seen.present(one.name) for one in (*self._pod.spec.init_containers, *regular_of(self._pod)))
+        self._decision.begin_anew = not any(is_alive(run) for run in runs)
 
     def _keep_all(self) -> bool:
         """See to the containers in their order; whether any runs or will. A hook that begins keeps those behind it."""
@@ -167,7 +183,7 @@ class _Look:
         if waits is not None and waits.reason != CRASH_LOOP and self._has_to_wait(waits):
             return
         last, back_off = self._seen.last(name), self._memory.backoffs.get(name)
-        if last is not None and last.finished_at is not None and back_off is not None:
+        if last is not None and last.finished_at is not None and back_off is not None and not last.put_aside:
             ends = back_off.ends(last.finished_at)
             if ends is not None and self._now < ends:
                 delay = format_duration(int(back_off.delay * SECOND))

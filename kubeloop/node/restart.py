@@ -14,6 +14,7 @@ LONGEST_DELAY = 300.0
 # A container that failed no sooner than so long after its back-off was last raised begins anew.
 RESET_AFTER = 2 * LONGEST_DELAY
 CRASH_LOOP = "CrashLoopBackOff"
+RESTART_ALL = "RestartAllContainers"
 
 
 def restarts(container: Container, spec: PodSpec, exit_code: int) -> bool:
@@ -36,7 +37,19 @@ def should_run(container: Container, pod: Pod, last: Run | None) -> bool:
         return False
     if last is None:
         return True
-    return last.state == "exited" and restarts(container, pod.spec, last.exit_code)
+    return last.state == "exited" and (last.put_aside or restarts(container, pod.spec, last.exit_code))
+
+
+def restarts_all(container: Container, exit_code: int) -> bool:
+    """Whether the end of a container makes all containers of its pod begin anew, init containers included."""
+    found = next((rule for rule in container.restart_policy_rules if _applies(rule, exit_code)), None)
+    return found is not None and found.action == RESTART_ALL
+
+
+def may_restart_all(pod: Pod) -> bool:
+    """Whether the end of any container could do that."""
+    containers = (*pod.spec.init_containers, *(pod.spec.containers or ()))
+    return any(rule.action == RESTART_ALL for one in containers for rule in one.restart_policy_rules)
 
 
 def _by_policy(policy: str, exit_code: int) -> bool:
@@ -47,7 +60,7 @@ def _by_policy(policy: str, exit_code: int) -> bool:
 
 def _applies(rule: ContainerRestartRule, exit_code: int) -> bool:
     codes = rule.exit_codes
-    if codes is None or rule.action not in ("Restart", "RestartAllContainers"):
+    if codes is None or rule.action not in ("Restart", RESTART_ALL):
         return False
     return (exit_code in codes.values) == (codes.operator == "In")
 

@@ -48,6 +48,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     resizing: bool = False  # it is about to have others
     hook_failure: str = ""  # why its postStart hook failed, if it did
     of_present_sandbox: bool = True
+    put_aside: bool = False  # the pod began anew since: it is as if it had never been, but for the count
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +107,9 @@ class Runtime(Protocol):
 
     async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeAnswer:
         """Whether a container is as a probe wants it."""
+
+    async def put_aside(self, pod: Pod) -> None:
+        """Let a pod whose containers have all ended begin anew in its sandbox: their runs count as those of another."""
 
     async def release(self, pod: Pod) -> None:
         """Let go of the sandbox of a pod that has ended, with its addresses; its logs stay."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
+import msgspec
+
 from kubeloop.api.generated.core_v1 import Container
 from kubeloop.node.runtime import Run
 from kubeloop.node.simulated.files import Files
@@ -12,6 +14,9 @@ from kubeloop.node.simulated.script import Script
 from kubeloop.node.simulated.shell import Course, Line, course_of
 
 KILLED = 137
+_MESSAGE_PATH = "/dev/termination-log"
+# Of a termination message, and of a log's end in its place.
+_LONGEST_MESSAGE, _LOG_LINES, _LOG_BYTES = 4096, 80, 2048
 
 Entry = tuple[datetime, str]  # a line of a log
 
@@ -25,6 +30,7 @@ class Process:
         "_exit_code",
         "_hook_failure",
         "_hook_until",
+        "_message",
         "_reason",
         "_resized_at",
         "_stopping",
@@ -36,6 +42,7 @@ class Process:
         "image_id",
         "lines",
         "of_present_sandbox",
+        "put_aside",
         "resources",
         "script",
         "starts_at",
@@ -51,11 +58,13 @@ class Process:
         self.files: Files | None = None  # once somebody has looked into it
         self.lines: tuple[Line, ...] = ()
         self.of_present_sandbox = True
+        self.put_aside = False
         self._changed: asyncio.Event | None = None  # there while somebody waits
         self._ends_at: datetime | None = None
         self._exit_code = 0
         self._reason = ""
         self._stopping = False
+        self._message = ""
         self._hook_until: datetime | None = None  # when its postStart hook is over, if it has one
         self._hook_failure = ""
         self.resources = container.resources
@@ -77,6 +86,10 @@ class Process:
         self.script = script
         self.lines = course.lines
         self._exit_code = course.exit_code
+        path = self.container.termination_message_path or _MESSAGE_PATH
+        self._message = (script.text("termination-message") if script is not None else "") or "".join(
+            text for where, text in course.files if where == path
+        )
         if course.seconds is not None:
             self._ends_at = self.starts_at + timedelta(seconds=course.seconds)
 
@@ -135,6 +148,16 @@ class Process:
             return
         self._changed = None
 
+    def _last_words(self) -> str:
+        """Its termination message: what it wrote to the file for it, or, if it asks for that, the end of its log."""
+        if self._message:
+            return self._message[:_LONGEST_MESSAGE]
+        wanted = self.container.termination_message_policy == "FallbackToLogsOnError"
+        if self._ends_at is None or self._exit_code == 0 or not wanted:
+            return ""
+        lines = [text for moment, text in self._entries("") if moment <= self._ends_at and text]
+        return "".join(f"{text}\n" for text in lines[-_LOG_LINES:])[-_LOG_BYTES:]
+
     def _entries(self, otherwise: str) -> list[Entry]:
         lines = self.lines or ((0.0, otherwise),)
         return [(self.starts_at + timedelta(seconds=at), text) for at, text in lines]
@@ -157,11 +180,13 @@ class Process:
             finished_at=self._ends_at if over else None,
             exit_code=self._exit_code if over else 0,
             reason=self._reason if over else "",
+            message=self._last_words() if over else "",
             stopping=self._stopping,
             resources=self.resources,
             resizing=self._resized_at is not None,
             hook_failure="" if hooked else self._hook_failure,
             of_present_sandbox=self.of_present_sandbox,
+            put_aside=self.put_aside,
         )
 
 
@@ -172,7 +197,7 @@ def _scripted(course: Course, script: Script) -> Course:
     if text := script.text("log"):
         lines = (*((0.0, line) for line in text.splitlines()), *lines)
     if seconds is None and code is None:
-        return Course(course.seconds, course.exit_code, lines)
+        return msgspec.structs.replace(course, lines=lines)
     if seconds is None:
         seconds = course.seconds or 0.0
-    return Course(seconds, course.exit_code if code is None else code, lines)
+    return Course(seconds, course.exit_code if code is None else code, lines, course.files)

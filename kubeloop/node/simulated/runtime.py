@@ -122,6 +122,11 @@ class SimulatedRuntime:
             return ProbeAnswer(False, "container is gone")
         return answer(kind, probe, process.script, process.starts_at, self._clock.now())
 
+    async def put_aside(self, pod: Pod) -> None:
+        found = self._pods.get(pod.metadata.uid)
+        for processes in found.processes.values() if found is not None else ():
+            processes[0].of_present_sandbox, processes[0].put_aside = False, True
+
     async def release(self, pod: Pod) -> None:
         found = self._pods.get(pod.metadata.uid)
         if found is not None and found.address:

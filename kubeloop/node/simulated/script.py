@@ -7,6 +7,7 @@ All begin with `sim.kubeloop.io/`; one that ends in `.CONTAINER` is about that c
     exit-after: 10s           it ends by itself after so long …
     exit-code: "1"            … with this code; alone: at once
     exit-reason: OOMKilled    what its status then says
+    termination-message: text what it leaves as its last words
     stop-delay: 5s            how long it takes to end when it is told to
     stop-code: "143"          the code it then ends with (0 unless this is given)
     fail-startup, fail-liveness, fail-readiness: 10s-20s,30s-
@@ -29,7 +30,7 @@ PREFIX = "sim.kubeloop.io/"
 DIRECTIONS = frozenset(
     {
         *("start-delay", "start-error", "start-error-message"),
-        *("exit-after", "exit-code", "exit-reason", "stop-delay", "stop-code", "resize-delay"),
+        *("exit-after", "exit-code", "exit-reason", "stop-delay", "stop-code", "resize-delay", "termination-message"),
         *("fail-startup", "fail-liveness", "fail-readiness", "fail-post-start", "cpu", "memory", "log"),
     }
 )

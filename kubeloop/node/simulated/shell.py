@@ -30,6 +30,7 @@ class Course(msgspec.Struct, frozen=True):
     seconds: float | None = None
     exit_code: int = 0
     lines: tuple[Line, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()  # paths, and what is written there
 
 
 ENDLESS = Course()
@@ -66,7 +67,7 @@ def _script(text: str) -> Course:
         if operator in _EITHER and (operator == "&&") != (done.exit_code == 0):
             continue
         if words[0] == "exit":
-            return Course(done.seconds, _number(words[1:], done.exit_code), done.lines)
+            return msgspec.structs.replace(done, exit_code=_number(words[1:], done.exit_code))
         exits_later = any(later[0] == "exit" for _, later in steps[index + 1 :])
         done = _then(done, _known(words) or (Course(0.0) if exits_later else ENDLESS))
         if done.seconds is None:
@@ -98,16 +99,33 @@ def _then(first: Course, second: Course) -> Course:
     """One process after another."""
     begin = first.seconds or 0.0
     lines = (*first.lines, *((begin + at, text) for at, text in second.lines))
-    return Course(None if second.seconds is None else begin + second.seconds, second.exit_code, lines)
+    seconds = None if second.seconds is None else begin + second.seconds
+    return Course(seconds, second.exit_code, lines, (*first.files, *second.files))
 
 
 def _known(words: Sequence[str]) -> Course | None:
+    if (target := _redirection(words)) is not None:
+        begin, path = target
+        course = _known(words[:begin]) if begin else Course(0.0)
+        if course is None:
+            return None
+        text = "".join(f"{line}\n" for _, line in course.lines)
+        return msgspec.structs.replace(course, lines=(), files=(*course.files, (path, text)))
     if words[0] == "exec":
         return course_of(words[1:])
     if words[0] in _SILENT:
         return Course(0.0)
     name = words[0].rpartition("/")[2]
     return _shell(words[1:]) if name in SHELLS else _simple(name, words[1:])
+
+
+def _redirection(words: Sequence[str]) -> tuple[int, str] | None:
+    """Where output goes to a file: the word at which that is said, and the path."""
+    if len(words) > 1 and words[-2] in (">", ">>", "1>"):
+        return len(words) - 2, words[-1]
+    if words and words[-1].startswith(">") and words[-1].strip(">"):
+        return len(words) - 1, words[-1].lstrip(">")
+    return None
 
 
 def _simple(name: str, arguments: Sequence[str]) -> Course | None:
