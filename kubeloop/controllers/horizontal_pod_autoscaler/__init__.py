@@ -8,7 +8,8 @@ Watches: autoscalers, pods.
 Owns: nothing.
 Writes: the scale of targets; the status of autoscalers.
 Wakes itself: every --horizontal-pod-autoscaler-sync-period, also after failures.
-Differs from upstream: of several autoscalers that share pods, the message names this one and another in their order.
+Differs from upstream: of several autoscalers that share pods, the message names this one and another in their order;
+a status that could not be written is tried again soon, not after a period.
 """
 
 from __future__ import annotations
