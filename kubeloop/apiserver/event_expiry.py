@@ -49,6 +49,22 @@ class EventExpiry:
         # (written, key, revision), oldest first; entries that a later write has outdated stay until their turn.
         self._written: deque[tuple[datetime, str, int]] = deque(self._found())
         self._subscription = store.subscribe(EVENTS_PREFIX, store.revision, self._note)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Sweep from now on whenever something may have become too old."""
+        self._timer = asyncio.get_running_loop().call_later(self.seconds_left(), self._sweep_again)
+
+    def _sweep_again(self) -> None:
+        try:
+            self.sweep()
+        finally:
+            self.start()
+
+    def seconds_left(self) -> float:
+        """Until the oldest event is too old, but no sweep follows another at once. What is yet to come lives longer."""
+        oldest = self._written[0][0] if self._written else self._clock.now()
+        return max(SWEEP_SECONDS, (oldest + self._life - self._clock.now()).total_seconds())
 
     def sweep(self) -> None:
         """Delete the oldest events that are too old."""
@@ -64,6 +80,8 @@ class EventExpiry:
 
     def close(self) -> None:
         self._subscription.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _found(self) -> list[tuple[datetime, str, int]]:
         records = self._store.range(EVENTS_PREFIX).records

@@ -31,7 +31,7 @@ from kubeloop.apiserver.authorization import DEFAULT_MODES, authorizer_of
 from kubeloop.apiserver.bootstrap import BootstrapOptions, access_objects, essential_objects, remaining_objects
 from kubeloop.apiserver.compaction import Compactor
 from kubeloop.apiserver.context import User
-from kubeloop.apiserver.event_expiry import EVENTS_PREFIX, SWEEP_SECONDS, EventExpiry
+from kubeloop.apiserver.event_expiry import EVENTS_PREFIX, EventExpiry
 from kubeloop.apiserver.health import Health
 from kubeloop.apiserver.http import Hooks, Limits, Server, serve
 from kubeloop.apiserver.inflight import InFlight
@@ -315,7 +315,7 @@ class RunningServer:
             return
         expiry = EventExpiry(store, self._clock, config.event_ttl)
         parts.callback(expiry.close)
-        parts.callback(Periodic(SWEEP_SECONDS, expiry.sweep).cancel)
+        expiry.start()
 
 
 async def start_server(config: ServerConfig, clock: Clock) -> RunningServer:

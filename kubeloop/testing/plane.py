@@ -28,8 +28,6 @@ from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from kubeloop.store.memory import MemoryStore
 
 CONFIG = ServerConfig()
-# Rarer than a server's own sweeps: a day in a test should not be spent on seventeen thousand of them.
-_SWEEP_SECONDS = 60.0
 
 
 class Stored(NamedTuple):
@@ -58,7 +56,7 @@ def _keep_house(app: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
     store = app.registry.store
     expiry = EventExpiry(store, clock, CONFIG.event_ttl)
     parts.callback(expiry.close)
-    parts.callback(Periodic(_SWEEP_SECONDS, expiry.sweep).cancel)
+    expiry.start()
     parts.callback(Periodic(CONFIG.compaction_interval, Compactor(store).compact).cancel)
 
 

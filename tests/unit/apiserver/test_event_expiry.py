@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from kubeloop.apiserver.event_expiry import EventExpiry
+from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from kubeloop.store.memory import MemoryStore
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -136,3 +137,24 @@ def test_closed_expiry_follows_the_store_no_longer() -> None:
         assert await sweep(store, expiry) == [EVENT]
 
     on_a_store(scenario)
+
+
+def test_sweeps_come_when_something_may_be_too_old_and_not_before() -> None:
+    loop = VirtualLoop()
+
+    async def scenario() -> None:
+        store, clock = MemoryStore(), VirtualClock(loop)
+        await store.start()
+        expiry = EventExpiry(store, clock, 3600)
+        expiry.start()
+        assert expiry.seconds_left() == 3600  # whatever is written now lives as long
+        await loop.advance(1800)
+        await store.write(EVENT, event())
+        await loop.advance(3599)
+        assert store.get(EVENT) is not None
+        await loop.advance(6)
+        assert store.get(EVENT) is None
+        expiry.close()
+        await store.close()
+
+    run_virtual(scenario(), loop=loop)
