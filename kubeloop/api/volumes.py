@@ -82,6 +82,23 @@ def driver_of(volume: PersistentVolume) -> tuple[str, ...]:
     return (volume.spec.csi.driver,) if volume.spec.csi is not None else ()
 
 
+# What a kind of volumes is called where upstream's name isn't simply the field's.
+_PLUGINS: Final = {
+    "host_path": "kubernetes.io/host-path",
+    "local": "kubernetes.io/local-volume",
+    "nfs": "kubernetes.io/nfs",
+    "iscsi": "kubernetes.io/iscsi",
+    "fc": "kubernetes.io/fc",
+}
+
+
+def plugin_of(volume: PersistentVolume) -> str:
+    """Which part of Kubernetes looks after a volume, as metrics name it."""
+    if volume.spec.csi is not None:
+        return f"kubernetes.io/csi:{volume.spec.csi.driver}"
+    return next((name for field, name in _PLUGINS.items() if getattr(volume.spec, field) is not None), "N/A")
+
+
 def node_of_attachment(attachment: VolumeAttachment) -> tuple[str, ...]:
     """Index attachments by the node."""
     return (attachment.spec.node_name,)

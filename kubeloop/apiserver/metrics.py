@@ -91,8 +91,7 @@ class Metrics:
         yield from family("apiserver_terminated_watchers_total", "counter", [((), self._cut_watchers)])
         for lines in self._others:
             yield from lines()
-        yield from family("kubernetes_build_info", "gauge", [(_BUILD, 1)])
-        yield from _process()
+        yield from process_lines()
 
     def _request_samples(self) -> Iterator[tuple[Labels, float]]:
         for (*kind, code), count in self._by_kind.items():
@@ -169,12 +168,27 @@ def _text(labels: Labels) -> str:
     return "{" + ",".join(f'{key}="{value}"' for key, value in labels) + "}" if labels else ""
 
 
-def _process() -> Iterator[str]:
+def process_lines() -> Iterator[str]:
+    """What any program tells of itself."""
     import resource
 
+    yield from family("kubernetes_build_info", "gauge", [(_BUILD, 1)])
     used = resource.getrusage(resource.RUSAGE_SELF)
     yield from family("process_cpu_seconds_total", "counter", [((), used.ru_utime + used.ru_stime)])
     yield from family("process_resident_memory_bytes", "gauge", [((), _resident_bytes(used.ru_maxrss * 1024))])
+
+    if (began := _began_at()) is not None:
+        yield from family("process_start_time_seconds", "gauge", [((), began)])
+
+
+def _began_at() -> float | None:
+    """When the process began, in seconds since 1970, where the system tells."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        booted = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+    return int(booted.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_bytes(most: int) -> int:

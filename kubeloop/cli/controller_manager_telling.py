@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeloop.apiserver.health import Check
+from kubeloop.apiserver.metrics import process_lines
 from kubeloop.cli.controller_manager_flags import flag_of
 from kubeloop.cli.controller_manager_port import ManagerStatus, configz_of
 from kubeloop.cli.flags_in_use import unused_flags
@@ -45,7 +46,7 @@ class Telling:
         return self._live, self._ready
 
     def metrics(self) -> str:
-        return self._registry.render()
+        return self._registry.render() + "".join(f"{line}\n" for line in process_lines())
 
     def configz(self) -> Mapping[str, Any]:
         unused = [flag_of(name) for name in unused_flags(self._config)]

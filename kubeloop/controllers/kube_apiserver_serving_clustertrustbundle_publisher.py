@@ -23,12 +23,14 @@ from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers.context import Context
 from kubeloop.controllers.idle import Idle
+from kubeloop.controllers.sync_instruments import measured
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer import Informer
 from kubeloop.runtime.manager import Loop
 from kubeloop.runtime.workqueue import WorkQueue
 
 NAME: Final = "kube-apiserver-serving-clustertrustbundle-publisher-controller"
+SUBSYSTEM = "clustertrustbundle_publisher"  # in the names of metrics
 QUEUE = "ca_cert_publisher_cluster_trust_bundles"  # upstream's, as dashboards know it
 SIGNER: Final = "kubernetes.io/kube-apiserver-serving"
 
@@ -39,9 +41,8 @@ def wire(context: Context) -> Loop:
     bundles = context.informers.of(resource_of_class(ClusterTrustBundle), fields=f"spec.signerName={SIGNER}")
     publisher = Publisher(context.client, bundles, context.root_ca)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
-    controller = Controller(
-        NAME, publisher.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry
-    )  # fmt: skip
+    sync = measured(publisher.reconcile, context, SUBSYSTEM)
+    controller = Controller(NAME, sync, context.clock, workers=1, queue=queue, telemetry=context.telemetry)
     controller.watches(bundles, lambda _: (SIGNER,))
     queue.add(SIGNER)
     return controller

@@ -20,11 +20,13 @@ from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers.context import Context
 from kubeloop.controllers.namespaces import is_active, is_terminating
+from kubeloop.controllers.sync_instruments import measured
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer import Informer
 from kubeloop.runtime.workqueue import WorkQueue
 
 NAME = "root-ca-certificate-publisher-controller"
+SUBSYSTEM = "root_ca_cert_publisher"  # in the names of metrics
 QUEUE = "root_ca_cert_publisher"  # upstream's, as dashboards know it
 CONFIG_MAP = "kube-root-ca.crt"
 WORKERS = 1  # upstream's
@@ -43,7 +45,12 @@ def wire(context: Context) -> Controller[str]:
     reconciler = Reconciler(context.client, namespaces, config_maps, context.root_ca)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(
-        NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
+        NAME,
+        measured(reconciler.reconcile, context, SUBSYSTEM),
+        context.clock,
+        workers=WORKERS,
+        queue=queue,
+        telemetry=context.telemetry,
     )
     controller.watches(
         namespaces, lambda namespace: (namespace.metadata.name,), _is_active, resync=context.resync_period()

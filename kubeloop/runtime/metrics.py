@@ -7,7 +7,7 @@ when somebody asks (a depth, a count kept anyway) is not counted at all: it is a
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, isnan
 from typing import Generic, Literal, TypeVar
 
@@ -51,6 +51,7 @@ class Family(Generic[Child]):
         self._labels = labels
         self._make: Callable[[], Child] = make
         self._children: dict[tuple[str, ...], Child | Callable[[], float]] = {}
+        self._count: Callable[[], Mapping[tuple[str, ...], float]] | None = None
 
     def of(self, *values: str) -> Child:
         """The sample with these label values, made when first asked for. Keep it: it is what the hot path touches."""
@@ -63,6 +64,10 @@ class Family(Generic[Child]):
         """From now on the sample with these label values is what the function returns when somebody asks."""
         self._children[self._checked(values)] = function
 
+    def collect(self, count: Callable[[], Mapping[tuple[str, ...], float]]) -> None:
+        """From now on there are also the samples that the function returns when somebody asks, by their labels."""
+        self._count = count
+
     def drop(self, *values: str) -> None:
         """The sample is no more: what it was about has ended."""
         self._children.pop(values, None)
@@ -73,7 +78,8 @@ class Family(Generic[Child]):
         return values
 
     def lines(self) -> Iterator[str]:
-        if not self._children:
+        collected = self._count() if self._count is not None else {}
+        if not self._children and not collected:
             return
         yield f"# HELP {self.name} {self._about}"
         yield f"# TYPE {self.name} {self._kind}"
@@ -84,6 +90,8 @@ class Family(Generic[Child]):
             else:
                 value = child.value if isinstance(child, Value) else child()
                 yield f"{self.name}{_braced(labels)} {_number(value)}"
+        for values, value in sorted(collected.items()):
+            yield f"{self.name}{_braced(list(zip(self._labels, values, strict=True)))} {_number(value)}"
 
 
 class Registry:
@@ -105,6 +113,11 @@ class Registry:
             found = Family(name, "histogram", about, labels, lambda: Histogram(bounds))
             self._histograms[name] = found
         return found
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Also of those that have no samples yet."""
+        return frozenset((*self._values, *self._histograms))
 
     def render(self) -> str:
         """Everything as text, by name."""

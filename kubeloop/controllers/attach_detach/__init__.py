@@ -31,6 +31,7 @@ from kubeloop.api.volumes import (
 )
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers.attach_detach.attaching import Attaching
+from kubeloop.controllers.attach_detach.instruments import count_attachments
 from kubeloop.controllers.attach_detach.names import is_managed, is_out_of_service, is_ready
 from kubeloop.controllers.attach_detach.reporting import Reporting
 from kubeloop.controllers.attach_detach.telling import Telling
@@ -70,6 +71,7 @@ def wire(context: Context) -> Controller[Key]:
     caches.attachments.add_indexer(BY_VOLUME, volume_of)
     caches.attachments.add_indexer(ATTACHMENTS_BY_NODE, node_of_attachment)
     world = World(caches)
+    count_attachments(context.telemetry.registry, caches, world)
     queue: WorkQueue[Key] = WorkQueue(context.clock, name=NAME, registry=context.telemetry.registry)
     reconciler = _reconciler(context, world, queue)
     controller = Controller(

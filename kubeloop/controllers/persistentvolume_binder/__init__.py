@@ -33,6 +33,7 @@ from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers.context import Context
 from kubeloop.controllers.patch_or_update import PatchOrUpdate
 from kubeloop.controllers.persistentvolume_binder.claims import ClaimReconciler, is_default
+from kubeloop.controllers.persistentvolume_binder.instruments import Measured, count_volumes
 from kubeloop.controllers.persistentvolume_binder.latest import Latest
 from kubeloop.controllers.persistentvolume_binder.plugins import Plugins
 from kubeloop.controllers.persistentvolume_binder.provisioner import Provisioner, built_in
@@ -76,7 +77,10 @@ def wire(context: Context, *provisioners: Provisioner) -> Controller[Key]:
     )
     claims.add_indexer(WAITING, waiting_for)
     pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
-    plugins = Plugins((*built_in(context.config.enable_hostpath_provisioner), *provisioners))
+    registry = context.telemetry.registry
+    count_volumes(registry, volumes, claims)
+    makers = (*built_in(context.config.enable_hostpath_provisioner), *provisioners)
+    plugins = Plugins(Measured(one, registry, context.clock) for one in makers)
     reconciler = _reconciler(context, (claims, volumes, classes, pods, nodes), plugins)
     queue: WorkQueue[Key] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(

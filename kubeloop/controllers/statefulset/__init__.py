@@ -25,6 +25,7 @@ from kubeloop.controllers.context import Context
 from kubeloop.controllers.dependents import Dependents, Wakeups, concerns_owner
 from kubeloop.controllers.statefulset.claims import is_claim_of
 from kubeloop.controllers.statefulset.identity import replicas_of
+from kubeloop.controllers.statefulset.instruments import count_unavailable
 from kubeloop.controllers.statefulset.reconciler import CLAIMS, PODS, REVISIONS, SETS, Reconciler
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.enqueue import own_key
@@ -40,6 +41,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
     informers, telemetry = context.informers, context.telemetry
     sets = informers.of(SETS)
     pods, revisions = Dependents(informers.of(PODS), sets), Dependents(informers.of(REVISIONS), sets)
+    count_unavailable(telemetry.registry, sets)
     reconciler = Reconciler(context, sets, pods, revisions)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=telemetry.registry)
     workers = context.config.concurrent_statefulset_syncs

@@ -1,0 +1,39 @@
+"""How many volumes are attached, are to be, and are used on each node; by upstream's names."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kubeloop.api.generated.core_v1 import PersistentVolume
+from kubeloop.api.volumes import plugin_of
+from kubeloop.controllers.attach_detach.names import is_attached
+from kubeloop.controllers.attach_detach.world import Caches, World, needs_volumes, volume_of
+from kubeloop.runtime.metrics import Registry
+
+Counts = Counter[tuple[str, ...]]
+
+
+def count_attachments(registry: Registry, caches: Caches, world: World) -> None:
+    """Counted when somebody asks."""
+
+    def states() -> Counts:
+        volumes: list[PersistentVolume] = list(caches.volumes.list())
+        counts: Counts = Counter()
+        for one in volumes:
+            counts[plugin_of(one), "desired_state_of_world"] += len(world.wanted(one))
+        for attachment in caches.attachments.list():
+            for volume in filter(None, map(world.volume, volume_of(attachment))):
+                counts[plugin_of(volume), "actual_state_of_world"] += is_attached(attachment)
+        return +counts
+
+    def used() -> Counts:
+        pods = (pod for pod in caches.pods.list() if pod.spec.volumes and needs_volumes(pod))
+        on_nodes = ((pod.spec.node_name, world.volume(name)) for pod in pods for name in world.volumes_of_pod(pod))
+        return Counter((node, plugin_of(volume)) for node, volume in on_nodes if volume is not None)
+
+    total = registry.gauge("attachdetach_controller_total_volumes", "Volumes by state.", "plugin_name", "state")
+    total.collect(states)
+    in_use = registry.gauge(
+        "storage_count_attachable_volumes_in_use", "Volumes that pods of a node use.", "node", "volume_plugin"
+    )
+    in_use.collect(used)

@@ -1,0 +1,30 @@
+"""How many pods of each StatefulSet serve nobody, and how many may; by upstream's names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeloop.api.generated.apps_v1 import StatefulSet
+from kubeloop.controllers.statefulset.identity import replicas_of
+from kubeloop.controllers.statefulset.rolling import max_unavailable
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.metrics import Registry
+
+_PREFIX: Final = "statefulset_controller_statefulset"
+_LABELS: Final = ("statefulset_namespace", "statefulset_name", "pod_management_policy")
+
+
+def count_unavailable(registry: Registry, sets: Informer) -> None:
+    """Read off the sets when somebody asks."""
+    most = registry.gauge(f"{_PREFIX}_max_unavailable", "Pods that an update may make unavailable.", *_LABELS)
+    most.collect(lambda: {_labels(one): max_unavailable(one) for one in sets.list()})
+    now = registry.gauge(f"{_PREFIX}_unavailable_replicas", "Pods that are missing or not available.", *_LABELS)
+    now.collect(lambda: {_labels(one): _unavailable(one) for one in sets.list()})
+
+
+def _unavailable(set: StatefulSet) -> int:
+    return max(replicas_of(set) - (set.status.available_replicas or 0), 0)
+
+
+def _labels(set: StatefulSet) -> tuple[str, ...]:
+    return set.metadata.namespace, set.metadata.name, set.spec.pod_management_policy
