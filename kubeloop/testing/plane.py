@@ -37,12 +37,15 @@ class Stored(NamedTuple):
     value: bytes
 
 
-async def start_plane(clock: Clock, records: tuple[Stored, ...], parts: AsyncExitStack) -> ApiServer:
-    """A server whose store begins with these records, or else makes its own objects; the stack stops it."""
-    store = MemoryStore()
+async def start_plane(clock: Clock, records: tuple[Stored, ...] | MemoryStore, parts: AsyncExitStack) -> ApiServer:
+    """A server whose store begins with these records, or as another's fork, or else makes its own objects.
+
+    The stack stops it.
+    """
+    store = records.fork() if isinstance(records, MemoryStore) else MemoryStore()
     await store.start()
     parts.push_async_callback(store.close)
-    if records:
+    if records and not isinstance(records, MemoryStore):
         await asyncio.wait([store.write(one.key, one.value, 0) for one in records])
     server = RunningServer(CONFIG, clock)
     app = await server.start_without_port(store, complete=bool(records))
