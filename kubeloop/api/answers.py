@@ -36,7 +36,15 @@ _RAW_LIST = msgspec.json.Decoder(_RawList, dec_hook=wire.decode_hook)
 
 def is_built_in(resource: Resource) -> bool:
     """Whether objects of a resource have a generated struct class."""
-    return (resource.group, resource.version, resource.plural) in _BUILT_IN
+    key = (resource.group, resource.version, resource.plural)
+    return key in _BUILT_IN or ("a" in resource.version and key in _on_request())  # alpha or beta
+
+
+@cache
+def _on_request() -> set[tuple[str, str, str]]:
+    from kubeloop.api.offered import OFFERED  # few servers serve these
+
+    return {(one.group, one.version, one.plural) for one in OFFERED}
 
 
 @cache

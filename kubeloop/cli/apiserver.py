@@ -18,6 +18,7 @@ from kubeloop.apiserver.server import AccountTokens, AuditConfig, CannotStart, R
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
+from kubeloop.cli.serving_flags import serving_of
 from kubeloop.clock import Clock, SystemClock
 
 _DETAILED, _DEBUG = 2, 4  # upstream's levels of --v
@@ -174,6 +175,7 @@ def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
         event_ttl=options.event_ttl,
         shutdown_delay=options.shutdown_delay_duration,
         services=ServiceRanges(options.service_cluster_ip_range, options.service_node_port_range),
+        serving=serving_of(options),
         front_proxy=_request_headers(options, pki),
         aggregator=_aggregator(options, pki),
         encryption=options.encryption_provider_config,

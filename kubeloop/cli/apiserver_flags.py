@@ -23,6 +23,7 @@ from kubeloop.cli.flag_types import (
     port_range,
     seats,
 )
+from kubeloop.cli.serving_flags import add_serving_flags
 from kubeloop.cli.up_flags import default_data_dir
 from kubeloop.cli.upstream_flags import ONLY_VALUE, UNSUPPORTED
 
@@ -40,6 +41,7 @@ def add_command(commands: Any) -> None:
     _add_aggregation_flags(parser)
     _add_audit_flags(parser)
     _add_request_flags(parser)
+    add_serving_flags(parser)
     for name in (*ONLY_VALUE, *UNSUPPORTED):
         parser.add_argument(f"--{name}", nargs="?", action=_NotFollowed, help=argparse.SUPPRESS)
     version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"

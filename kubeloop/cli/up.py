@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kubeloop import __version__
+from kubeloop.api.serving import Serving
 from kubeloop.apiserver.aggregation.following import AggregatorConfig
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.server import AccountTokens, ServerConfig, start_server
@@ -17,6 +18,7 @@ from kubeloop.cli.apiserver import own_front_proxy
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
+from kubeloop.cli.serving_flags import gates_of, serving_of
 from kubeloop.cli.up_flags import CloudPlan, NodePlan, default_data_dir
 from kubeloop.cli.up_loops import start_loops
 from kubeloop.cli.up_scheduler import start_scheduler
@@ -38,6 +40,8 @@ class Plan:
     nodes: NodePlan
     cloud: CloudPlan
     default_class: bool
+    serving: Serving
+    feature_gates: tuple[str, ...]
 
 
 class RunningPlane:
@@ -67,6 +71,8 @@ def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
         ),
         CloudPlan(options.cloud_provider, options.cloud_config),
         options.default_storage_class,
+        serving_of(options),
+        gates_of(options),
     )
 
 
@@ -94,7 +100,7 @@ def _data_folder(options: argparse.Namespace, cleanup: ExitStack) -> Path:
 
 async def _start(plan: Plan) -> RunningPlane:
     clock = SystemClock()
-    config = ServerConfig(store=plan.store, host=plan.host, port=plan.port, bootstrap_tokens=True)
+    config = ServerConfig(store=plan.store, host=plan.host, port=plan.port, bootstrap_tokens=True, serving=plan.serving)
     names = serving_names([plan.host], config.services.networks[0], socket.gethostname())
     pki = ensure_pki(plan.folder / "pki", names, clock.now())
     async with AsyncExitStack() as parts:
@@ -102,7 +108,7 @@ async def _start(plan: Plan) -> RunningPlane:
         parts.push_async_callback(server.close)
         if plan.default_class:
             await ensure_default_class(server.app)
-        loops = await start_loops(server.app, pki, clock, plan.manager_port)
+        loops = await start_loops(server.app, pki, clock, plan.manager_port, plan.feature_gates)
         parts.push_async_callback(loops.close)
         scheduler = start_scheduler(server.app, clock)
         parts.push_async_callback(scheduler.close)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kubeloop.cli.flag_types import address, count, port
+from kubeloop.cli.serving_flags import add_serving_flags
 
 _ABOUT = """Run the control plane in the foreground, and stop it cleanly on Ctrl-C.
 All its state is in the data folder: started again, it is all there."""
@@ -100,6 +101,7 @@ def add_command(commands: Any) -> None:
         action="store_true",
         help="make a default class of volumes named standard: directories on the nodes",
     )
+    add_serving_flags(parser)
     parser.add_argument(
         "--store",
         type=_store,

@@ -47,7 +47,7 @@ class Loops:
         await asyncio.wait((self._running,))
 
 
-async def start_loops(server: ApiServer, pki: Pki, clock: Clock, port: int) -> Loops:
+async def start_loops(server: ApiServer, pki: Pki, clock: Clock, port: int, gates: tuple[str, ...] = ()) -> Loops:
     """Returns when the loops have seen to everything that was there, such as the accounts that pods need."""
 
     def client(account: str) -> Client:
@@ -55,7 +55,7 @@ async def start_loops(server: ApiServer, pki: Pki, clock: Clock, port: int) -> L
         transport = CausedTransport(LocalEntry(server, User(name, _GROUPS)))
         return Client(transport, user_agent=f"{COMPONENT}/{account}" if account else COMPONENT)
 
-    config, choice, telemetry = config_of(pki, port), select(["*"]), Telemetry()
+    config, choice, telemetry = config_of(pki, port, gates), select(["*"], gates), Telemetry()
     own = client("")
     recorder = EventRecorder(own, COMPONENT, clock)
     hosted = host(choice, Surroundings(own, client, recorder, clock, config, telemetry, pki.ca.read_text()))
@@ -66,10 +66,11 @@ async def start_loops(server: ApiServer, pki: Pki, clock: Clock, port: int) -> L
     return Loops(running, opened)
 
 
-def config_of(pki: Pki, port: int) -> ManagerConfig:
+def config_of(pki: Pki, port: int, gates: tuple[str, ...] = ()) -> ManagerConfig:
     """The defaults, and a port that knows whom the API server knows; for this machine alone."""
     return ManagerConfig(
         leader_elect=False,
+        feature_gates=gates,
         bind_address="127.0.0.1",
         secure_port=port,
         tls_cert_file=str(pki.serving_certificate),

@@ -44,13 +44,13 @@ default-not-ready-toleration-seconds default-unreachable-toleration-seconds disa
 egress-selector-config-file emulated-version emulation-forward-compatible enable-admission-plugins
 endpoint-reconciler-type etcd-count-metric-poll-period etcd-db-metric-poll-interval
 etcd-healthcheck-timeout etcd-readycheck-timeout etcd-servers-overrides external-hostname
-feature-gates http2-max-streams-per-connection kubelet-certificate-authority kubelet-client-certificate
+http2-max-streams-per-connection kubelet-certificate-authority kubelet-client-certificate
 kubelet-client-key kubelet-preferred-address-types kubelet-timeout kubernetes-service-node-port
 lease-reuse-duration-seconds livez-grace-period log-flush-frequency log-json-info-buffer-size log-json-split-stream
 log-text-info-buffer-size log-text-split-stream max-connection-bytes-per-sec min-compatibility-version oidc-ca-file
 oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-required-claim oidc-signing-algs
 oidc-username-claim oidc-username-prefix peer-advertise-ip peer-advertise-port peer-ca-file
-runtime-config runtime-config-emulation-forward-compatible service-account-max-token-expiration
+runtime-config-emulation-forward-compatible service-account-max-token-expiration
 service-account-signing-endpoint show-hidden-metrics-for-version shutdown-send-retry-after
 shutdown-watch-termination-grace-period storage-backend storage-initialization-timeout
 strict-transport-security-directives tls-cipher-suites tls-curve-preferences tls-sni-cert-key tracing-config-file

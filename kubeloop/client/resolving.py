@@ -6,7 +6,7 @@ version. The first match in discovery order counts, as for kubectl.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -27,14 +27,25 @@ class Wanted(NamedTuple):
         return self.word + (f".{self.group}" if self.group else "") + (f"/{self.version}" if self.version else "")
 
 
-@cache
-def _by_class() -> dict[tuple[str, str], Resource]:
+def _by_class(resources: Iterable[Resource]) -> dict[tuple[str, str], Resource]:
     table: dict[tuple[str, str], Resource] = {}
-    for resource in RESOURCES:
+    for resource in resources:
         package, version, kind = resource.definition.rsplit(".", 2)
         module = f"kubeloop.api.generated.{package.rpartition('.')[2]}_{version}"
         table.setdefault((module, kind), resource)
     return table
+
+
+@cache
+def _by_default() -> dict[tuple[str, str], Resource]:
+    return _by_class(RESOURCES)
+
+
+@cache
+def _on_request() -> dict[tuple[str, str], Resource]:
+    from kubeloop.api.offered import OFFERED  # few programs have to do with these
+
+    return _by_class(OFFERED)
 
 
 @cache
@@ -53,7 +64,8 @@ def words_of(resource: Resource) -> set[str]:
 
 def resource_of_class(cls: type) -> Resource:
     """The resource whose objects are of a struct class."""
-    found = _by_class().get((cls.__module__, cls.__name__))
+    key = (cls.__module__, cls.__name__)
+    found = _by_default().get(key) or _on_request().get(key)
     if found is None:
         raise UsageError(f"{cls.__name__} is no resource's class")
     return found
@@ -79,11 +91,21 @@ def wanted_of_object(obj: Mapping[str, Any]) -> Wanted:
 
 @cache
 def built_in(wanted: Wanted) -> Resource | None:
-    """The resource of the kinds table that is meant, if there is one."""
+    """The resource of the kinds table that is meant, if there is one.
+
+    Of versions that few servers serve only those that are named in full; the others are discovery's to tell of.
+    """
     for resource in _by_word().get(wanted.word, ()):
         if wanted.group in (None, resource.group) and wanted.version in ("", resource.version):
             return resource
-    return None
+    if wanted.group is None or "a" not in wanted.version:  # neither alpha nor beta
+        return None
+    return next((one for one in _on_request().values() if _is_meant(one, wanted)), None)
+
+
+def _is_meant(resource: Resource, wanted: Wanted) -> bool:
+    is_version = (resource.group, resource.version) == (wanted.group, wanted.version)
+    return is_version and wanted.word in words_of(resource)
 
 
 def _is_version(text: str) -> bool:

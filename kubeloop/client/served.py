@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from kubeloop.api.errors import ApiError
@@ -20,6 +21,13 @@ Document = Callable[[str], Awaitable[Any]]
 # How many documents are asked for at a time.
 _AT_ONCE = 16
 _BUILT_IN = {(one.group, one.version, one.plural): one for one in RESOURCES}
+
+
+@cache
+def _on_request() -> dict[tuple[str, str, str], Resource]:
+    from kubeloop.api.offered import OFFERED  # few servers serve these
+
+    return {(one.group, one.version, one.plural): one for one in OFFERED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,10 @@ def _known(listed: dict[str, Any]) -> list[Resource]:
 
 
 def _shared(found: Resource) -> Resource:
-    built_in = _BUILT_IN.get((found.group, found.version, found.plural))
+    key = (found.group, found.version, found.plural)
+    built_in = _BUILT_IN.get(key)
+    if built_in is None and "a" in found.version:  # alpha or beta
+        built_in = _on_request().get(key)
     if built_in is None or built_in.namespaced != found.namespaced or set(built_in.verbs) != set(found.verbs):
         return found
     return built_in

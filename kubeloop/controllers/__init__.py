@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from kubeloop.api.features import Features, UnusableGate, read_features
+
 if TYPE_CHECKING:
     from kubeloop.controllers.context import Wire
 
@@ -51,7 +53,8 @@ CONTROLLERS: tuple[Descriptor, ...] = (
     Descriptor("garbage-collector-controller", "garbagecollector", "garbage_collector", "generic-garbage-collector"),
     Descriptor("daemonset-controller", "daemonset", "daemonset", "daemon-set-controller"),
     Descriptor("job-controller", "job", "job", "job-controller"),
-    Descriptor("podgroup-protection-controller", gates=("GenericWorkload",)),
+    Descriptor("podgroup-protection-controller", "", "podgroup_protection", "podgroup-protection-controller",
+               gates=("GenericWorkload",)),
     Descriptor("deployment-controller", "deployment", "deployment", "deployment-controller"),
     Descriptor("replicaset-controller", "replicaset", "replicaset", "replicaset-controller"),
     Descriptor("horizontal-pod-autoscaler-controller", "horizontalpodautoscaling",
@@ -101,7 +104,8 @@ CONTROLLERS: tuple[Descriptor, ...] = (
                gates=("APIServerIdentity", "StorageVersionAPI")),
     Descriptor("resourceclaim-controller", "resource-claim-controller",
                "resourceclaim", "resource-claim-controller", gates=("DynamicResourceAllocation",)),
-    Descriptor("resourcepoolstatusrequest-controller", gates=("DRAResourcePoolStatus",)),
+    Descriptor("resourcepoolstatusrequest-controller", "", "resourcepoolstatusrequest",
+               "resourcepoolstatusrequest-controller", gates=("DRAResourcePoolStatus",)),
     Descriptor("device-taint-eviction-controller", "",
                "device_taint_eviction", "device-taint-eviction-controller",
                gates=("DynamicResourceAllocation", "DRADeviceTaints")),
@@ -120,9 +124,6 @@ CONTROLLERS: tuple[Descriptor, ...] = (
 )
 # fmt: on
 
-# Gates of loops that are off in 1.37 unless somebody turns them on; all others are on.
-_OFF = frozenset({"GenericWorkload", "ClusterTrustBundle", "StorageVersionAPI", "DRAResourcePoolStatus"})
-
 
 class UnusableChoice(ValueError):
     """The wanted loops cannot be had; the message is one sentence for a person."""
@@ -140,7 +141,8 @@ def select(wanted: Sequence[str], gates: Sequence[str] = ()) -> Choice:
     """The loops that are wanted, by upstream's rules: the first word about a loop counts, then `*`."""
     words = [_canonical(word) for word in wanted]
     _refuse_missing(words)
-    enabled = [one for one in CONTROLLERS if _is_wanted(one, words) and _is_on(one, gates)]
+    features = _features(gates)
+    enabled = [one for one in CONTROLLERS if _is_wanted(one, words) and all(map(features.is_on, one.gates))]
     chosen = tuple(one for one in enabled if one.is_available)
     return Choice(chosen, tuple(one for one in enabled if not one.is_available))
 
@@ -171,6 +173,8 @@ def _is_wanted(one: Descriptor, words: Sequence[str]) -> bool:
     return "*" in words and one.on_by_default
 
 
-def _is_on(one: Descriptor, gates: Sequence[str]) -> bool:
-    said = dict(gate.partition("=")[::2] for gate in gates)
-    return all(said.get(gate, str(gate not in _OFF)).lower() == "true" for gate in one.gates)
+def _features(gates: Sequence[str]) -> Features:
+    try:
+        return read_features(gates)
+    except UnusableGate as error:
+        raise UnusableChoice(str(error)) from None

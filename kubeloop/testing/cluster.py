@@ -19,6 +19,7 @@ from kubeloop.apiserver.entry import LocalEntry
 from kubeloop.client.client import Client
 from kubeloop.client.sync import SyncClient
 from kubeloop.clock import SystemClock
+from kubeloop.controllers.config import ManagerConfig
 from kubeloop.controllers.context import Context, Wire
 from kubeloop.runtime.caused_transport import CausedTransport
 from kubeloop.runtime.informer import Informers
@@ -29,7 +30,7 @@ from kubeloop.store.memory import MemoryStore
 from kubeloop.testing.caches import changed_object
 from kubeloop.testing.faults import Faults, FaultyTransport
 from kubeloop.testing.loop import ClusterLoop
-from kubeloop.testing.plane import own_objects, start_plane
+from kubeloop.testing.plane import CONFIG, config_of, own_objects, start_plane
 
 if TYPE_CHECKING:
     from kubeloop.node.fleet import Fleet
@@ -59,22 +60,31 @@ class Cluster:
 
     Time stands still between calls. `settle` lets everything happen that can happen at this moment, `advance` lets
     time pass. The same seed gives the same run; with `shuffle` the seed also decides the order of what is ready at
-    the same time.
+    the same time. `runtime_config` and `feature_gates` say what the flags of the same names do.
     """
 
     def __init__(
-        self, *, seed: int = 0, start: datetime = START, shuffle: bool = False, beginning: MemoryStore | None = None
+        self,
+        *,
+        seed: int = 0,
+        start: datetime = START,
+        shuffle: bool = False,
+        runtime_config: str = "",
+        feature_gates: str = "",
+        beginning: MemoryStore | None = None,
     ) -> None:
-        records = own_objects() if beginning is None else beginning
+        config = config_of(runtime_config, feature_gates) if runtime_config or feature_gates else CONFIG
+        records = own_objects(config) if beginning is None else beginning
         self._loop = ClusterLoop(random.Random(seed) if shuffle else None)
         self._parts = AsyncExitStack()
         self._hosted: dict[str, asyncio.Task[None]] = {}
         self._forks = count(seed + 1)
-        self._options: dict[str, Any] = {"shuffle": shuffle}
+        gates_and_groups = {"runtime_config": runtime_config, "feature_gates": feature_gates}
+        self._options: dict[str, Any] = {"shuffle": shuffle, **gates_and_groups}
         self.clock = VirtualClock(self._loop, start, seed)
         self.faults = Faults(seed)
         try:
-            self.server = self._loop.run(start_plane(self.clock, records, self._parts))
+            self.server = self._loop.run(start_plane(self.clock, records, self._parts, config))
         except BaseException:
             self._loop.close()
             raise
@@ -83,7 +93,8 @@ class Cluster:
         faulty = FaultyTransport(LocalEntry(self.server, ADMIN), self.faults)
         self.async_client = client = Client(CausedTransport(faulty))
         informers, recorder = Informers(client, self.clock), EventRecorder(client, COMPONENT, self.clock)
-        self.context = Context(client, informers, self.clock, recorder)
+        gates = tuple(feature_gates.split(",")) if feature_gates else ()
+        self.context = Context(client, informers, self.clock, recorder, ManagerConfig(feature_gates=gates))
 
     # Objects and users.
 

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from functools import cache
 from typing import NamedTuple
 
+from kubeloop.api.serving import read_serving
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.compaction import Compactor
 from kubeloop.apiserver.context import User
@@ -37,7 +38,9 @@ class Stored(NamedTuple):
     value: bytes
 
 
-async def start_plane(clock: Clock, records: tuple[Stored, ...] | MemoryStore, parts: AsyncExitStack) -> ApiServer:
+async def start_plane(
+    clock: Clock, records: tuple[Stored, ...] | MemoryStore, parts: AsyncExitStack, config: ServerConfig = CONFIG
+) -> ApiServer:
     """A server whose store begins with these records, or as another's fork, or else makes its own objects.
 
     The stack stops it.
@@ -47,7 +50,7 @@ async def start_plane(clock: Clock, records: tuple[Stored, ...] | MemoryStore, p
     parts.push_async_callback(store.close)
     if records and not isinstance(records, MemoryStore):
         await asyncio.wait([store.write(one.key, one.value, 0) for one in records])
-    server = RunningServer(CONFIG, clock)
+    server = RunningServer(config, clock)
     app = await server.start_without_port(store, complete=bool(records))
     parts.push_async_callback(server.close_now)
     _keep_house(app, clock, parts)
@@ -78,12 +81,18 @@ async def _end(task: asyncio.Future[None]) -> None:
     await asyncio.wait([task])
 
 
+@cache
+def config_of(runtime_config: str, feature_gates: str) -> ServerConfig:
+    """The configuration of a plane that serves, and does, what these say."""
+    return ServerConfig(serving=read_serving([runtime_config], [feature_gates]))
+
+
 # No cluster's own: uids that a test's objects get must not be those of the objects that were there before.
 _OWN_SEED = 0x0B1EC75
 
 
 @cache
-def own_objects() -> tuple[Stored, ...]:
+def own_objects(config: ServerConfig = CONFIG) -> tuple[Stored, ...]:
     """Namespaces, roles, default accounts and all the rest, as a server makes them at its first start.
 
     Runs a loop of its own, so it is called where none runs.
@@ -92,7 +101,7 @@ def own_objects() -> tuple[Stored, ...]:
 
     async def make() -> tuple[Stored, ...]:
         async with AsyncExitStack() as parts:
-            app = await start_plane(VirtualClock(loop, seed=_OWN_SEED), (), parts)
+            app = await start_plane(VirtualClock(loop, seed=_OWN_SEED), (), parts, config)
             await loop.settle()
             records = app.registry.store.range("").records
             return tuple(Stored(one.key, one.value) for one in sorted(records, key=lambda one: one.mod_revision))

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from kubeloop import controllers
+from kubeloop.api.features import STAGES
 from kubeloop.controllers import CONTROLLERS, UnusableChoice, select
 
 # What makes the tokens of accounts cannot wait for one of its own.
 OF_THE_MANAGER = ("serviceaccount-token-controller",)
 # Off in 1.37 unless somebody opens their gates.
-ALPHA = (
-    "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+CLOSED = (
     "podgroup-protection-controller",
     "resourcepoolstatusrequest-controller",
     "storageversion-garbage-collector-controller",
@@ -46,18 +46,44 @@ def test_every_module_of_a_loop_is_in_the_table() -> None:
 def test_star_means_everything_that_is_on_by_default() -> None:
     choice = select(["*"])
     assert {one.name for one in choice.chosen} == {
-        one.name for one in CONTROLLERS if one.is_available and one.on_by_default and one.name not in ALPHA
+        one.name for one in CONTROLLERS if one.is_available and one.on_by_default and one.name not in CLOSED
     }
     assert not {"token-cleaner-controller", "selinux-warning-controller"} & {one.name for one in choice.missing}
 
 
-def test_loops_behind_closed_gates_are_off() -> None:
-    closed = "podgroup-protection-controller"
-    assert closed not in {one.name for one in select(["*"]).missing}
-    assert closed in {one.name for one in select(["*"], ["GenericWorkload=true"]).missing}
-    assert "service-cidr-controller" not in {
-        one.name for one in select(["*"], ["MultiCIDRServiceAllocator=false"]).missing
-    }
+def test_every_loop_of_upstream_is_there() -> None:
+    assert len(CONTROLLERS) == 49
+    assert [one.name for one in CONTROLLERS if not one.is_available] == []
+
+
+@pytest.mark.parametrize(
+    ("loop", "gates"),
+    [
+        ("podgroup-protection-controller", "GenericWorkload"),
+        ("resourcepoolstatusrequest-controller", "DRAResourcePoolStatus"),
+        ("storageversion-garbage-collector-controller", "StorageVersionAPI"),
+    ],
+)
+def test_loops_behind_closed_gates_are_off(loop: str, gates: str) -> None:
+    assert loop not in chosen("*")
+    assert loop not in chosen("*", loop)
+    assert loop in chosen("*", gates=(f"{gates}=true",))
+
+
+def test_loop_ends_with_its_gate() -> None:
+    assert "device-taint-eviction-controller" in chosen("*")
+    gates = ("DRADeviceTaints=false", "DRADeviceTaintRules=false")
+    assert "device-taint-eviction-controller" not in chosen("*", gates=gates)
+
+
+def test_every_gate_of_a_loop_is_known() -> None:
+    assert {gate for one in CONTROLLERS for gate in one.gates} <= STAGES.keys()
+
+
+@pytest.mark.parametrize("gate", ["NoSuchGate=true", "MultiCIDRServiceAllocator=false", "GenericWorkload"])
+def test_gate_that_cannot_be_set_is_refused(gate: str) -> None:
+    with pytest.raises(UnusableChoice, match=r"gate|missing"):
+        select(["*"], [gate])
 
 
 def test_loop_is_chosen_by_its_name_or_its_old_one() -> None:
@@ -78,10 +104,3 @@ def test_first_word_about_a_loop_counts() -> None:
 def test_unknown_name_is_refused_with_the_known_ones(word: str) -> None:
     with pytest.raises(UnusableChoice, match="is not in the list of known controllers: bootstrap-signer-controller, "):
         select([word])
-
-
-@pytest.mark.parametrize("word", [one.name for one in CONTROLLERS if not one.is_available][:3])
-def test_loop_that_we_do_not_have_yet_is_refused_by_name_but_may_be_left_out(word: str) -> None:
-    with pytest.raises(UnusableChoice, match=f"{word} is not yet available in kubeloop, which has: .*serviceaccount"):
-        select(["*", word])
-    assert word not in {one.name for one in select(["*", f"-{word}"]).missing}

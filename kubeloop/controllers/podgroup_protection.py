@@ -1,0 +1,89 @@
+"""A pod group that pods belong to which have not ended is not deleted.
+
+Watches: pod groups; pods, for the groups that they leave.
+Owns: the finalizer `scheduling.k8s.io/podgroup-protection`, which the API server puts on every new group.
+Writes: finalizers of pod groups.
+Wakes itself: never.
+Differs from upstream: asks the server for pods once more before it lets a group go: the cache may not show one yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.scheduling_v1beta1 import PodGroup
+from kubeloop.api.pods import is_terminal
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.live_pods import LivePods
+from kubeloop.controllers.patch_or_update import PatchOrUpdate
+from kubeloop.controllers.protection import awaits_release
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.finalizers import remove_finalizer
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "podgroup-protection-controller"
+QUEUE: Final = "podgroupprotection"  # upstream's, as dashboards know it
+FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
+WORKERS: Final = 1  # upstream's
+# An index of the pods that have not ended, by their group.
+ACTIVE_BY_GROUP: Final = "active pods by group"
+
+
+def wire(context: Context) -> Controller[ObjectKey]:
+    groups = context.informers.of(resource_of_class(PodGroup))
+    pods = context.informers.of(resource_of_class(Pod))
+    pods.add_indexer(ACTIVE_BY_GROUP, lambda pod: map(_text, active_group_of(pod)))
+    reconciler = Reconciler(context, groups, pods)
+    queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
+    )
+    controller.watches(groups, own_key, lambda _, new: new is not None and awaits_release(new, FINALIZER))
+    controller.watches(pods, group_of, leaves)
+    return controller
+
+
+class Reconciler:
+    def __init__(self, context: Context, groups: Informer, pods: Informer) -> None:
+        self._client = PatchOrUpdate(context.client)
+        self._live = LivePods(context.client)
+        self._groups = groups
+        self._pods = pods
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        group: PodGroup | None = self._groups.get(*key)
+        if group is None or not awaits_release(group, FINALIZER):
+            return
+        if self._pods.by_index(ACTIVE_BY_GROUP, _text(key)):
+            return
+        if not any(key in active_group_of(pod) for pod in await self._live.of(key.namespace)):
+            await remove_finalizer(self._client, self._groups.resource, group, FINALIZER)
+
+
+def group_of(pod: Pod) -> tuple[ObjectKey, ...]:
+    """The group that a pod names, if it names one."""
+    named = pod.spec.scheduling_group
+    if named is None or named.pod_group_name is None:
+        return ()
+    return (ObjectKey(pod.metadata.namespace, named.pod_group_name),)
+
+
+def active_group_of(pod: Pod) -> tuple[ObjectKey, ...]:
+    """The same for a pod that has not ended."""
+    return () if is_terminal(pod) else group_of(pod)
+
+
+def leaves(old: Any, new: Any) -> bool:
+    """Whether a pod no longer needs its group: it has ended, is gone, or another has taken its name."""
+    if new is None or is_terminal(new):
+        return True
+    return old is not None and old.metadata.uid != new.metadata.uid
+
+
+def _text(key: ObjectKey) -> str:
+    return f"{key.namespace}/{key.name}"

@@ -1,0 +1,153 @@
+"""Whoever asks about a driver's pools of devices is told once how many there are, and how many could be had.
+
+requests, slices, claims, taint rules ──▶ answer: the pools, each with its counts ──▶ status, written once
+                                            └── views: partitions, shares             later: the request is deleted
+
+Watches: requests; slices, claims and taint rules, for what they say of pools.
+Owns: the status of requests.
+Writes: that status; deletes requests an hour after they were answered, or a day after they were made.
+Wakes itself: when a request's time is over.
+Differs from upstream: a request about a pool that isn't whole yet waits for its driver's next slice, where upstream
+    tries five times within a second and then no more; requests are deleted at their moment, not within ten minutes
+    of it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+
+from kubeloop.api.calls import MERGE_PATCH
+from kubeloop.api.errors import Conflict, Invalid, NotFound
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.generated.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
+from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequest
+from kubeloop.api.times import parse_time
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.controllers.context import Context
+from kubeloop.controllers.gates import is_on
+from kubeloop.controllers.resourcepoolstatusrequest.answer import is_incomplete, pools_of, status_of, taken_by
+from kubeloop.runtime.controller import Controller, Result, TerminalError
+from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.workqueue import WorkQueue
+
+NAME: Final = "resourcepoolstatusrequest-controller"
+QUEUE: Final = "resourcepoolstatusrequest"
+WORKERS: Final = 1  # upstream's
+TAINT_RULES: Final = "DRADeviceTaintRules"  # the gate
+BY_DRIVER: Final = "driver"
+ANSWERED: Final = timedelta(hours=1)
+WAITING: Final = timedelta(hours=24)
+INSTANT: Final = timedelta(seconds=1)  # times are told in seconds, and a request has all of its last one
+_SECONDS: Final = tuple(0.001 * 2**power for power in range(15))  # bounds of the histogram
+_PREFIX: Final = "resourcepoolstatusrequest_controller_"
+
+
+def wire(context: Context) -> Controller[str]:
+    requests = context.informers.of(resource_of_class(ResourcePoolStatusRequest))
+    requests.add_indexer(BY_DRIVER, lambda one: (one.spec.driver,) if one.status is None else ())
+    slices = context.informers.of(resource_of_class(ResourceSlice))
+    slices.add_indexer(BY_DRIVER, lambda one: (one.spec.driver,))
+    claims = context.informers.of(resource_of_class(ResourceClaim))
+    claims.add_indexer(BY_DRIVER, drivers_of)
+    rules = None
+    if is_on(context.config.feature_gates, TAINT_RULES, True):
+        rules = context.informers.of(resource_of_class(DeviceTaintRule))
+    reconciler = Reconciler(context, requests, slices, claims, rules)
+    queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    controller = Controller(
+        NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
+    )
+
+    def waiting_for(one: ResourceSlice) -> list[str]:
+        return [request.metadata.name for request in requests.by_index(BY_DRIVER, one.spec.driver)]
+
+    controller.watches(slices, waiting_for)
+    # Seen to be there before the first request is answered; what they say later is of no interest to anybody.
+    for source in (claims, rules):
+        if source is not None:
+            controller.watches(source, lambda _: ())
+    controller.watches(requests, lambda one: (one.metadata.name,))
+    return controller
+
+
+class Reconciler:
+    def __init__(
+        self, context: Context, requests: Informer, slices: Informer, claims: Informer, rules: Informer | None
+    ) -> None:
+        self._client, self._clock = context.client, context.clock
+        self._requests = requests
+        self._slices = slices
+        self._claims = claims
+        self._rules = rules
+        registry = context.telemetry.registry
+        self._processed = registry.counter(_PREFIX + "requests_processed_total", "Requests answered.", "driver_name")
+        self._failed = registry.counter(
+            _PREFIX + "request_processing_errors_total", "Answers that were refused.", "driver_name"
+        )
+        self._seconds = registry.histogram(
+            _PREFIX + "request_processing_duration_seconds", "How long an answer took.", "driver_name", bounds=_SECONDS
+        )
+
+    async def reconcile(self, name: str) -> Result | None:
+        request: ResourcePoolStatusRequest | None = self._requests.get("", name)
+        if request is None or request.metadata.deletion_timestamp is not None:
+            return None
+        end = end_of(request)
+        left = WAITING.total_seconds() if end is None else (end + INSTANT - self._clock.now()).total_seconds()
+        if left <= 0:
+            await self._delete(request)
+            return None
+        if request.status is None:
+            await self._answer(request)
+        return Result(requeue_after=left)
+
+    async def _delete(self, request: ResourcePoolStatusRequest) -> None:
+        this_one = Preconditions(uid=request.metadata.uid)
+        with suppress(Conflict, NotFound):
+            await self._client.delete(ResourcePoolStatusRequest, request.metadata.name, preconditions=this_one)
+
+    async def _answer(self, request: ResourcePoolStatusRequest) -> None:
+        began, driver = self._clock.monotonic(), request.spec.driver
+        taken = taken_by(self._claims.by_index(BY_DRIVER, driver), driver)
+        rules = () if self._rules is None else tuple(self._rules.list())
+        pools = pools_of(request.spec, self._slices.by_index(BY_DRIVER, driver), taken, rules)
+        if is_incomplete(pools):
+            return
+        try:
+            await self._write(request, status_of(pools, request.spec.limit, self._clock.now()))
+        except NotFound:
+            return
+        except Exception as error:
+            self._failed.of(driver).value += 1
+            if isinstance(error, Invalid):  # the same answer would be refused again
+                raise TerminalError(str(error)) from error
+            raise
+        finally:
+            self._processed.of(driver).value += 1
+            self._seconds.of(driver).observe(self._clock.monotonic() - began)
+
+    async def _write(self, request: ResourcePoolStatusRequest, status: dict[str, object]) -> None:
+        meta = request.metadata
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
+        await self._client.patch(
+            ResourcePoolStatusRequest, meta.name, patch, type=MERGE_PATCH, subresource="status"
+        )  # fmt: skip
+
+
+def drivers_of(claim: ResourceClaim) -> tuple[str, ...]:
+    """The drivers whose devices a claim has."""
+    allocation = claim.status.allocation
+    results = () if allocation is None else allocation.devices.results
+    return tuple(dict.fromkeys(result.driver for result in results))
+
+
+def end_of(request: ResourcePoolStatusRequest) -> datetime | None:
+    """When a request has to go; None for one that tells no times."""
+    made = request.metadata.creation_timestamp
+    if request.status is None:
+        return None if made is None else parse_time(made) + WAITING
+    decided = (one for one in request.status.conditions if one.type in ("Complete", "Failed"))
+    moment = next((one.last_transition_time for one in decided), made)
+    return None if moment is None else parse_time(moment) + ANSWERED

@@ -1,0 +1,204 @@
+"""What a complete pool offers beyond whole devices: partitions of them, and shares of their capacity."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from kubeloop.api.generated.resource_v1 import CounterSet, Device, DeviceCounterConsumption, ResourceSlice
+from kubeloop.api.quantity import Quantity, parse_quantity
+
+MOST_ITEMS: Final = 32  # that the lists of a status can hold
+_ZERO: Final = Quantity(0)
+
+Counters = dict[str, dict[str, Quantity]]  # by set and name
+
+
+class PoolError(Exception):
+    """Something that is wrong with a pool's slices; the message says it in upstream's words."""
+
+
+class Part(NamedTuple):
+    """A device, and the attribute by which devices like it are grouped; empty for none."""
+
+    device: Device
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool's devices, and what claims have of them."""
+
+    driver: str
+    name: str
+    parts: tuple[Part, ...]
+    counters: tuple[CounterSet, ...] = ()  # that partitions share
+    in_use: frozenset[str] = frozenset()  # devices that somebody has
+    consumed: Mapping[str, Quantity] = field(default_factory=dict)  # of capacity, by its name
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.name}"
+
+
+def parts_of(slices: Iterable[ResourceSlice], default: str | None) -> tuple[Part, ...]:
+    """All devices. A default stands in only if no slice of the pool says how its devices are grouped."""
+    listed = tuple(slices)
+    own = any(one.spec.partition_type_attribute for one in listed if one.spec.devices)
+    usual = "" if own else default or ""
+    return tuple(
+        Part(device, one.spec.partition_type_attribute or usual) for one in listed for device in one.spec.devices
+    )
+
+
+def views_of(pool: Pool) -> tuple[dict[str, Any], str]:
+    """The partitions and shares, as a status tells them, and what is wrong; the first of several problems counts."""
+    shares, problem = _tried(_shares_of, pool)
+    partitions, first = _tried(_partitions_of, pool)
+    wrong = first or problem
+    told: dict[str, Any] = {}
+    if partitions and not wrong:
+        told["partitionSummary"] = partitions
+    if shares is not None:
+        told["shareableSummary"] = shares
+    return told, wrong
+
+
+def _tried(make: Any, pool: Pool) -> tuple[Any, str]:
+    try:
+        return make(pool), ""
+    except PoolError as error:
+        return None, str(error)
+
+
+# Partitions.
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Devices of one partition type: how many, those that are free, and what each costs."""
+
+    cost: str
+    total: int = 0
+    free: list[Device] = field(default_factory=list)
+
+
+def _partitions_of(pool: Pool) -> list[dict[str, Any]] | None:
+    """For each partition type how many there are, and how many could still be had if no other was."""
+    if not any(part.attribute for part in pool.parts):
+        return None
+    if not pool.counters:
+        raise PoolError(
+            f"PartitionTypeMissing: pool {pool} declares partitionTypeAttribute but publishes no sharedCounters"
+        )
+    kinds = _kinds_of(pool)
+    available = _available(pool)
+    told = [
+        {"attribute": attribute, "type": name, "total": kind.total, "allocatable": _fitting(kind.free, available)}
+        for (attribute, name), kind in sorted(kinds.items(), key=lambda one: one[0])
+    ]
+    if len(told) > MOST_ITEMS:
+        over = f"has {len(told)} partition types, exceeding the maximum of {MOST_ITEMS}"
+        raise PoolError(f"PartitionSummaryOverCap: pool {pool} {over}")
+    return told
+
+
+def _kinds_of(pool: Pool) -> dict[tuple[str, str], _Kind]:
+    kinds: dict[tuple[str, str], _Kind] = {}
+    for device, attribute in pool.parts:
+        if not device.consumes_counters or not attribute:
+            continue
+        name = _value_of(device, attribute, pool.driver)
+        if name is None:
+            lacks = f'device "{device.name}" in pool {pool} does not carry partition type attribute "{attribute}"'
+            raise PoolError(f"PartitionTypeMissing: {lacks}")
+        cost = _cost_of(device.consumes_counters)
+        kind = kinds.setdefault((attribute, name), _Kind(cost))
+        if kind.cost != cost:
+            differ = f'devices of partition type "{name}" in pool {pool} consume different counters'
+            raise PoolError(f"PartitionCostMismatch: {differ}")
+        kind.total += 1
+        if device.name not in pool.in_use:
+            kind.free.append(device)
+    return kinds
+
+
+def _value_of(device: Device, attribute: str, driver: str) -> str | None:
+    """An attribute's text. The driver's own domain may be left out where a device has it; in full it goes first."""
+    found = device.attributes.get(attribute)
+    if found is None and attribute.startswith(f"{driver}/"):
+        found = device.attributes.get(attribute.removeprefix(f"{driver}/"))
+    return None if found is None else found.string
+
+
+def _cost_of(consumed: Iterable[DeviceCounterConsumption]) -> str:
+    lines = (f"{one.counter_set}/{name}={each.value}" for one in consumed for name, each in one.counters.items())
+    return ",".join(sorted(lines))
+
+
+def _available(pool: Pool) -> Counters:
+    """What is left of the counters; a device is charged once, however many have a share of it."""
+    left: Counters = defaultdict(dict)
+    for one in pool.counters:
+        left[one.name] |= {name: parse_quantity(each.value) for name, each in one.counters.items()}
+    for device, _ in pool.parts:
+        if device.name in pool.in_use:
+            _charge(device, left)
+    return left
+
+
+def _fitting(free: Iterable[Device], available: Counters) -> int:
+    left = {name: dict(counters) for name, counters in available.items()}
+    count = 0
+    for device in free:
+        if _fits(device, left):
+            _charge(device, left)
+            count += 1
+    return count
+
+
+def _fits(device: Device, left: Counters) -> bool:
+    return all(
+        name in left.get(one.counter_set, {}) and parse_quantity(each.value) <= left[one.counter_set][name]
+        for one in device.consumes_counters
+        for name, each in one.counters.items()
+    )
+
+
+def _charge(device: Device, left: Counters) -> None:
+    for one in device.consumes_counters:
+        counters = left.get(one.counter_set, {})
+        for name, each in one.counters.items():
+            if name in counters:
+                counters[name] -= parse_quantity(each.value)
+
+
+# Shares.
+
+
+def _shares_of(pool: Pool) -> dict[str, Any] | None:
+    """The capacity of devices that several can have a share of; None where there are none."""
+    shared = [device for device, _ in pool.parts if device.allow_multiple_allocations]
+    if not shared:
+        return None
+    total: dict[str, Quantity] = {}
+    for device in shared:
+        for name, capacity in device.capacity.items():
+            total[name] = total.get(name, _ZERO) + parse_quantity(capacity.value)
+    if len(total) > MOST_ITEMS:
+        over = f"has {len(total)} shareable capacity keys, exceeding the maximum of {MOST_ITEMS}"
+        raise PoolError(f"ShareableSummaryOverCap: pool {pool} {over}")
+    used = sum(device.name in pool.in_use for device in shared)
+    told: dict[str, Any] = {"fullyAvailableDevices": len(shared) - used, "partiallyAvailableDevices": used}
+    if total:
+        told["capacity"] = [
+            _share(name, amount, pool.consumed.get(name, _ZERO)) for name, amount in sorted(total.items())
+        ]
+    return told
+
+
+def _share(name: str, total: Quantity, consumed: Quantity) -> dict[str, str]:
+    left = total - consumed
+    available = left if left.sign() >= 0 else Quantity(0, total.format)
+    return {"name": name, "total": str(total), "consumed": str(consumed), "available": str(available)}

@@ -1,0 +1,198 @@
+"""A pod group is not deleted while pods belong to it that have not ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.scheduling_v1beta1 import PodGroup
+from kubeloop.controllers import podgroup_protection
+from kubeloop.controllers.podgroup_protection import FINALIZER
+from kubeloop.testing import Cluster
+from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
+from tests.controllers.rights import start_as
+
+NS = "default"
+SERVED: Any = {"runtime_config": "scheduling.k8s.io/v1beta1=true", "feature_gates": "GenericWorkload=true"}
+TROUBLE = tuple(one for one in (*NETWORK, *LOSSES) if not one.endswith(("create", "delete")))
+
+
+def group(name: str = "g", *finalizers: str) -> dict[str, Any]:
+    meta = {"name": name, "namespace": NS, "finalizers": list(finalizers)}
+    spec: Any = {"schedulingPolicy": {"basic": {}}}
+    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": meta, "spec": spec}
+
+
+def member(name: str, of: str = "g") -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": "i"}], "schedulingGroup": {"podGroupName": of}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NS}, "spec": spec}
+
+
+def there(cluster: Cluster, name: str = "g") -> PodGroup | None:
+    try:
+        found: PodGroup = cluster.client.get(PodGroup, name, NS)
+    except NotFound:
+        return None
+    return found
+
+
+def end(cluster: Cluster, name: str, phase: str = "Succeeded") -> None:
+    cluster.client.patch(Pod, name, {"status": {"phase": phase}}, NS, subresource="status")
+    cluster.settle()
+
+
+def delete(cluster: Cluster, kind: Any, name: str) -> None:
+    cluster.client.delete(kind, name, NS, **({"grace_seconds": 0} if kind is Pod else {}))
+    cluster.settle()
+
+
+@pytest.fixture
+def world(make_cluster: Callable[..., Cluster]) -> Cluster:
+    cluster = make_cluster(**SERVED)
+    cluster.start(podgroup_protection.wire)
+    return cluster
+
+
+def test_a_new_group_is_protected_and_goes_at_once_if_nobody_needs_it(world: Cluster) -> None:
+    assert world.client.create(group()).metadata.finalizers == (FINALIZER,)
+    delete(world, PodGroup, "g")
+    assert there(world) is None
+
+
+def test_a_group_stays_until_its_last_pod_is_gone(world: Cluster) -> None:
+    world.add(group(), member("a"), member("b"), member("other", "h"))
+    delete(world, PodGroup, "g")
+    delete(world, Pod, "a")
+    assert there(world) is not None
+    delete(world, Pod, "b")
+    assert there(world) is None
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_needs_no_group(world: Cluster, phase: str) -> None:
+    world.add(group(), member("a"))
+    delete(world, PodGroup, "g")
+    end(world, "a", phase)
+    assert there(world) is None
+
+
+def test_a_pod_that_is_only_being_deleted_still_needs_its_group(world: Cluster) -> None:
+    pod = member("a")
+    pod["metadata"]["finalizers"] = ["example.com/stay"]
+    world.add(group(), pod)
+    delete(world, PodGroup, "g")
+    delete(world, Pod, "a")
+    assert there(world) is not None
+
+
+def test_a_group_that_is_not_deleted_keeps_its_finalizer_and_others_theirs(world: Cluster) -> None:
+    world.add(group("g", "example.com/stay"), member("a"))
+    end(world, "a")
+    assert FINALIZER in there(world).metadata.finalizers  # type: ignore[union-attr]
+    delete(world, PodGroup, "g")
+    assert there(world).metadata.finalizers == ("example.com/stay",)  # type: ignore[union-attr]
+
+
+def test_a_pod_that_took_another_ones_name_lets_go_of_the_others_group(world: Cluster) -> None:
+    world.add(group(), group("h"), member("a"))
+    delete(world, PodGroup, "g")
+    world.faults.drop_watches()
+    world.client.delete(Pod, "a", NS, grace_seconds=0)
+    world.client.create(member("a", "h"))
+    world.advance(minutes=1)
+    assert there(world) is None
+    assert there(world, "h") is not None
+
+
+def test_pods_of_other_namespaces_do_not_count(world: Cluster) -> None:
+    world.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    world.settle()
+    stranger = member("a")
+    stranger["metadata"]["namespace"] = "other"
+    world.add(group(), stranger)
+    delete(world, PodGroup, "g")
+    assert there(world) is None
+
+
+def test_what_was_deleted_while_nobody_looked_is_seen_to(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster(**SERVED)
+    cluster.add(group(), member("a"))
+    delete(cluster, PodGroup, "g")
+    end(cluster, "a")
+    assert there(cluster) is not None
+    cluster.start(podgroup_protection.wire)
+    assert there(cluster) is None
+
+
+def test_the_rights_of_its_account_suffice(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster(**SERVED)
+    start_as(cluster, "podgroup-protection-controller", podgroup_protection.wire)
+    cluster.add(group(), member("a"))
+    delete(cluster, PodGroup, "g")
+    end(cluster, "a")
+    assert there(cluster) is None
+
+
+class Groups:
+    """Groups that are made and deleted, and pods that come, end and go. A group needs no pod to be there first."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._process = Process(cluster, podgroup_protection.wire)
+        self._made = 0
+        self._held: set[str] = set()
+
+    def take(self, step: Step) -> None:
+        name, number = step
+        of = f"g{number % 3}"
+        happenings: dict[str, Callable[[], Any]] = {
+            "group": lambda: there(self.cluster, of) or self.cluster.client.create(group(of)),
+            "pod": lambda: self._add(of),
+            "end": lambda: self._with_pod(number, lambda pod: end(self.cluster, pod)),
+            "remove": lambda: self._with_pod(number, lambda pod: delete(self.cluster, Pod, pod)),
+            "delete": lambda: there(self.cluster, of) and self.cluster.client.delete(PodGroup, of, NS),
+            "wait": lambda: self.cluster.advance(number),
+        }
+        happenings.get(name, lambda: self._process.disturb(name, number))()
+        self._check()
+
+    def _add(self, of: str) -> None:
+        self._made += 1
+        self.cluster.client.create(member(f"p{self._made}", of))
+
+    def _with_pod(self, number: int, change: Callable[[str], None]) -> None:
+        pods = self.cluster.client.list(Pod, NS).items
+        if pods:
+            change(pods[number % len(pods)].metadata.name)
+
+    def _active(self) -> set[str]:
+        pods = self.cluster.client.list(Pod, NS).items
+        return {one.spec.scheduling_group.pod_group_name for one in pods if one.status.phase == "Pending"}
+
+    def _check(self) -> None:
+        """A group that a pod needed at the last look, and needs still, is there still."""
+        found, active = {one.metadata.name for one in self.cluster.client.list(PodGroup, NS).items}, self._active()
+        assert self._held & active <= found
+        self._held = found & active
+
+    def check_end(self) -> None:
+        self.cluster.faults.clear()
+        self.cluster.advance(minutes=10)
+        for one in self.cluster.client.list(PodGroup, NS).items:
+            assert one.metadata.deletion_timestamp is None or one.metadata.name in self._active()
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+@given(steps("group", "pod", "pod", "end", "remove", "delete", "delete", "wait", *TROUBLE), st.integers(0, 2**16))
+def test_no_group_goes_before_its_pods_and_each_deleted_one_goes_in_the_end(taken: list[Step], seed: int) -> None:
+    with Cluster(seed=seed, shuffle=True, **SERVED) as cluster:
+        groups = Groups(cluster)
+        for step in taken:
+            groups.take(step)
+        groups.check_end()

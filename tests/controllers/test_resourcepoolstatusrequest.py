@@ -1,0 +1,221 @@
+"""Requests about pools of devices are answered once, as things then are, and go when their time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kubeloop.api.errors import Invalid, NotFound
+from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequest, ResourcePoolStatusRequestStatus
+from kubeloop.api.times import parse_time
+from kubeloop.controllers import resourcepoolstatusrequest
+from kubeloop.testing import Cluster
+from tests.controllers.devices import DRIVER, allocate, claim
+from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
+from tests.controllers.rights import start_as
+
+SERVED: Any = {"runtime_config": "resource.k8s.io/v1alpha3=true", "feature_gates": "DRAResourcePoolStatus=true"}
+TROUBLE = tuple(one for one in (*NETWORK, *LOSSES) if not one.endswith("create"))
+
+
+def ask(cluster: Cluster, name: str = "r", driver: str = DRIVER, **spec: Any) -> None:
+    meta, asked = {"name": name}, {"driver": driver, **spec}
+    kind = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourcePoolStatusRequest"}
+    cluster.client.create({**kind, "metadata": meta, "spec": asked})
+    cluster.settle()
+
+
+def publish(cluster: Cluster, name: str, *devices: str, of: int = 1, generation: int = 1) -> None:
+    pool = {"name": "pool", "generation": generation, "resourceSliceCount": of}
+    spec = {"driver": DRIVER, "nodeName": "n", "pool": pool, "devices": [{"name": one} for one in devices]}
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
+    cluster.client.create({**kind, "metadata": {"name": name}, "spec": spec})
+    cluster.settle()
+
+
+def request(cluster: Cluster, name: str = "r") -> ResourcePoolStatusRequest | None:
+    try:
+        found: ResourcePoolStatusRequest = cluster.client.get(ResourcePoolStatusRequest, name)
+    except NotFound:
+        return None
+    return found
+
+
+def answer(cluster: Cluster, name: str = "r") -> ResourcePoolStatusRequestStatus | None:
+    found = request(cluster, name)
+    return None if found is None else found.status
+
+
+@pytest.fixture
+def world(make_cluster: Callable[..., Cluster]) -> Cluster:
+    cluster = make_cluster(**SERVED)
+    cluster.start(resourcepoolstatusrequest.wire)
+    return cluster
+
+
+def test_a_request_is_answered_with_what_there_is(world: Cluster) -> None:
+    publish(world, "s", "g0", "g1", "g2")
+    claim(world, "c")
+    allocate(world, "c", device="g1")
+    taint = {"key": "k", "effect": "NoSchedule"}
+    spec = {"deviceSelector": {"device": "g2"}, "taint": taint}
+    world.client.create(
+        {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": "t"}, "spec": spec}
+    )
+    world.settle()
+    ask(world)
+    found = answer(world)
+    assert found is not None
+    assert found.pool_count == 1
+    (pool,) = found.pools
+    counts = (pool.total_devices, pool.allocated_devices, pool.available_devices, pool.unavailable_devices)
+    assert (pool.pool_name, pool.node_name, counts) == ("pool", "n", (3, 1, 1, 1))
+    (condition,) = found.conditions
+    assert (condition.type, condition.status, condition.reason) == ("Complete", "True", "CalculationComplete")
+
+
+def test_an_answer_stays_as_it_is(world: Cluster) -> None:
+    publish(world, "s", "g0")
+    ask(world)
+    before = request(world)
+    world.client.delete("resourceslices", "s")
+    publish(world, "t", "g0", "g1")
+    assert request(world) == before
+    patch = {"status": {"poolCount": 7}}
+    with pytest.raises(Invalid, match="field is immutable"):
+        world.client.patch(ResourcePoolStatusRequest, "r", patch, subresource="status")
+
+
+def test_a_request_waits_until_a_pool_is_whole(world: Cluster) -> None:
+    publish(world, "s", "g0", of=2)
+    ask(world)
+    world.advance(hours=3)
+    assert answer(world) is None
+    publish(world, "t", "g1", of=2)
+    found = answer(world)
+    assert found is not None
+    assert found.pools[0].total_devices == 2
+
+
+def test_a_driver_without_pools_is_told_of_at_once(world: Cluster) -> None:
+    ask(world, driver="nobody.example.com")
+    found = answer(world)
+    assert found is not None
+    assert (found.pool_count, found.pools) == (0, ())
+    assert found.conditions[0].message == "Calculated status for 0 pools"
+
+
+def test_an_answered_request_goes_after_an_hour_and_a_waiting_one_after_a_day(world: Cluster) -> None:
+    ask(world, driver="nobody.example.com")
+    publish(world, "s", of=2)
+    ask(world, "waiting")
+    world.advance(minutes=60)
+    assert request(world) is not None
+    world.advance(seconds=2)
+    assert request(world) is None
+    world.advance(hours=22)
+    assert request(world, "waiting") is not None
+    world.advance(hours=1, seconds=2)
+    assert request(world, "waiting") is None
+
+
+def test_what_was_asked_while_nobody_looked_is_answered(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster(**SERVED)
+    publish(cluster, "s", "g0")
+    ask(cluster)
+    assert answer(cluster) is None
+    cluster.start(resourcepoolstatusrequest.wire)
+    assert answer(cluster) is not None
+
+
+def test_an_answer_that_the_server_refuses_is_not_tried_again_and_again(world: Cluster) -> None:
+    publish(world, "s", "g0", generation=0)
+    ask(world)
+    before = world.server.registry.store.revision
+    world.advance(hours=1)
+    assert answer(world) is None
+    assert world.server.registry.store.revision - before < 20
+    world.client.delete("resourceslices", "s")
+    publish(world, "t", "g0", generation=1)
+    assert answer(world) is not None
+
+
+def test_taint_rules_are_left_alone_where_their_feature_is_off(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster(**{**SERVED, "feature_gates": "DRAResourcePoolStatus=true,DRADeviceTaintRules=false"})
+    cluster.start(resourcepoolstatusrequest.wire)
+    publish(cluster, "s", "g0")
+    spec = {"deviceSelector": {}, "taint": {"key": "k", "effect": "NoSchedule"}}
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule"}
+    cluster.client.create({**kind, "metadata": {"name": "t"}, "spec": spec})
+    cluster.settle()
+    ask(cluster)
+    found = answer(cluster)
+    assert found is not None
+    assert found.pools[0].unavailable_devices == 0
+
+
+def test_the_rights_of_its_account_suffice(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster(**SERVED)
+    start_as(cluster, "resourcepoolstatusrequest-controller", resourcepoolstatusrequest.wire)
+    publish(cluster, "s", "g0")
+    ask(cluster)
+    assert answer(cluster) is not None
+    cluster.advance(hours=1, seconds=2)
+    assert request(cluster) is None
+
+
+class Questions:
+    """Requests, and slices of a pool that is whole at some times and at others isn't."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._process = Process(cluster, resourcepoolstatusrequest.wire)
+        self._made = 0
+        self._answers: dict[str, ResourcePoolStatusRequestStatus] = {}
+
+    def take(self, step: Step) -> None:
+        name, number = step
+        self._made += 1
+        happenings: dict[str, Callable[[], Any]] = {
+            "ask": lambda: ask(self.cluster, f"r{self._made}"),
+            "publish": lambda: publish(self.cluster, f"s{self._made}", "g0", of=1 + number % 3),
+            "withdraw": lambda: self.cluster.client.delete_collection("resourceslices"),
+            "wait": lambda: self.cluster.advance(minutes=number * 10),
+        }
+        happenings.get(name, lambda: self._process.disturb(name, number))()
+        self._check()
+
+    def _all(self) -> list[ResourcePoolStatusRequest]:
+        return list(self.cluster.client.list(ResourcePoolStatusRequest).items)
+
+    def _check(self) -> None:
+        """An answer never changes, and no request goes before its time."""
+        found = {one.metadata.name: one for one in self._all()}
+        now = self.cluster.clock.now()
+        for name, told in self._answers.items():
+            assert name not in found or found[name].status == told
+            moment = told.conditions[0].last_transition_time
+            assert name in found or (moment and (now - parse_time(moment)).total_seconds() >= 3600)
+        self._answers |= {name: one.status for name, one in found.items() if one.status is not None}
+
+    def check_end(self) -> None:
+        self.cluster.faults.clear()
+        self.cluster.client.delete_collection("resourceslices")
+        self.cluster.advance(minutes=10)
+        assert all(one.status is not None for one in self._all())
+        self.cluster.advance(hours=2)
+        assert self._all() == []
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+@given(steps("ask", "ask", "publish", "publish", "withdraw", "wait", *TROUBLE), st.integers(0, 2**16))
+def test_each_request_is_answered_once_and_gone_in_the_end(taken: list[Step], seed: int) -> None:
+    with Cluster(seed=seed, shuffle=True, **SERVED) as cluster:
+        questions = Questions(cluster)
+        for step in taken:
+            questions.take(step)
+        questions.check_end()
