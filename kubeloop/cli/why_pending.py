@@ -47,9 +47,8 @@ async def _ask(options: argparse.Namespace) -> int:
         scheduler = Scheduler(Surroundings(client, informers, clock, Telemetry()))
         informers.start()
         try:
-            await informers.wait_synced()
-            if scheduler.engine is not None:
-                await informers.wait_synced()  # of what its plugins look at
+            await scheduler.wait_synced()
+            await scheduler.wait_synced()  # with the first node comes what plugins look at
             print(rendered(verdict_on(scheduler, pod), options.output))
         finally:
             await informers.stop()

@@ -6,9 +6,12 @@ given to one claim alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from kubeloop.api.cel.environment import Environment, merged
 from kubeloop.api.cel.library import lists, optionals, standard, strings
@@ -21,6 +24,7 @@ from kubeloop.api.generated.resource_v1 import (
     DeviceConstraint,
     DeviceSelector,
     DeviceSubRequest,
+    DeviceTaintRule,
     DeviceToleration,
     ExactDeviceRequest,
     ResourceClaim,
@@ -57,23 +61,63 @@ class Given(NamedTuple):
     asked: _Request
 
 
-def offers_on(slices: Iterable[ResourceSlice], node: Node) -> list[Offer]:
+class Devices(NamedTuple):
+    """What a node can reach, of pools that are complete; and whether some pool is just being written."""
+
+    offers: list[Offer]
+    unfinished: bool
+
+
+def devices_on(slices: Sequence[ResourceSlice], node: Node) -> Devices:
     """Devices that a node can reach, of the newest generation of each pool."""
-    return [
-        Offer(DeviceId(one.spec.driver, one.spec.pool.name, device.name), device, one)
-        for one in newest(slices)
+    current = newest(slices)
+    sizes = Counter(_pool(one) for one in current)
+    offers: list[Offer] = []
+    unfinished = False
+    for one in current:
+        reached = [device for device in one.spec.devices if _is_reachable(one, device, node)]
+        if sizes[_pool(one)] == one.spec.pool.resource_slice_count:
+            driver, pool = _pool(one)
+            offers += [Offer(DeviceId(driver, pool, device.name), device, one) for device in reached]
+        elif reached:
+            unfinished = True
+    return Devices(offers, unfinished)
+
+
+def with_taints(slices: Sequence[ResourceSlice], rules: Sequence[DeviceTaintRule]) -> list[ResourceSlice]:
+    """Slices whose devices have, besides their own, the taints that rules give them."""
+    return [_tainted(one, rules) for one in slices] if rules else list(slices)
+
+
+def _tainted(one: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> ResourceSlice:
+    devices = [
+        replace(device, taints=(*device.taints, *more))
+        if (more := [rule.spec.taint for rule in rules if _is_meant(rule, one, device)])
+        else device
         for device in one.spec.devices
-        if _is_reachable(one, device, node)
     ]
+    return replace(one, spec=replace(one.spec, devices=tuple(devices)))
+
+
+def _is_meant(rule: DeviceTaintRule, one: ResourceSlice, device: Device) -> bool:
+    selector = rule.spec.device_selector
+    if selector is None:
+        return True
+    said = ((selector.driver, one.spec.driver), (selector.pool, one.spec.pool.name), (selector.device, device.name))
+    return all(wanted is None or wanted == there for wanted, there in said)
+
+
+def _pool(one: ResourceSlice) -> tuple[str, str]:
+    return one.spec.driver, one.spec.pool.name
 
 
 def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
     generations: dict[tuple[str, str], int] = {}
     known = list(slices)
     for one in known:
-        pool = (one.spec.driver, one.spec.pool.name)
+        pool = _pool(one)
         generations[pool] = max(generations.get(pool, 0), one.spec.pool.generation)
-    return [one for one in known if one.spec.pool.generation == generations[one.spec.driver, one.spec.pool.name]]
+    return [one for one in known if one.spec.pool.generation == generations[_pool(one)]]
 
 
 class Allocator:
@@ -81,26 +125,30 @@ class Allocator:
 
     def __init__(
         self,
-        offers: Sequence[Offer],
+        devices: Devices,
         classes: Callable[[str], DeviceClass | None],
         taken: Collection[DeviceId],
         slices: Iterable[ResourceSlice],
     ) -> None:
-        self._offers = offers
+        self._offers, self._unfinished = devices
         self._classes = classes
         self._taken = set(taken)
         self._slices = list(slices)
 
     def allocate(self, claims: Sequence[ResourceClaim]) -> list[list[Given]] | None:
         """Devices for each claim; None if they can't all have theirs."""
-        found: list[list[Given]] = []
-        for claim in claims:
-            given = next(self._ways(claim, 0, []), None)
-            if given is None:
-                return None
-            found.append(given)
-            self._taken |= {one.offer.id for one in given if not _is_admin(one.asked)}
-        return found
+        return next(self._ways_for_all(claims, []), None)
+
+    def _ways_for_all(self, claims: Sequence[ResourceClaim], found: list[list[Given]]) -> Iterator[list[list[Given]]]:
+        """What the first claims get may leave too little for the next ones: then another way is tried."""
+        if len(found) == len(claims):
+            yield found
+            return
+        for given in self._ways(claims[len(found)], 0, []):
+            more = {one.offer.id for one in given if not _is_admin(one.asked)}
+            self._taken |= more
+            yield from self._ways_for_all(claims, [*found, given])
+            self._taken -= more
 
     def _ways(self, claim: ResourceClaim, index: int, given: list[Given]) -> Iterator[list[Given]]:
         """Ways to satisfy the requests of a claim from the one at `index` on."""
@@ -121,6 +169,8 @@ class Allocator:
     ) -> Iterator[list[Given]]:
         wanted = [one for one in self._offers if self._matches(one, asked)]
         if asked.allocation_mode == "All":
+            if self._unfinished:
+                return  # nobody knows what all are
             every = [Given(name, one, asked) for one in wanted]
             if every and self._can_all_be(every, given, constraints):
                 yield every
@@ -177,7 +227,7 @@ class Allocator:
             return True
         pool = offer.id[:2]
         taken = self._taken | {one.offer.id for one in given if not _is_admin(one.asked)} | {offer.id}
-        here = [one for one in newest(self._slices) if (one.spec.driver, one.spec.pool.name) == pool]
+        here = [one for one in newest(self._slices) if _pool(one) == pool]
         left = {
             (one.name, name): parse_quantity(counter.value)
             for each in here

@@ -39,9 +39,12 @@ class Handle:
     pods: Informer
     extenders: Extenders
     followed: set[Resource] = field(default_factory=set)
+    optional: set[Resource] = field(default_factory=set)  # what older servers do not have, and nobody waits for
 
-    def follow(self, resource: Resource) -> Informer:
+    def follow(self, resource: Resource, *, optional: bool = False) -> Informer:
         """The cache of a resource; its changes may help pods that plugins refused."""
+        if optional:
+            self.optional.add(resource)
         informer = self.informers.of(resource)
         if resource not in self.followed:
             self.followed.add(resource)

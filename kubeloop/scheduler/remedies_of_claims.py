@@ -9,7 +9,7 @@ from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeCla
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from kubeloop.api.generated.storage_v1 import CSINode, StorageClass
 from kubeloop.api.volumes import claim_uses, class_of_claim, requested_size
-from kubeloop.scheduler.devices import Allocator, offers_on
+from kubeloop.scheduler.devices import Allocator, devices_on
 from kubeloop.scheduler.plugins.volume_restrictions import conflict
 from kubeloop.scheduler.plugins.volume_zone import zones_of
 from kubeloop.scheduler.remedies import Case, Remedy
@@ -100,11 +100,11 @@ def attachable(case: Case) -> str:
 def devices(case: Case) -> str:
     """Which claim is short, and of which class of devices."""
     slices, told = case.listed(ResourceSlice).list(), []
-    offers = offers_on(slices, case.node)
+    reached = devices_on(slices, case.node)
     if "not available" in case.refusal.message:
         return "; ".join(f"claim {one.metadata.name} has its devices elsewhere" for one in case.state.allocated)
     for claim in case.state.needy:
-        alone = Allocator(offers, lambda name: case.listed(DeviceClass).get("", name), (), slices)
+        alone = Allocator(reached, lambda name: case.listed(DeviceClass).get("", name), (), slices)
         classes = ", ".join(_classes_of(claim))
         if alone.allocate([claim]) is None:
             told.append(f"claim {claim.metadata.name}: it can't reach enough devices of {classes}")

@@ -74,7 +74,7 @@ class Scheduler:
         self.extenders = Extenders(config.extenders)
         self._bindings = Bindings(self, self._spawn)
         self.reporter = Reporter(context.client, context.clock, self._recorders, self._spawn)
-        handle = Handle(
+        handle = self._handle = Handle(
             context.client, context.informers, context.clock, self._templates, self._nominations, self._tell,
             self._activate, self.reporter, self.permits, self._spawn, self._pods, self.extenders,
         )  # fmt: skip
@@ -172,6 +172,12 @@ class Scheduler:
             self._group = None
             self._enter("ended")
 
+    async def wait_synced(self) -> None:
+        """Until all caches are filled that have to be."""
+        waited_for = [one for one in self._informers if not one.synced and one.resource not in self._handle.optional]
+        for one in waited_for:
+            await one.wait_synced()
+
     async def drain(self, grace: float) -> bool:
         """Take no more pods, finish what is being bound."""
         self._draining = True
@@ -187,8 +193,7 @@ class Scheduler:
 
     async def _work(self) -> None:
         while not self._draining:
-            if not all(one.synced for one in self._informers):  # plugins have asked for more
-                await self._informers.wait_synced()
+            await self.wait_synced()  # plugins may have asked for more
             if await self._try_extended() if self.extenders else self._try_some():
                 await asyncio.sleep(0)
                 await self._bindings.room()

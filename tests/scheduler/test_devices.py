@@ -121,3 +121,47 @@ def test_a_class_that_is_not_there_is_told(gpus: Cluster) -> None:
     gpus.add(pod("web", **using("odd")))
     gpus.settle()
     assert told(gpus, "web").startswith("0/3 nodes are available: request gpu: device class gpu does not exist.")
+
+
+def test_a_rule_that_taints_a_device_keeps_pods_from_it_until_it_is_gone(gpus: Cluster) -> None:
+    rule = {"apiVersion": API, "kind": "DeviceTaintRule", "metadata": {"name": "sick"}}
+    taint = {"key": "sick", "effect": "NoSchedule"}
+    gpus.client.create({**rule, "spec": {"deviceSelector": {"pool": "large"}, "taint": taint}})
+    gpus.settle()
+    claim(gpus, "one", expression=f'device.attributes["{DRIVER}"].memory > 50')
+    gpus.add(pod("web", **using("one")))
+    gpus.settle()
+    assert "3 cannot allocate all claims" in told(gpus, "web")
+    gpus.client.delete("devicetaintrules", "sick")
+    gpus.advance(seconds=3)
+    assert node_of(gpus, "web") == "large"
+
+
+def test_the_first_of_what_would_do_is_preferred(gpus: Cluster) -> None:
+    def sized(name: str, size: int) -> dict[str, Any]:
+        expression = f'device.attributes["{DRIVER}"].memory == {size}'
+        return {"name": name, "deviceClassName": "gpu", "selectors": [{"cel": {"expression": expression}}]}
+
+    requests = [{"name": "any", "firstAvailable": [sized("big", 80), sized("small", 8)]}]
+    meta = {"name": "one", "namespace": "default"}
+    body = {"apiVersion": API, "kind": "ResourceClaim", "metadata": meta, "spec": {"devices": {"requests": requests}}}
+    gpus.client.create(body)
+    gpus.add(pod("web", **using("one")))
+    gpus.settle()
+    assert (node_of(gpus, "web"), devices_of(gpus, "one")) == ("large", ["l0"])
+
+
+def test_devices_that_the_pods_own_claim_has_elsewhere_are_taken_back(gpus: Cluster) -> None:
+    claim(gpus, "one")
+    gpus.add(pod("first", **using("one"), node_selector={"kubernetes.io/hostname": "nowhere"}))
+    allocation = {
+        "devices": {"results": [{"request": "gpu", "driver": DRIVER, "pool": "large", "device": "l0"}]},
+        "nodeSelector": {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["large"]}]}]
+        },
+    }
+    gpus.client.patch("resourceclaims", "one", {"status": {"allocation": allocation}}, "default", subresource="status")
+    gpus.client.patch("nodes", "large", {"spec": {"unschedulable": True}})
+    gpus.add(pod("web", **using("one")))
+    gpus.advance(seconds=5)
+    assert (node_of(gpus, "web"), devices_of(gpus, "one")) == ("small", ["s0"])

@@ -121,9 +121,7 @@ def test_one_that_may_be_ignored_is(cluster: Cluster, extend: Callable[..., Serv
     assert len(server.asked) == 1
 
 
-def test_only_pods_that_ask_for_its_resources_are_its_business(
-    cluster: Cluster, extend: Callable[..., Server]
-) -> None:
+def test_only_pods_that_ask_for_its_resources_are_its_business(cluster: Cluster, extend: Callable[..., Server]) -> None:
     managed = (ManagedResource("example.com/a"),)
     server = extend(only("n2"), filter_verb="filter", node_cache_capable=True, managed_resources=managed)
     cluster.add(pod("web"))

@@ -1,24 +1,25 @@
 """DynamicResources: only nodes that can reach devices for the pod's claims; these are given to it as it is bound.
 
-Differs from upstream: no node is preferred for its devices, idle claims are not taken back to make room, and extended
-resources that a device class stands for are not turned into claims.
+Differs from upstream: extended resources that a device class stands for are not turned into claims, devices that
+several claims may share by capacity are given to one alone, and nobody waits for conditions of devices.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kubeloop.api.codec import to_plain
-from kubeloop.api.errors import Conflict
+from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.core_v1 import Node, Pod
-from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from kubeloop.api.generated.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from kubeloop.api.placement import node_selector_matches
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.runtime.keys import ObjectKey, key_of
 from kubeloop.scheduler.changes import NODE, TARGET_POD, Action
-from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, failed, unresolvable
+from kubeloop.scheduler.framework import SKIP, Interest, Nominated, Plugin, Skip, failed, unresolvable, unschedulable
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Refusal
 from kubeloop.scheduler.pod_info import PodInfo, Template
@@ -30,11 +31,15 @@ if TYPE_CHECKING:
     from kubeloop.scheduler.cluster import ClusterState, Rows
     from kubeloop.scheduler.cycle import Cycle
     from kubeloop.scheduler.devices import DeviceId, Given
+    from kubeloop.scheduler.outcome import Diagnosis
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 _NOT_HERE, _NOT_ALL = 1, 2
 _RESERVED_AT_MOST = 256
 _TRIES = 5
+_MOST_CHOICES = 8  # alternatives that a request may have
+
+log = logging.getLogger(__name__)
 
 
 class _Claims(NamedTuple):
@@ -48,6 +53,13 @@ class _Choice(NamedTuple):
     """What the claims get, in their order."""
 
     given: Sequence[tuple[ResourceClaim, dict[str, Any]]]
+
+
+class _Supply(NamedTuple):
+    """All devices there are, and those that are taken."""
+
+    slices: Sequence[ResourceSlice]
+    taken: set[DeviceId]
 
 
 class DynamicResources(Plugin):
@@ -65,6 +77,7 @@ class DynamicResources(Plugin):
         self._claims = handle.follow(resource_of_class(ResourceClaim))
         self._classes = handle.follow(resource_of_class(DeviceClass))
         self._slices = handle.follow(resource_of_class(ResourceSlice))
+        self._rules = handle.follow(resource_of_class(DeviceTaintRule), optional=True)
         # By uid: claims whose devices are being written, until the cache shows them.
         self._pending: dict[str, tuple[ObjectKey, tuple[DeviceId, ...]]] = {}
 
@@ -76,6 +89,7 @@ class DynamicResources(Plugin):
             Interest(TARGET_POD, Action.POD_CLAIMS),
             Interest(self._classes.resource.qualified, Action.ADD | Action.UPDATE),
             Interest(self._slices.resource.qualified, Action.ADD | Action.UPDATE),
+            Interest(self._rules.resource.qualified, Action.UPDATE | Action.DELETE),
         )
 
     def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
@@ -106,28 +120,73 @@ class DynamicResources(Plugin):
     def filter(self, state: _Claims, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         import numpy as np
 
-        numbers = np.arange(cluster.size)[rows]
+        numbers, supply = np.arange(cluster.size)[rows], self._supply()
         answers = np.zeros(len(numbers), np.int16)
         for position, row in enumerate(numbers):
             node = cluster.nodes.get(int(row))
             if node is not None:
-                answers[position] = self._answer(state, node)
+                answers[position] = self._answer(state, node, supply)
         return answers
 
-    def _answer(self, state: _Claims, node: Node) -> int:
-        for claim in state.allocated:
-            allocation = claim.status.allocation
-            selector = allocation.node_selector if allocation is not None else None
-            if selector is not None and not node_selector_matches(selector, node):
-                return _NOT_HERE
-        return _NOT_ALL if state.needy and self._devices(state.needy, node) is None else 0
+    def _answer(self, state: _Claims, node: Node, supply: _Supply) -> int:
+        if any(not _is_available(claim, node) for claim in state.allocated):
+            return _NOT_HERE
+        return _NOT_ALL if state.needy and self._devices(state.needy, node, supply) is None else 0
 
-    def _devices(self, claims: Sequence[ResourceClaim], node: Node) -> list[list[Given]] | None:
-        from kubeloop.scheduler.devices import Allocator, offers_on
+    # Making room.
 
-        slices = self._slices.list()
-        allocator = Allocator(offers_on(slices, node), lambda name: self._classes.get("", name), self._taken(), slices)
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> Nominated | Refusal | None:
+        """Take devices back that the pod's own claims have where it can't go, if nobody else uses them."""
+        claims = cycle.states.get(self.name)
+        for claim in claims.allocated if isinstance(claims, _Claims) else ():
+            nodes = cycle.cluster.nodes.values()
+            idle = all(one.uid == cycle.pod.uid for one in claim.status.reserved_for)
+            if idle and not all(_is_available(claim, node) for node in nodes):
+                self.handle.spawn(self._take_back(claim))
+                return unschedulable(self.name, "deallocation of ResourceClaim completed")
+        return None
+
+    async def _take_back(self, claim: ResourceClaim) -> None:
+        meta = claim.metadata
+        status = {"reservedFor": None, "allocation": None, "devices": None}
+        body = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
+        try:
+            await self.handle.client.patch("resourceclaims", meta.name, body, meta.namespace, subresource="status")
+        except (Conflict, NotFound) as error:
+            log.info("the devices of %s stay where they are: %s", key_of(claim), error)
+
+    # Scoring.
+
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> _Claims | Skip:
+        """Only who leaves a choice has a preference: the first of what would do."""
+        claims = self._claims_of(pod.pod)
+        needy = [one for one in claims if one.status.allocation is None] if isinstance(claims, list) else []
+        chosen = any(request.first_available for one in needy for request in one.spec.devices.requests or ())
+        return _Claims((), needy) if chosen else SKIP
+
+    def score(self, state: _Claims, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        import numpy as np
+
+        supply = self._supply()
+        found = (self._devices(state.needy, cluster.nodes[int(row)], supply) for row in np.arange(cluster.size)[rows])
+        return np.array([_liking(state.needy, given) for given in found], np.int64)
+
+    def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        from kubeloop.scheduler.normalizing import spread_out
+
+        return spread_out(scores)
+
+    def _devices(self, claims: Sequence[ResourceClaim], node: Node, supply: _Supply) -> list[list[Given]] | None:
+        from kubeloop.scheduler.devices import Allocator, devices_on
+
+        slices, taken = supply
+        allocator = Allocator(devices_on(slices, node), lambda name: self._classes.get("", name), taken, slices)
         return allocator.allocate(claims)
+
+    def _supply(self) -> _Supply:
+        from kubeloop.scheduler.devices import with_taints
+
+        return _Supply(with_taints(self._slices.list(), self._rules.list()), self._taken())
 
     def _taken(self) -> set[DeviceId]:
         from kubeloop.scheduler.devices import DeviceId
@@ -196,7 +255,7 @@ class DynamicResources(Plugin):
         claims, row = cycle.states.get(self.name), cycle.cluster.row_of(node)
         if not isinstance(claims, _Claims) or row is None:
             return None
-        devices = self._devices(claims.needy, cycle.cluster.nodes[row]) if claims.needy else []
+        devices = self._devices(claims.needy, cycle.cluster.nodes[row], self._supply()) if claims.needy else []
         if devices is None:
             return self.refusals[_NOT_ALL - 1]
         given = []
@@ -269,6 +328,25 @@ class DynamicResources(Plugin):
         devices = {"results": results, **({"config": config} if config else {})}
         everywhere = all(one.offer.slice.spec.all_nodes for one in given)
         return {"devices": devices} if everywhere else {"devices": devices, "nodeSelector": _only(node)}
+
+
+def _is_available(claim: ResourceClaim, node: Node) -> bool:
+    """Whether a node can reach what a claim has."""
+    allocation = claim.status.allocation
+    selector = allocation.node_selector if allocation is not None else None
+    return selector is None or node_selector_matches(selector, node)
+
+
+def _liking(claims: Sequence[ResourceClaim], given: Sequence[Sequence[Given]] | None) -> int:
+    """The earlier of what a request would take, the better."""
+    total = 0
+    for claim, chosen in zip(claims, given or (), strict=given is not None):
+        names = {one.request for one in chosen}
+        for request in claim.spec.devices.requests or ():
+            for position, one in enumerate(request.first_available):
+                if f"{request.name}/{one.name}" in names:
+                    total += _MOST_CHOICES - position
+    return total
 
 
 def _result(one: Given) -> dict[str, Any]:

@@ -193,7 +193,8 @@ def test_what_would_help_with_devices() -> None:
     wanted = from_plain({**named("gpu"), "spec": {"devices": {"requests": [request]}}}, ResourceClaim)
     kind = from_plain({"metadata": {"name": "gpu"}}, DeviceClass)
     devices = [{"name": "d0"}]
-    spec = {"driver": "gpu.example.com", "nodeName": "n1", "pool": {"name": "p", "generation": 1}, "devices": devices}
+    spec: dict[str, Any] = {"driver": "gpu.example.com", "nodeName": "n1", "devices": devices}
+    spec["pool"] = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     one = from_plain({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice)
     told = "claim gpu: it can't reach enough devices of gpu"
     assert advice(pod, None, None, wanted, kind, one) == [("DynamicResources", told)]

@@ -65,7 +65,7 @@ class Surroundings:
         self.templates = Templates()
         self.clock: Any = None
 
-    def follow(self, resource: Resource) -> Any:
+    def follow(self, resource: Resource, **_: Any) -> Any:
         return self.informers.of(resource)
 
     def random(self) -> random.Random:
