@@ -326,12 +326,13 @@ class ApiServer:
 
     async def serve(self, ctx: Context, verb: str) -> Response:
         """Answer a request that may be made."""
-        if self.registry.store.shared:
-            try:
-                return await fresh_enough(self.registry.store, verb, ctx.query, partial(self._serve, ctx, verb))
-            except Overtaken:
-                raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name) from None
-        return await self._serve(ctx, verb)
+        store = self.registry.store
+        if verb in _READS and not store.shared:
+            return await self._serve(ctx, verb)
+        try:
+            return await fresh_enough(store, verb, ctx.query, partial(self._serve, ctx, verb))
+        except Overtaken:
+            raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name) from None
 
     async def _serve(self, ctx: Context, verb: str) -> Response:
         target = ctx.target

@@ -1,12 +1,13 @@
-"""How new an answer has to be, where several servers share a store: as new as Kubernetes promises, and no newer.
+"""How new an answer has to be: as new as Kubernetes promises, and no newer, however many servers share a store.
 
 reads
     no resourceVersion   everything that was acknowledged to anybody before the request
     "0"                  whatever this server has
     any other            at least that, which another server may have told the client; likewise of a list's next page
 writes                   begin with whatever this server has: the store compares, so that nothing is built on what has
-                         changed since. Only a refusal may come from having known too little; it counts if it is
-                         repeated by somebody who knows everything.
+                         changed since. Only a refusal may come from having known too little, or from having seen a
+                         write that came to nothing; it counts if it is repeated by somebody who knows everything, and
+                         is told when all that it can have seen is durable.
 """
 
 from __future__ import annotations
@@ -29,22 +30,29 @@ Answer = TypeVar("Answer")
 
 async def fresh_enough(store: Store, verb: str, query: Query, answer: Callable[[], Awaitable[Answer]]) -> Answer:
     """An answer from a store as far as it has to be. `StoreError` when that cannot be found out."""
-    if verb not in _WRITES_OF_ONE:
+    if verb in _WRITES_OF_ONE:
+        return await _written(store, answer)
+    if store.shared:
         await catch_up(store, verb, query)
-        return await answer()
+    return await answer()
+
+
+async def _written(store: Store, answer: Callable[[], Awaitable[Answer]]) -> Answer:
+    knows_everything = not store.shared
     for _ in range(_ATTEMPTS - 1):
-        known = store.revision
+        known, lost = store.revision, store.lost
         try:
             return await answer()
         except errors.ApiError as error:
             if error.code == _OVERLOADED:
                 raise
+            await store.settled()
             await store.current()
-            if store.revision == known:
+            if store.lost == lost and (knows_everything or store.revision == known):
                 raise
-            break
         except Overtaken:
             await store.current()
+        knows_everything = True
     return await answer()
 
 

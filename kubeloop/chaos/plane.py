@@ -1,10 +1,10 @@
 """A whole highly available plane on loopback: etcd's members, API servers behind a balancer, managers, schedulers.
 
-    etcd-0 etcd-1 etcd-2
-      └──────┼──────┘
-    apiserver-0 apiserver-1 apiserver-2
-      └──────────┼──────────┘
-             balancer ◀── admin.conf: clients, controller-manager-0, -1, scheduler-0, -1
+etcd-0 etcd-1 etcd-2
+  └──────┼──────┘
+apiserver-0 apiserver-1 apiserver-2
+  └──────────┼──────────┘
+         balancer ◀── admin.conf: clients, controller-manager-0, -1, scheduler-0, -1
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ _CLOUD = "cloud-controller-manager"
 _BALANCER = "balancer"
 _SNAPSHOT = "snapshot"
 _MIGRATE = "migrate"
+_CHAOS = "chaos"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,6 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from kubeloop.cli.balancer import run_balancer
 
         return run_balancer(options)
+    if options.command == _CHAOS:
+        from kubeloop.cli.chaos import run_chaos
+
+        return run_chaos(options)
     if options.command in (_SNAPSHOT, _MIGRATE):
         from kubeloop.cli.snapshot import run_migrate, run_snapshot
 
@@ -94,6 +99,11 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
         from kubeloop.cli import balancer as balancer_command
 
         balancer_command.add_flags(balancer)
+    chaos = commands.add_parser(_CHAOS, help="let things go wrong on purpose", allow_abbrev=False)
+    if command == _CHAOS:
+        from kubeloop.cli import chaos as chaos_command
+
+        chaos_command.add_flags(chaos)
     snapshot = commands.add_parser(_SNAPSHOT, help="save a cluster in a file, restore it, fork it", allow_abbrev=False)
     migrate = commands.add_parser(_MIGRATE, help="move a cluster from one store to another", allow_abbrev=False)
     if command in (_SNAPSHOT, _MIGRATE):

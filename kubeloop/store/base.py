@@ -89,6 +89,13 @@ class Store(Protocol):
     def shared(self) -> bool:
         """Whether others write to the same data, so that what is read here may be behind: see `current`."""
 
+    @property
+    def lost(self) -> int:
+        """How many times writes have come to nothing that others may have peeked at."""
+
+    async def settled(self) -> None:
+        """Wait until it is decided of every write under way whether it has happened."""
+
     async def start(self) -> None:
         """Load what there is. Raises a `StoreError` that says in one sentence what is wrong."""
 

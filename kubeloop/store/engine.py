@@ -29,6 +29,7 @@ class LoggedStore(Committed):
     def __init__(self, log: Log, history_bytes: int = DEFAULT_HISTORY_BYTES) -> None:
         self._log = log
         self._accepting = False
+        self.lost = 0
         self._gathering: list[Pending] = []
         self._in_flight: list[Pending] = []
         self._speculative: dict[str, Event] = {}  # the newest event of each key that is not durable yet
@@ -52,6 +53,10 @@ class LoggedStore(Committed):
         await self._drained.wait()
         self._end_watches()
         await self._log.close()
+
+    async def settled(self) -> None:
+        if under_way := [future for _, future in (*self._in_flight, *self._gathering)]:
+            await asyncio.wait(under_way)
 
     async def current(self) -> None:
         """Nobody else writes: what is committed here is all there is."""
@@ -161,6 +166,7 @@ class LoggedStore(Committed):
         self._trouble = str(error)
         failed, self._in_flight, self._gathering = self._in_flight + self._gathering, [], []
         self._speculative.clear()
+        self.lost += 1
         for _, future in failed:
             if not future.done():
                 future.set_exception(StoreError(str(error)))  # one each: a traceback belongs to one writer

@@ -179,6 +179,33 @@ def _unavailable() -> Exception:
     return RpcError(UNAVAILABLE, "the answer was lost")
 
 
+@pytest.mark.parametrize("first", [b"", b"0"])
+def test_a_write_whose_answer_was_lost_counts_even_if_somebody_has_written_since(
+    first: bytes, two: Callable[[Pair], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
+        base = (await one.write("/a", first)).revision if first else 0
+        await other.current()
+        call = Connection.call_told
+
+        async def lose_the_answer(self: Connection, method: str, request: bytes) -> tuple[bytes, bool]:
+            monkeypatch.setattr(Connection, "call_told", call)
+            await call(self, method, request)
+            await other.current()
+            await other.write("/a", b"since")
+            return (await call(self, method, request))[0], True
+
+        monkeypatch.setattr(Connection, "call_told", lose_the_answer)
+        written = await one.write("/a", b"ours", base)
+        assert written.record is not None
+        assert written.record.value == b"ours"
+        newest = one.get("/a")
+        assert newest is not None
+        assert (newest.value, newest.mod_revision) == (b"since", written.revision + 1)
+
+    two(scenario)
+
+
 def test_servers_agree_on_who_compacts(two: Callable[[Pair], None]) -> None:
     async def scenario(one: EtcdStore, other: EtcdStore) -> None:
         for number in range(3):

@@ -477,3 +477,26 @@ def test_a_store_is_named_by_a_url(tmp_path: Path) -> None:
     for url in ("", "sqlite", "sqlite:", "etcd:x", "memory:x"):
         with pytest.raises(StoreError, match="unknown store"):
             open_store(url)
+
+
+def test_once_writes_are_settled_they_are_seen_by_everybody(make_store: MakeStore) -> None:
+    async def scenario(store: AnyStore) -> None:
+        writes = [store.write(f"/{number}", b"x") for number in range(3)]
+        assert store.get("/2") is None
+        await store.settled()
+        assert all(write.done() for write in writes)
+        assert keys_of(store) == ["/0", "/1", "/2"]
+        assert store.lost == 0
+
+    run(make_store(), scenario)
+
+
+def test_writes_that_come_to_nothing_are_counted(make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(store: AnyStore) -> None:
+        break_writes(store, monkeypatch, "no")
+        write = store.write("/a", b"x")
+        await store.settled()
+        assert isinstance(write.exception(), StoreError)
+        assert store.lost == 1
+
+    run(make_store(), scenario)

@@ -12,6 +12,7 @@ from kubeloop.api.offered import OFFERED
 from kubeloop.apiserver.encryption.configuration import Transformers
 from kubeloop.apiserver.encryption.providers import Undecryptable
 from kubeloop.apiserver.encryption.transformers import ENCRYPTED, UNENCRYPTED, Transformer
+from kubeloop.apiserver.measures import Counters
 from kubeloop.store import Conflict, Event, Range, Record, Store, Subscription
 from kubeloop.store.base import WATCH_BUFFER_EVENTS, EventCallback
 from kubeloop.store.watch import BufferedWatch
@@ -38,6 +39,8 @@ class EncryptedStore:
         self._opened: dict[str, tuple[_Pair, _Pair | None]] = {}
         self._scopes: dict[str, Transformer | None] = {}
         self._watches: set[BufferedWatch] = set()
+        labels = ("resource", "transformation_type", "transformer_prefix", "status")
+        self.operations = Counters("apiserver_storage_transformation_operations_total", *labels)
         # Where encrypted values lie: there they must be noticed even if nothing says any more how to read them.
         everything = inner.range("").records
         self._encrypted = {place_of(one.key) for one in everything if one.value.startswith(ENCRYPTED)}
@@ -73,6 +76,13 @@ class EncryptedStore:
     def shared(self) -> bool:
         return self._inner.shared
 
+    @property
+    def lost(self) -> int:
+        return self._inner.lost
+
+    async def settled(self) -> None:
+        await self._inner.settled()
+
     async def current(self) -> None:
         await self._inner.current()
 
@@ -107,7 +117,7 @@ class EncryptedStore:
         if scope is None:
             return self._inner.write(key, value, expected)
         try:
-            written = self._inner.write(key, None if value is None else scope.seal(value, key), expected)
+            written = self._inner.write(key, None if value is None else self._sealed(scope, value, key), expected)
         except Conflict as conflict:
             raise Conflict(self._shown(conflict.current)) from None
         sealed = self._inner.peek(key)
@@ -184,13 +194,29 @@ class EncryptedStore:
         scope = self._scope(record.key)
         if scope is None:
             return record
-        plain = scope.open(record.value, record.key)
+        plain = self._plain(scope, record)
         if plain is record.value:
             shown = record
         else:
             shown = Record(record.key, plain, record.create_revision, record.mod_revision)
         self._remember(record, shown)
         return shown
+
+    def _sealed(self, scope: Transformer, value: bytes, key: str) -> bytes:
+        sealed = scope.seal(value, key)
+        self.operations.add(_qualified(key), "to_storage", scope.prefix_of(sealed), "OK")
+        return sealed
+
+    def _plain(self, scope: Transformer, record: Record) -> bytes:
+        """Raises `Undecryptable`."""
+        about = _qualified(record.key), "from_storage"
+        try:
+            plain = scope.open(record.value, record.key)
+        except Undecryptable:
+            self.operations.add(*about, scope.prefix_of(record.value), "Unknown")
+            raise
+        self.operations.add(*about, scope.prefix_of(record.value), "OK")
+        return plain
 
     def _remember(self, sealed: Record, shown: Record) -> None:
         known = self._opened.get(sealed.key)
@@ -234,6 +260,11 @@ def _resource_of(place: str) -> tuple[str, str]:
         return _KNOWN[place]
     parts = place.split("/")
     return (parts[2], parts[3]) if len(parts) == 5 and "." in parts[2] else ("", "")
+
+
+def _qualified(key: str) -> str:
+    group, resource = _resource_of(place_of(key))
+    return f"{resource}.{group}" if group else resource
 
 
 def _mapped(

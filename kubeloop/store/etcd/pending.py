@@ -90,6 +90,10 @@ class PendingWrites:
         if newest is not None and newest.revision >= write.revision and newest.is_built_on(write):
             del self.newest[write.key]
 
+    def futures(self) -> list[asyncio.Future[Event]]:
+        """Of all that is under way."""
+        return [write.future for write in self._by_revision.values()]
+
     def find(self, provisional: int) -> PendingWrite | None:
         return self._by_revision.get(provisional)
 

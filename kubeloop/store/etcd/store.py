@@ -41,6 +41,7 @@ class EtcdStore(FollowingCopy):
         self._transactions = Transactions(self._connection, names, self._leases)
         self._compactions = Compactions(self._connection)
         self._freshness = Freshness(self._connection)
+        self.lost = 0
         self._accepting = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._wanted_compaction = 0
@@ -62,6 +63,10 @@ class EtcdStore(FollowingCopy):
         await self._stop_following()
         self._end_watches()
         await self._connection.close()
+
+    async def settled(self) -> None:
+        if under_way := self._pending.futures():
+            await asyncio.wait(under_way)
 
     async def current(self) -> None:
         try:
@@ -195,6 +200,7 @@ class EtcdStore(FollowingCopy):
             self._trouble = str(error)
         if not write.settled.done():
             write.settled.set_exception(error)
+        self.lost += 1
         self._pending.failed(write)
         if not write.future.done():
             write.future.set_exception(error)

@@ -1,0 +1,204 @@
+"""Clients that write, read and watch while things go wrong, and write down everything that they were told."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+from typing import Any
+
+from kubeloop.api import errors
+from kubeloop.api.calls import Call, Verb, WatchEvent
+from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.chaos.history import Action, Operation, Outcome
+from kubeloop.chaos.watched import Seen
+from kubeloop.client.errors import ClientError, ConnectError
+from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.transport import ClientTransport
+from kubeloop.clock import Clock
+
+NAMESPACE = "default"
+LAST_KEY = "the-end"
+_LABEL = {"made-by": "chaos"}
+_SELECTOR = "made-by=chaos"
+_CALL_WITHIN = 5.0
+_SILENT_FOR = 8.0
+_PAUSE = 0.05
+_MARK = "mark"
+_CONFIG_MAPS = resource_of_class(ConfigMap)
+_FAILURES = (errors.ApiError, ClientError, TimeoutError)
+
+
+class Notes:
+    """What all clients saw, in one place."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.operations: list[Operation] = []
+        self.outages: list[tuple[float, float]] = []  # from a client's first failure to its next success
+        self.watches: dict[str, list[Seen]] = {}
+
+
+def _call(verb: Verb, name: str = "", *, body: Any = None, **options: str) -> Call:
+    return Call(
+        verb=verb, resource=_CONFIG_MAPS, namespace=NAMESPACE, name=name, body=body, options=options, timeout=None
+    )
+
+
+def _marked(name: str, mark: str, version: str = "") -> ConfigMap:
+    meta = ObjectMeta(name=name, namespace=NAMESPACE, labels=_LABEL, resource_version=version)
+    return ConfigMap(metadata=meta, data={_MARK: mark})
+
+
+class Worker:
+    """One client that does one thing after the other."""
+
+    def __init__(self, name: str, transport: ClientTransport, notes: Notes, chance: random.Random, keys: int) -> None:
+        self._name = name
+        self._transport = transport
+        self._notes = notes
+        self._chance = chance
+        self._keys = [f"object-{number}" for number in range(keys)]
+        self._count = 0
+        self._failing_since: float | None = None
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Until told to stop."""
+        while not stop.is_set():
+            key = self._chance.choice(self._keys)
+            await self._once(key)
+            await asyncio.sleep(self._chance.uniform(0, _PAUSE))
+
+    async def _once(self, key: str) -> None:
+        found = await self._do(key, "get", _call("get", key))
+        if self._chance.random() < 0.4:
+            return
+        self._count += 1
+        mark = f"{self._name}.{self._count}"
+        if found is None or self._chance.random() < 0.05:
+            await self._do(key, "create", _call("create", body=_marked(key, mark)), mark)
+        elif self._chance.random() < 0.15:
+            await self._do(key, "delete", _call("delete", key))
+        else:
+            body = _marked(key, mark, found.metadata.resource_version)
+            await self._do(key, "update", _call("update", key, body=body), mark, expected=_mark_of(found))
+
+    async def _do(self, key: str, action: Action, call: Call, mark: str = "", expected: str = "") -> Any:
+        """Make a call and write it down; what a get found."""
+        called = self._notes.clock.monotonic()
+        answer: Any = None
+        try:
+            async with asyncio.timeout(_CALL_WITHIN):
+                answer = await self._transport.call(call)
+            outcome: Outcome | None = "ok"
+        except _FAILURES as error:
+            outcome = _outcome_of(error)
+        returned = self._notes.clock.monotonic()
+        self._note_trouble(outcome, called, returned)
+        if outcome is None or (outcome == "unknown" and action == "get"):
+            return None  # nothing was asked, or nothing was learned
+        seen = _mark_of(answer) if action == "get" and answer is not None else mark
+        self._notes.operations.append(
+            Operation(
+                key=key,
+                action=action,
+                outcome=outcome,
+                called=called,
+                returned=returned,
+                mark=seen,
+                expected=expected,
+                client=self._name,
+            )
+        )
+        return answer if action == "get" else None
+
+    def _note_trouble(self, outcome: Outcome | None, called: float, returned: float) -> None:
+        if outcome in (None, "unknown"):
+            self._failing_since = self._failing_since or called
+        elif self._failing_since is not None:
+            self._notes.outages.append((self._failing_since, returned))
+            self._failing_since = None
+
+
+def _mark_of(found: ConfigMap) -> str:
+    return found.data.get(_MARK, "")
+
+
+def _outcome_of(error: BaseException) -> Outcome | None:
+    """What a failure means for what was asked; None if it certainly never arrived."""
+    if isinstance(error, ConnectError):
+        return None
+    if isinstance(error, errors.AlreadyExists):
+        return "exists"
+    if isinstance(error, errors.Conflict):
+        return "conflict"
+    if isinstance(error, errors.NotFound):
+        return "missing"
+    return "unknown"
+
+
+class Watcher:
+    """One client that watches, and goes on where it was whenever its watch ends or falls silent."""
+
+    def __init__(self, name: str, transport: ClientTransport, notes: Notes) -> None:
+        self._transport = transport
+        self._seen = notes.watches.setdefault(name, [])
+        self._version = ""
+        self.expired = False  # whether it had to begin anew, and so may have missed something
+        self.has_seen_the_end = asyncio.Event()
+
+    async def begin(self) -> None:
+        """Find out where to start from, before anything is written."""
+        found = await self._transport.call(_call("list", labelSelector=_SELECTOR))
+        self._version = found.resource_version
+
+    async def watch(self) -> None:
+        """For good."""
+        while True:
+            try:
+                async with aclosing(self._batches()) as batches:
+                    async for batch in batches:
+                        self._take(batch)
+            except errors.Expired:
+                self.expired = True
+                await self.begin()
+            except _FAILURES:
+                await asyncio.sleep(_PAUSE)
+
+    async def _batches(self) -> AsyncGenerator[Sequence[WatchEvent], None]:
+        options = {"labelSelector": _SELECTOR, "resourceVersion": self._version, "allowWatchBookmarks": "true"}
+        async with aclosing(self._transport.watch(_call("watch", **options, timeoutSeconds="20"))) as batches:  # type: ignore[type-var]
+            while True:
+                try:
+                    async with asyncio.timeout(_SILENT_FOR):
+                        yield await anext(batches)
+                except StopAsyncIteration:
+                    return
+
+    def _take(self, batch: Sequence[WatchEvent]) -> None:
+        for event in batch:
+            self._version = event.resource_version
+            if event.type == "BOOKMARK":
+                continue
+            found = event.object
+            if found.metadata.name == LAST_KEY:
+                self.has_seen_the_end.set()
+                continue
+            self._seen.append(
+                Seen(
+                    type=event.type,
+                    key=found.metadata.name,
+                    mark=_mark_of(found),
+                    revision=int(event.resource_version),
+                )
+            )
+
+
+async def conclude(transport: ClientTransport) -> dict[str, str]:
+    """Write the last object, which tells watchers that nothing follows; the marks of all others."""
+    with suppress(errors.AlreadyExists):
+        await transport.call(_call("create", body=_marked(LAST_KEY, "end")))
+    found = await transport.call(_call("list", labelSelector=_SELECTOR))
+    return {one.metadata.name: _mark_of(one) for one in found.items if one.metadata.name != LAST_KEY}

@@ -1,0 +1,209 @@
+"""Carrying out a plan on a plane of its own, under load, and judging what came of it.
+
+plan ─ moments ─▶ disturb one process, put it right again ─┐
+clients ─ operations ──────────────────────────────────────┼─▶ report: what was promised, and was it kept
+watchers ─ events ─────────────────────────────────────────┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+import msgspec
+
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.times import parse_micro_time
+from kubeloop.chaos.history import Operation
+from kubeloop.chaos.linearizability import violations
+from kubeloop.chaos.load import Notes, Watcher, Worker, conclude
+from kubeloop.chaos.plan import Kill, Moment, Pause, Plan
+from kubeloop.chaos.plane import CannotRun, RunningPlane
+from kubeloop.chaos.watched import watch_problems
+from kubeloop.client import Client
+from kubeloop.client.config import load_config
+from kubeloop.client.http_transport import HttpTransport
+from kubeloop.clock import Clock
+
+_LEADERS = ("kube-controller-manager", "kube-scheduler")
+_SETTLES_WITHIN = 60.0
+_LOOK_EVERY = 0.25
+Tell = Callable[[str], None]
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What happened, and what is wrong with it."""
+
+    seed: int
+    operations: dict[str, int]  # by what they were answered
+    events: int  # that watchers were told
+    disturbances: list[str]
+    longest_outage: float  # of one client, while a quorum was there
+    longest_without_leader: float  # since a leader had last renewed, while a quorum was there
+    problems: list[str]
+
+    def lines(self) -> Iterator[str]:
+        answered = ", ".join(f"{count} {outcome}" for outcome, count in sorted(self.operations.items()))
+        yield f"seed {self.seed}: {len(self.disturbances)} disturbances, {sum(self.operations.values())} operations"
+        yield f"  answered: {answered}; {self.events} events told to watchers"
+        yield f"  with a quorum, no client waited longer than {self.longest_outage:.1f} s,"
+        yield f"  and no lease was older than {self.longest_without_leader:.1f} s"
+        yield from (f"  WRONG: {problem}" for problem in self.problems)
+        yield "  every promise was kept" if not self.problems else f"  {len(self.problems)} promises were broken"
+
+
+class Run:
+    """One plan, once."""
+
+    def __init__(self, plan: Plan, folder: Path, clock: Clock, tell: Tell) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._tell = tell
+        self._moments = plan.moments()
+        self._plane = RunningPlane(folder, plan.plane)
+        self._notes = Notes(clock)
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._told: list[str] = []
+        self._away: list[tuple[str, float, float]] = []  # which process was not itself, from when to when
+        self._ages: list[tuple[float, float]] = []  # when a lease was looked at, and how old its last renewal was
+        for moment in self._moments:
+            if not isinstance(moment.fault, Kill | Pause):
+                raise CannotRun(f"nothing here can do {type(moment.fault).__name__} to a process")
+
+    async def run(self) -> Report:
+        """All of it; raises CannotRun when the plane does not come up."""
+        try:
+            await self._plane.start()
+            async with AsyncExitStack() as stack:
+                return await self._under_load(stack)
+        finally:
+            await self._plane.stop()
+
+    async def _under_load(self, stack: AsyncExitStack) -> Report:
+        load, seed = self._plan.load, self._plan.seed
+        watchers = [Watcher(f"w{number}", self._transport(stack), self._notes) for number in range(load.watchers)]
+        for watcher in watchers:
+            await watcher.begin()
+        workers = [
+            Worker(f"c{number}", self._transport(stack), self._notes, random.Random(f"{seed}/c{number}"), load.keys)
+            for number in range(load.clients)
+        ]
+        stop = asyncio.Event()
+        watching = [asyncio.create_task(watcher.watch()) for watcher in watchers]
+        looking = asyncio.create_task(self._look_at_leaders(Client(self._transport(stack))))
+        working = [asyncio.create_task(worker.work(stop)) for worker in workers]
+        try:
+            await self._disturb()
+            stop.set()
+            await asyncio.gather(*working)
+            present = await self._settle(watchers, self._transport(stack))
+        finally:
+            for task in (*watching, looking, *working):
+                task.cancel()
+            await asyncio.gather(*watching, looking, *working, return_exceptions=True)
+        return self._judge(present, watchers)
+
+    def _transport(self, stack: AsyncExitStack) -> HttpTransport:
+        transport = HttpTransport(load_config(str(self._plane.kubeconfig)), self._clock)
+        stack.push_async_callback(transport.close)
+        return transport
+
+    # -- what goes wrong ----------------------------------------------------------------------------------------------
+
+    async def _disturb(self) -> None:
+        began = self._clock.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for moment in self._moments:
+                await asyncio.sleep(max(0.0, began + moment.at - self._clock.monotonic()))
+                group.create_task(self._suffer(moment))
+            await asyncio.sleep(max(0.0, began + self._plan.duration - self._clock.monotonic()))
+
+    async def _suffer(self, moment: Moment) -> None:
+        """One thing goes wrong and is put right; a process suffers one thing at a time."""
+        async with self._turns[moment.target]:
+            process, began = self._plane.processes[moment.target], self._clock.monotonic()
+            self._told.append(f"{moment.at:.1f} s: {type(moment.fault).__name__.lower()} {moment.target}")
+            self._tell(self._told[-1])
+            is_kill = isinstance(moment.fault, Kill)
+            if is_kill:
+                await process.kill()
+            else:
+                process.hold()
+            await asyncio.sleep(moment.until - moment.at)
+            if is_kill:
+                await process.start()
+            else:
+                process.let_go()
+            if moment.target in self._plane.members["apiserver"]:
+                with suppress(CannotRun):  # while etcd is gone it has nothing to be ready with
+                    await self._plane.ready(moment.target)
+            self._away.append((moment.target, began, self._clock.monotonic()))
+
+    async def _settle(self, watchers: Iterable[Watcher], transport: HttpTransport) -> dict[str, str]:
+        """Everything is in its place again: what is there in the end, once every watcher was told of it."""
+        try:
+            async with asyncio.timeout(_SETTLES_WITHIN):
+                for name in self._plane.members["apiserver"]:
+                    await self._plane.ready(name)
+                present = await conclude(transport)
+                await asyncio.gather(*(watcher.has_seen_the_end.wait() for watcher in watchers))
+        except TimeoutError:
+            raise CannotRun("the plane does not recover after the last disturbance") from None
+        return present
+
+    # -- what is watched over -----------------------------------------------------------------------------------------
+
+    async def _look_at_leaders(self, client: Client) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY)
+            with suppress(Exception):  # as long as nobody answers, there is nothing to see
+                for name in _LEADERS:
+                    lease = await client.get(Lease, name, "kube-system")
+                    renewed = lease.spec.renew_time if lease.spec is not None else None
+                    if renewed is not None:
+                        age = (self._clock.now() - parse_micro_time(renewed)).total_seconds()
+                        self._ages.append((self._clock.monotonic(), age))
+
+    def _quorum_gone(self) -> list[tuple[float, float]]:
+        """When fewer members of etcd were there than it takes, and a little while after."""
+        members = self._plane.members["etcd"]
+        spare = (len(members) - 1) // 2
+        away = [(began, ended) for name, began, ended in self._away if name in members]
+        return [
+            (began, ended + _RECOVERY)
+            for began, ended in away
+            if sum(other_began < ended and began < other_ended for other_began, other_ended in away) > spare
+        ]
+
+    def _judge(self, present: dict[str, str], watchers: Iterable[Watcher]) -> Report:
+        notes, gone = self._notes, self._quorum_gone()
+        lines = map(msgspec.json.encode, notes.operations)
+        (self._plane.folder / "operations.jsonl").write_bytes(b"\n".join(lines))
+
+        def with_quorum(began: float, ended: float) -> bool:
+            return not any(began < until and since < ended for since, until in gone)
+
+        problems = [str(one) for one in violations(notes.operations)]
+        problems += watch_problems(notes.watches, notes.operations, present)
+        problems += ["a watcher had to begin anew" for watcher in watchers if watcher.expired]
+        return Report(
+            seed=self._plan.seed,
+            operations=_outcomes(notes.operations),
+            events=sum(map(len, notes.watches.values())),
+            disturbances=self._told,
+            longest_outage=max((end - begin for begin, end in notes.outages if with_quorum(begin, end)), default=0.0),
+            longest_without_leader=max((age for at, age in self._ages if with_quorum(at - age, at)), default=0.0),
+            problems=problems,
+        )
+
+
+# How long after a quorum is back its absence may still be felt.
+_RECOVERY = 5.0
+
+
+def _outcomes(operations: Iterable[Operation]) -> dict[str, int]:
+    return dict(Counter(operation.outcome for operation in operations))
