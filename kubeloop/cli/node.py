@@ -18,7 +18,7 @@ from kubeloop.client.errors import ClientError
 from kubeloop.client.http_transport import HttpTransport
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.node.registration import Endpoint, NodeShape, node_object
-from kubeloop.node.roster import PARTITIONED, PRESSURE, PRESSURES, SERVED, STATE, STOPPED, is_served
+from kubeloop.node.roster import PARTITIONED, PRESSURE, PRESSURES, SERVED, SHUTTING_DOWN, STATE, STOPPED, is_served
 from kubeloop.node.simulated.addresses import address_of_name
 from kubeloop.node.simulated.runtime import SimulatedRuntime
 
@@ -87,6 +87,10 @@ class NodeCommands:
     async def start(self, name: str) -> None:
         await self._annotate(name, STATE, None)
         self._say(f"node/{name} started")
+
+    async def shutdown(self, name: str) -> None:
+        await self._annotate(name, STATE, SHUTTING_DOWN)
+        self._say(f"node/{name} is shutting down")
 
     async def partition(self, name: str) -> None:
         await self._annotate(name, STATE, PARTITIONED)

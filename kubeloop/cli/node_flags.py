@@ -12,6 +12,7 @@ plane and brought back, and put under pressure."""
 ACTIONS = (
     ("list", "list nodes with their state"),
     ("stop", "switch simulated nodes off: what runs on them is gone, nothing is heard from them"),
+    ("shutdown", "shut simulated nodes down: their pods end within half a minute, the critical ones last"),
     ("start", "switch them on again"),
     ("partition", "cut simulated nodes off: what runs on them runs on, but nothing is heard"),
     ("heal", "bring them back"),

@@ -15,6 +15,9 @@ OS_LABEL = "kubernetes.io/os"
 _Reason = tuple[str, str]
 
 
+SHUTDOWN = Verdict("NodeShutdown", "Pod was rejected as the node is shutting down.", rejected=True)
+
+
 def rejection_of(pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
     """Why a pod can't run beside those that the node has taken; None if it can."""
     found = _by_system(pod, node) or shortage_of(pod, node, taken) or _by_place(pod, node, taken)

@@ -23,6 +23,7 @@ from kubeloop.node.pages import Pages
 from kubeloop.node.registration import KUBELET_PORT, Endpoint, NodeShape, node_object
 from kubeloop.node.relief import Relief
 from kubeloop.node.roster import SERVED, STOPPED, Roster, is_served
+from kubeloop.node.shutdown import Shutdown
 from kubeloop.node.simulated import attacher
 from kubeloop.node.simulated.addresses import node_address
 from kubeloop.node.simulated.runtime import SimulatedRuntime
@@ -89,8 +90,10 @@ class Fleet:
         self._missing = set(wanted)
         self._heartbeat.on_registered = self._note_registered
         relief = Relief(self._pods, self.roster, self.runtime, self.worker, telling)
-        relief.wake = self.runtime.wake = self.worker.allocator.wake = self._pod_loop.queue.add
-        self._heartbeat.on_beat = relief.relieve
+        shutdown = Shutdown(self._pods, self.roster, self.worker, clock)
+        wake = self._pod_loop.queue.add
+        relief.wake = shutdown.wake = self.runtime.wake = self.worker.allocator.wake = wake
+        self._heartbeat.on_beat = (relief.relieve, shutdown.look_after)
         for name in wanted:
             self._node_loop.queue.add(ObjectKey("", name))
         if not wanted:

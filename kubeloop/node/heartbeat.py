@@ -51,7 +51,7 @@ class Heartbeat:
         self._reported: dict[str, datetime] = {}
         self._renewed: dict[str, datetime] = {}
         self.on_registered: Callable[[str], None] = lambda _: None
-        self.on_beat: Callable[[Node], None] = lambda _: None
+        self.on_beat: tuple[Callable[[Node], None], ...] = ()
         self.volumes_in_use: Callable[[str], tuple[str, ...]] = lambda _: ()
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
@@ -67,7 +67,8 @@ class Heartbeat:
             await self._renew(node)
             left = self._period()
         await self._report(node)
-        self.on_beat(node)
+        for look_after in self.on_beat:
+            look_after(node)
         return Result(requeue_after=left)
 
     def _period(self) -> float:
@@ -123,7 +124,8 @@ class Heartbeat:
 
     async def _report(self, node: Node) -> None:
         name, now = node.metadata.name, self._clock.now()
-        conditions = conditions_of(self._roster.pressures_of(node), node.status.conditions, now)
+        trouble = "node is shutting down" if self._roster.is_shutting_down(node) else ""
+        conditions = conditions_of(self._roster.pressures_of(node), node.status.conditions, now, trouble)
         last = self._reported.get(name)
         fresh = last is not None and now - last < timedelta(seconds=REPORT_SECONDS)
         in_use = self.volumes_in_use(name)

@@ -114,15 +114,16 @@ def architecture() -> str:
 
 
 def conditions_of(
-    pressures: Iterable[str], before: Iterable[NodeCondition], now: datetime
+    pressures: Iterable[str], before: Iterable[NodeCondition], now: datetime, trouble: str = ""
 ) -> tuple[NodeCondition, ...]:
-    """The four conditions that a kubelet reports; pressures are named by type."""
+    """The four conditions that a kubelet reports; pressures are named by type, trouble is why it isn't ready."""
     under, old, moment = frozenset(pressures), tuple(before), Time(format_time(now))
     said = [
         (type, "True" if type in under else "False", *(bad if type in under else well))
         for type, well, bad in _PRESSURES
     ]
-    said.append(("Ready", "True", "KubeletReady", "kubelet is posting ready status"))
+    well = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
+    said.append(("Ready", "False", "KubeletNotReady", trouble) if trouble else well)
     made = []
     for type, status, reason, message in said:
         same = find_condition(old, type)

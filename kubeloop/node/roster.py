@@ -3,6 +3,7 @@
 sim.kubeloop.io/node: ""                  the node is simulated, and whoever simulates nodes serves it
 sim.kubeloop.io/state: stopped            it is switched off: nothing runs on it, nothing is heard from it
                        partitioned        it runs on, but hears nothing and is not heard
+                       shutting-down      it ends its pods and takes no more
 sim.kubeloop.io/pressure: memory,disk,pid what it is short of
 sim.kubeloop.io/attach: never             no driver attaches a volume to it
 """
@@ -18,7 +19,7 @@ SERVED = "sim.kubeloop.io/node"
 STATE = "sim.kubeloop.io/state"
 PRESSURE = "sim.kubeloop.io/pressure"
 ATTACH, NEVER = "sim.kubeloop.io/attach", "never"
-STOPPED, PARTITIONED = "stopped", "partitioned"
+STOPPED, PARTITIONED, SHUTTING_DOWN = "stopped", "partitioned", "shutting-down"
 PRESSURES = {"memory": "MemoryPressure", "disk": "DiskPressure", "pid": "PIDPressure"}
 
 
@@ -55,7 +56,11 @@ class Roster:
 
     def state_of(self, node: Node) -> str:
         """Empty for a node that runs and is in touch."""
-        return node.metadata.annotations.get(STATE, "")
+        said = node.metadata.annotations.get(STATE, "")
+        return "" if said == SHUTTING_DOWN else said
+
+    def is_shutting_down(self, node: Node) -> bool:
+        return node.metadata.annotations.get(STATE) == SHUTTING_DOWN
 
     def pressures_of(self, node: Node) -> list[str]:
         """The types of the conditions that are true."""

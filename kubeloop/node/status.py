@@ -92,6 +92,8 @@ def _phase(pod: Pod, found: str, memory: Memory, around: Around) -> str:
     for before in (memory.reported.phase, pod.status.phase):
         if before in TERMINAL:
             return before
+    if memory.verdict is not None and not around.ended:  # not before all that runs has ended
+        return memory.reported.phase or found
     if memory.verdict is not None:
         return "Failed"
     if around.ended and found not in TERMINAL:
@@ -100,7 +102,7 @@ def _phase(pod: Pod, found: str, memory: Memory, around: Around) -> str:
 
 
 def _why(phase: str, memory: Memory) -> tuple[str, str]:
-    if memory.verdict is not None:
+    if memory.verdict is not None and phase in TERMINAL:
         return memory.verdict.reason, memory.verdict.message
     if phase == memory.reported.phase:
         return memory.reported.reason, memory.reported.message

@@ -17,7 +17,7 @@ from kubeloop.api.wire import Time
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.node.acting import Actor
-from kubeloop.node.admission import rejection_of
+from kubeloop.node.admission import SHUTDOWN, rejection_of
 from kubeloop.node.allocating import Allocator
 from kubeloop.node.eviction import refusal_of
 from kubeloop.node.memory import Memory, Unattached, Verdict, without_readiness
@@ -46,6 +46,9 @@ class Nodes(Protocol):
 
     def pressures_of(self, node: Node) -> list[str]:
         """The types of the conditions that say what a node is short of."""
+
+    def is_shutting_down(self, node: Node) -> bool:
+        """Whether a node takes no more pods because it is about to be off."""
 
 
 class Volumes(Protocol):
@@ -132,6 +135,8 @@ class PodWorker:
         return memory
 
     def _refusal(self, pod: Pod, node: Node) -> Verdict | None:
+        if self._nodes.is_shutting_down(node):
+            return SHUTDOWN
         taken = self.allocator.ledger(pod.spec.node_name)
         return refusal_of(pod, self._nodes.pressures_of(node)) or rejection_of(pod, node, taken)
 

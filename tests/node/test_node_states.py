@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.node.fleet import Fleet, FleetConfig
-from kubeloop.node.roster import STATE
+from kubeloop.node.roster import SHUTTING_DOWN, STATE
 from kubeloop.testing import Cluster, builders
-from tests.node.pods import container, get, is_gone, put, runs, state
+from tests.node.pods import container, get, is_gone, put, runs, said, state
 
 
 def set_state(cluster: Cluster, node: str, state: str | None) -> None:
@@ -166,3 +167,30 @@ def test_node_that_somebody_deletes_stays_away(cluster: Cluster) -> None:
     cluster.client.delete(Node, "n1")
     cluster.advance(minutes=5)
     assert [one.metadata.name for one in cluster.client.list("nodes").items] == ["n2"]
+
+
+def test_node_that_is_shut_down_ends_its_pods_critical_ones_last(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    slow = {"stop-delay": "15s"}
+    put(cluster, "plain", script=slow)
+    put(cluster, "critical", priority_class_name="system-node-critical", script={"stop-delay": "5s"})
+    set_state(cluster, "n1", SHUTTING_DOWN)
+    ready = find_condition(cluster.client.get(Node, "n1").status.conditions, "Ready")
+    assert ready is not None
+    assert (ready.status, ready.reason, ready.message) == ("False", "KubeletNotReady", "node is shutting down")
+    put(cluster, "late")
+    assert (get(cluster, "late").status.reason, get(cluster, "late").status.message) == (
+        "NodeShutdown",
+        "Pod was rejected: Pod was rejected as the node is shutting down.",
+    )
+    cluster.advance(16)
+    plain = get(cluster, "plain")
+    assert (plain.status.phase, plain.status.reason) == ("Failed", "Terminated")
+    assert plain.status.message == "Pod was terminated in response to imminent node shutdown."
+    assert said(plain, "DisruptionTarget")[:2] == ("True", "TerminationByKubelet")
+    assert get(cluster, "critical").status.phase == "Running"
+    cluster.advance(15)
+    assert get(cluster, "critical").status.phase == "Failed"
+    set_state(cluster, "n1", None)
+    put(cluster, "next")
+    assert get(cluster, "next").status.phase == "Running"
