@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from struct import Struct
+from struct import error as StructError
 from typing import cast
 
 from kubeloop.store.etcd.hpack import BadHeaders, read_block
@@ -101,7 +102,7 @@ class Http2(asyncio.Protocol):
                     break
                 self._frame(kind, flags, number & _LARGEST_WINDOW, data[at + _FRAME.size : stop])
                 at = stop
-        except (BadHeaders, ValueError, IndexError) as error:
+        except (BadHeaders, ValueError, IndexError, StructError) as error:
             self.close(f"the server does not speak as it should: {error}")
             return
         self._rest = data[at:]
