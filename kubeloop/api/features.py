@@ -8,8 +8,9 @@ with different features can take turns in one process.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kubeloop.api.known_features import GATES, NEEDS, Stage
 
@@ -25,8 +26,7 @@ class UnusableGate(ValueError):
     """A gate that isn't known, can't be set, or lacks others; the message is upstream's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(msgspec.Struct, frozen=True):
     """The features that are on."""
 
     on: frozenset[str]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 
-class Stage(NamedTuple):
+class Stage(msgspec.Struct, frozen=True):
     """How far the gates of a group have come; those that are locked can't be changed."""
 
     name: str

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kubeloop.api.features import DEFAULT_FEATURES, Features, read_features
 from kubeloop.api.kinds import RESOURCES, Resource
 
 _LEVELS: Final = {
-    "api/all": re.compile(r".*"),
-    "api/ga": re.compile(r"v\d+"),
-    "api/beta": re.compile(r"v\d+beta\d+"),
-    "api/alpha": re.compile(r"v\d+alpha\d+"),
+    "api/all": r".*",
+    "api/ga": r"v\d+",
+    "api/beta": r"v\d+beta\d+",
+    "api/alpha": r"v\d+alpha\d+",
 }
 # Served by servers of their own within the server, which the choice isn't about.
 _ALWAYS: Final = ("apiregistration.k8s.io",)
@@ -49,8 +50,7 @@ class UnusableChoice(ValueError):
     """What was chosen can't be served; the message is upstream's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(msgspec.Struct, frozen=True):
     """What an API server serves, and with which features."""
 
     resources: tuple[Resource, ...] = RESOURCES
@@ -120,7 +120,7 @@ def _levels_chosen(choice: Mapping[str, str], known: Iterable[Resource]) -> dict
             continue
         if choice[level] not in ("true", "false"):
             raise UnusableChoice(f"invalid value {level}={choice[level]}")
-        versions |= {key: choice[level] == "true" for key in versions if pattern.fullmatch(key[1])}
+        versions |= {key: choice[level] == "true" for key in versions if re.fullmatch(pattern, key[1])}
     return versions
 
 
