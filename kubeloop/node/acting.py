@@ -59,7 +59,11 @@ class Actor:
             self._telling.killing(pod, kill.container, kill.message)
             await self._runtime.stop(pod, kill.container.name, kill.grace, kill.hook)
         if decision.grace is not None:
-            memory = msgspec.structs.replace(memory, grace=decision.grace)
+            told_at = memory.told_at or self._clock.now()
+            memory = msgspec.structs.replace(memory, grace=decision.grace, told_at=told_at)
+        for warning in decision.warnings:
+            if warning.hook is not None:
+                await self._runtime.warn(pod, warning.container.name, warning.hook)
         if decision.begin_anew:
             await self._runtime.put_aside(pod)
         if decision.prepare:

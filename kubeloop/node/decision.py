@@ -33,6 +33,7 @@ class Decision(msgspec.Struct, kw_only=True):
     starts: list[Container] = msgspec.field(default_factory=list)
     kills: list[Kill] = msgspec.field(default_factory=list)
     probes: list[DueProbe] = msgspec.field(default_factory=list)
+    warnings: list[Kill] = msgspec.field(default_factory=list)  # of containers that end later
     resizes: list[Container] = msgspec.field(default_factory=list)
     backing_off: dict[str, Waiting] = msgspec.field(default_factory=dict)
     wake_at: datetime | None = None
@@ -42,7 +43,11 @@ class Decision(msgspec.Struct, kw_only=True):
 
     @property
     def acts(self) -> bool:
-        return self.prepare or self.begin_anew or bool(self.starts or self.kills or self.probes or self.resizes)
+        return (
+            self.prepare
+            or self.begin_anew
+            or bool(self.starts or self.kills or self.probes or self.resizes or self.warnings)
+        )
 
     def wake(self, moment: datetime | None) -> None:
         if moment is not None and (self.wake_at is None or moment < self.wake_at):

@@ -69,7 +69,7 @@ class Fleet:
         self._pods.add_indexer(NODE, node_name_of)
         nodes = informers.of(resource_of_class(Node))
         self.roster = Roster(nodes)
-        self.runtime = SimulatedRuntime(clock, self.roster.network_of, config.rules)
+        self.runtime = SimulatedRuntime(clock, self.roster.networks_of, config.rules)
         self.recorder = EventRecorder(client, COMPONENT, clock)
         telling = Telling(self.recorder, config.events)
         self.worker = PodWorker(client, self._pods, self.roster, self.runtime, telling, clock)
@@ -139,8 +139,8 @@ class Fleet:
 
     def _claim_address(self, pod: Pod) -> None:
         """No other pod may get an address that one had before this agent began."""
-        if pod.status.pod_ip and not is_terminal(pod):
-            self.runtime.addresses.claim(pod.status.pod_ip)
+        if pod.status.pod_ips and not is_terminal(pod):
+            self.runtime.addresses.claim(one.ip for one in pod.status.pod_ips)
 
     def _on_node_changed(self, old: Node, new: Node) -> None:
         """A node was switched off or on, cut off or brought back: its pods have to hear of it."""

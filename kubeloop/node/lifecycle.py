@@ -45,7 +45,7 @@ class _Look:
         if memory.verdict is None and is_over_deadline(pod, memory, self._now, decision):
             decision.verdict = DEADLINE_EXCEEDED
         if decision.verdict or memory.verdict or is_to_end(pod) or memory.reported.phase in TERMINAL:
-            end(pod, seen, memory, decision)
+            end(pod, seen, memory, self._now, decision)
         elif seen.addresses is None:
             self._begin()
         else:
@@ -55,7 +55,7 @@ class _Look:
     def _begin(self) -> None:
         """Make a sandbox, unless there was one and nothing would run in another."""
         if self._seen.runs and not any(self._is_wanted(one) for one in regular_of(self._pod)):
-            end(self._pod, self._seen, self._memory, self._decision)
+            end(self._pod, self._seen, self._memory, self._now, self._decision)
         elif self._memory.unattached is not None:
             self._decision.wake(self._memory.unattached.patient_until)
         elif (waits := self._memory.waiting.get("")) is not None and self._has_to_wait(waits):
@@ -78,7 +78,7 @@ class _Look:
             return
         if not self._keep_all():
             self._decision.starts.clear()  # sidecars alone keep no pod alive
-            end(self._pod, self._seen, self._memory, self._decision)
+            end(self._pod, self._seen, self._memory, self._now, self._decision)
 
     def _starts_all_anew(self, container: Container) -> bool:
         run = self._seen.present(container.name) if container.restart_policy_rules else None
@@ -137,7 +137,7 @@ class _Look:
             self._start(container)
         else:
             self._decision.starts.clear()
-            end(self._pod, self._seen, self._memory, self._decision)
+            end(self._pod, self._seen, self._memory, self._now, self._decision)
         return False
 
     # Containers that are to run on.

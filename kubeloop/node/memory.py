@@ -54,6 +54,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     unattached: Unattached | None = None
     grace: float | None = None  # what its containers were last told that they have, if they were told to end
+    told_at: datetime | None = None  # when that was
     deleted: bool = False  # the last delete was sent: nothing more to do
 
 

@@ -71,10 +71,12 @@ class Roster:
         """Whether drivers attach volumes to it."""
         return node.metadata.annotations.get(ATTACH) != NEVER
 
-    def network_of(self, name: str) -> str:
-        """The network that a node's pods were given, if they were."""
+    def networks_of(self, name: str) -> tuple[str, ...]:
+        """The networks that a node's pods were given, the first before others; none if they weren't."""
         node: Node | None = self._nodes.get("", name)
-        return node.spec.pod_cidr if node is not None else ""
+        if node is None:
+            return ()
+        return node.spec.pod_cidrs or ((node.spec.pod_cidr,) if node.spec.pod_cidr else ())
 
 
 def is_served(node: Node) -> bool:

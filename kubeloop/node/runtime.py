@@ -44,6 +44,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     message: str = ""
     stopping: bool = False  # it was told to end
+    warned: bool = False  # its preStop hook was begun ahead of that
     resources: ResourceRequirements | None = None  # that it has now; None if nobody knows
     resizing: bool = False  # it is about to have others
     hook_failure: str = ""  # why its postStart hook failed, if it did
@@ -101,6 +102,9 @@ class Runtime(Protocol):
 
     async def stop(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
         """Begin to end a container: the hook, then the signal, all within the grace. Said again, the shorter counts."""
+
+    async def warn(self, pod: Pod, container: str, hook: LifecycleHandler) -> None:
+        """Begin the preStop hook of a container that is told to end later; then it isn't run again."""
 
     async def resize(self, pod: Pod, container: Container) -> None:
         """Begin to give a running container the resources that it has in the pod's spec."""

@@ -42,20 +42,25 @@ def is_over_deadline(pod: Pod, memory: Memory, now: datetime, decision: Decision
     return now >= deadline
 
 
-def end(pod: Pod, seen: Observation, memory: Memory, decision: Decision) -> None:
-    """End what runs; sidecars once everything that may need them is over, the last one first."""
+def end(pod: Pod, seen: Observation, memory: Memory, now: datetime, decision: Decision) -> None:
+    """End what runs; sidecars once everything that may need them is over, the last one first.
+
+    The hooks of sidecars begin with the others'; when their turn comes, they have what is left of the grace.
+    """
     why = decision.verdict or memory.verdict
     grace = grace_of(pod) if why is None or why.grace is None else why.grace
     sooner = memory.grace is None or grace < memory.grace
     first = (*regular_of(pod), *one_shots_of(pod), *ephemeral_of(pod))
     _stop(first, seen, Ending(grace, sooner), decision)
+    sidecars = [one for one in reversed(sidecars_of(pod)) if is_alive(seen.last(one.name))]
     if any(is_alive(seen.last(one.name)) for one in first):
-        return
-    for sidecar in reversed(sidecars_of(pod)):
-        if is_alive(seen.last(sidecar.name)):
-            _stop((sidecar,), seen, Ending(grace, sooner), decision)
-            return
-    decision.ended = True
+        _warn(sidecars, seen, grace, decision)
+    elif sidecars:
+        past = (now - memory.told_at).total_seconds() if memory.told_at is not None else 0.0
+        _warn(sidecars[1:], seen, grace, decision)
+        _stop(sidecars[:1], seen, Ending(max(grace - past, LEAST_GRACE), sooner), decision)
+    else:
+        decision.ended = True
 
 
 def grace_of(pod: Pod, probe: Probe | None = None) -> float:
@@ -70,6 +75,14 @@ def grace_of(pod: Pod, probe: Probe | None = None) -> float:
 
 def is_alive(run: Run | None) -> bool:
     return run is not None and run.state != "exited"
+
+
+def _warn(containers: Iterable[Container], seen: Observation, grace: float, decision: Decision) -> None:
+    """Begin the hooks of containers whose turn to end has yet to come."""
+    for container in containers:
+        run, kill = seen.last(container.name), Kill(container, "", grace)
+        if kill.hook is not None and run is not None and run.state == "running" and not (run.warned or run.stopping):
+            decision.warnings.append(kill)
 
 
 def _stop(containers: Iterable[Container], seen: Observation, ending: Ending, decision: Decision) -> None:

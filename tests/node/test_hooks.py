@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeloop.api.generated.core_v1 import Event, ExecAction, Lifecycle, LifecycleHandler, Pod, SleepAction
+from kubeloop.api.generated.core_v1 import Container, Event, ExecAction, Lifecycle, LifecycleHandler, Pod, SleepAction
 from kubeloop.testing import Cluster
 from tests.node.pods import container, get, is_gone, put, runs, state
 
@@ -58,4 +58,33 @@ def test_sleep_before_the_end_takes_its_time_within_the_grace(cluster: Cluster) 
     cluster.advance(19)
     assert not is_gone(cluster)
     cluster.advance(2)
+    assert is_gone(cluster)
+
+
+def sidecar_with_hook(seconds: int) -> tuple[Container, ...]:
+    hook = Lifecycle(pre_stop=LifecycleHandler(sleep=SleepAction(seconds=seconds)))
+    return (runs("server", name="side", restart_policy="Always", lifecycle=hook),)
+
+
+def test_hooks_of_sidecars_begin_with_the_others(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    script = {"stop-delay.app": "10s"}
+    put(cluster, init_containers=sidecar_with_hook(12), termination_grace_period_seconds=30, script=script)
+    cluster.client.delete(Pod, "pod", "default")
+    cluster.settle()
+    cluster.advance(11.5)
+    assert not is_gone(cluster)
+    cluster.advance(1)
+    assert is_gone(cluster)
+
+
+def test_sidecars_have_what_is_left_of_the_grace(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    script = {"stop-delay.app": "6s", "stop-delay.side": "1h"}
+    put(cluster, init_containers=sidecar_with_hook(0), termination_grace_period_seconds=10, script=script)
+    cluster.client.delete(Pod, "pod", "default")
+    cluster.settle()
+    cluster.advance(9.5)
+    assert not is_gone(cluster)
+    cluster.advance(1)
     assert is_gone(cluster)

@@ -183,3 +183,17 @@ def test_status_that_somebody_else_wrote_stays(cluster: Cluster) -> None:
     cluster.advance(minutes=20)
     said = {one.type: one.status for one in running(cluster).status.conditions}
     assert (said["Ready"], said["Mine"]) == ("False", "True")
+
+
+def test_pods_and_hosts_have_an_address_of_each_family(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    cluster.client.patch(Node, "n1", {"spec": {"podCIDR": "10.5.0.0/24", "podCIDRs": ["10.5.0.0/24", "fd05::/64"]}})
+    addresses = [{"type": "InternalIP", "address": one} for one in ("172.16.0.1", "fd16::1")]
+    cluster.client.patch(Node, "n1", {"status": {"addresses": addresses}}, subresource="status")
+    cluster.client.create(builders.pod(node="n1"))
+    cluster.client.create(builders.pod("host", node="n1", host_network=True))
+    cluster.settle()
+    status = running(cluster).status
+    assert (status.pod_ip, [one.ip for one in status.pod_ips]) == ("10.5.0.2", ["10.5.0.2", "fd05::2"])
+    assert (status.host_ip, [one.ip for one in status.host_ips]) == ("172.16.0.1", ["172.16.0.1", "fd16::1"])
+    assert [one.ip for one in running(cluster, "host").status.pod_ips] == ["172.16.0.1", "fd16::1"]

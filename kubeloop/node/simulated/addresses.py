@@ -1,15 +1,19 @@
-"""Addresses of simulated nodes and pods: each pod one of its node's network, none twice at a time."""
+"""Addresses of simulated nodes and pods: each pod one of each of its node's networks, none twice at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
-from ipaddress import IPv4Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 # A network of 256 addresses for each of 32,768 nodes, where nobody has given a node its own.
 _PODS = ip_network("10.128.0.0/9")
 _NODES = ip_network("172.16.0.0/12")
 _SIZE = 256
+# Of a network that is larger, only so many addresses are looked through.
+_LARGEST = 1 << 16
+
+Network = IPv4Network | IPv6Network
 
 
 def node_address(number: int) -> str:
@@ -26,12 +30,12 @@ def address_of_name(name: str) -> str:
 class _Pool:
     """The addresses of one node's pods, the network's own and the gateway's apart."""
 
-    def __init__(self, network: IPv4Network) -> None:
+    def __init__(self, network: Network) -> None:
         self._network = network
         self._next = 2
 
     def take(self, taken: set[str]) -> str:
-        size = self._network.num_addresses
+        size = min(self._network.num_addresses, _LARGEST)
         for _ in range(size):
             address = str(self._network[self._next])
             self._next = self._next + 1 if self._next + 2 < size else 2
@@ -42,31 +46,29 @@ class _Pool:
 
 
 class Addresses:
-    """All pods' addresses; `network_of` tells the network that a node was given, if it was."""
+    """All pods' addresses; `networks_of` tells the networks that a node was given, if it was."""
 
-    def __init__(self, network_of: Callable[[str], str]) -> None:
-        self._network_of = network_of
-        self._pools: dict[str, _Pool] = {}
+    def __init__(self, networks_of: Callable[[str], Iterable[str]]) -> None:
+        self._networks_of = networks_of
+        self._pools: dict[str, list[_Pool]] = {}
         # Of all nodes: after a restart a node may have another network than the one its pods are from.
         self._taken: set[str] = set()
 
-    def take(self, node: str) -> str:
-        """A free address on a node."""
-        pool = self._pools.get(node)
-        if pool is None:
-            pool = self._pools[node] = _Pool(self._network(node, len(self._pools)))
-        return pool.take(self._taken)
+    def take(self, node: str) -> tuple[str, ...]:
+        """Free addresses on a node, one of each network."""
+        pools = self._pools.get(node)
+        if pools is None:
+            pools = self._pools[node] = [_Pool(one) for one in self._networks(node, len(self._pools))]
+        return tuple(pool.take(self._taken) for pool in pools)
 
-    def claim(self, address: str) -> None:
-        """An address that a pod has already."""
-        self._taken.add(address)
+    def claim(self, addresses: Iterable[str]) -> None:
+        """Addresses that a pod has already."""
+        self._taken.update(addresses)
 
-    def release(self, address: str) -> None:
-        self._taken.discard(address)
+    def release(self, addresses: Iterable[str]) -> None:
+        self._taken.difference_update(addresses)
 
-    def _network(self, node: str, number: int) -> IPv4Network:
-        given = self._network_of(node)
-        network = ip_network(given, strict=False) if given else None
-        if isinstance(network, IPv4Network) and network.num_addresses >= 4:
-            return network
-        return IPv4Network((int(_PODS.network_address) + number * _SIZE, 24))
+    def _networks(self, node: str, number: int) -> list[Network]:
+        given = [ip_network(one, strict=False) for one in self._networks_of(node)]
+        usable = [one for one in given if one.num_addresses >= 4]
+        return usable or [IPv4Network((int(_PODS.network_address) + number * _SIZE, 24))]

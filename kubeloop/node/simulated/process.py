@@ -34,6 +34,7 @@ class Process:
         "_reason",
         "_resized_at",
         "_stopping",
+        "_warned_until",
         "attempt",
         "container",
         "created_at",
@@ -64,6 +65,7 @@ class Process:
         self._exit_code = 0
         self._reason = ""
         self._stopping = False
+        self._warned_until: datetime | None = None  # when a hook is over that was begun ahead of its end
         self._message = ""
         self._hook_until: datetime | None = None  # when its postStart hook is over, if it has one
         self._hook_failure = ""
@@ -105,9 +107,14 @@ class Process:
             if self._changed is not None:
                 self._changed.set()
 
+    def warn(self, now: datetime, hook_seconds: float) -> None:
+        self._warned_until = now + timedelta(seconds=hook_seconds)
+
     def stop(self, now: datetime, hook_seconds: float, grace: float) -> None:
         """Let it end as one that was told to: after its hook and its own delay, or when the grace is over."""
         script = self.script
+        if self._warned_until is not None:
+            hook_seconds = max((self._warned_until - now).total_seconds(), 0.0)
         delay = hook_seconds + ((script.seconds("stop-delay") or 0.0) if script is not None else 0.0)
         code = (script.number("stop-code") if script is not None else None) or 0
         self._stopping = True
@@ -182,6 +189,7 @@ class Process:
             reason=self._reason if over else "",
             message=self._last_words() if over else "",
             stopping=self._stopping,
+            warned=self._warned_until is not None,
             resources=self.resources,
             resizing=self._resized_at is not None,
             hook_failure="" if hooked else self._hook_failure,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -44,11 +44,11 @@ _LOST = (255, "Unknown")
 class _SimulatedPod:
     """What there is of one pod."""
 
-    __slots__ = ("address", "node", "processes", "ready")
+    __slots__ = ("addresses", "node", "processes", "ready")
 
     def __init__(self, node: str) -> None:
         self.node = node
-        self.address = ""
+        self.addresses: tuple[str, ...] = ()
         self.ready = False  # whether there is a sandbox
         self.processes: dict[str, list[Process]] = {}  # by container, the newest first
 
@@ -59,11 +59,11 @@ class SimulatedRuntime:
     name = "kubeloop://simulated"
 
     def __init__(
-        self, clock: Clock, network_of: Callable[[str], str] = lambda _: "", rules: Sequence[Rule] = ()
+        self, clock: Clock, networks_of: Callable[[str], Iterable[str]] = lambda _: (), rules: Sequence[Rule] = ()
     ) -> None:
         self._clock = clock
         self._stages = Stages(rules, clock)
-        self.addresses = Addresses(network_of)
+        self.addresses = Addresses(networks_of)
         self._pods: dict[str, _SimulatedPod] = {}
         self.wake: Callable[[ObjectKey], None] = lambda _: None  # lets a pod have its turn
 
@@ -84,13 +84,13 @@ class SimulatedRuntime:
             moment = processes[0].changes_after(now)
             if moment is not None and (changes_at is None or moment < changes_at):
                 changes_at = moment
-        return Observation(addresses=(found.address,) if found.ready else None, runs=runs, changes_at=changes_at)
+        return Observation(addresses=found.addresses if found.ready else None, runs=runs, changes_at=changes_at)
 
     async def prepare(self, pod: Pod) -> None:
         found = self._pods.setdefault(pod.metadata.uid, _SimulatedPod(pod.spec.node_name))
-        if not found.address:
+        if not found.addresses:
             try:
-                found.address = self.addresses.take(found.node)
+                found.addresses = self.addresses.take(found.node)
             except OverflowError as error:
                 raise StartFailed("FailedCreatePodSandBox", f"failed to set up sandbox network: {error}") from None
         found.ready = True
@@ -111,6 +111,11 @@ class SimulatedRuntime:
         if process is not None:
             process.stop(self._clock.now(), seconds_of_hook(hook, grace), grace)
 
+    async def warn(self, pod: Pod, container: str, hook: LifecycleHandler) -> None:
+        process = self._process(pod.metadata.uid, container)
+        if process is not None:
+            process.warn(self._clock.now(), seconds_of_hook(hook, ENDLESS_HOOK))
+
     async def resize(self, pod: Pod, container: Container) -> None:
         process = self._process(pod.metadata.uid, container.name)
         if process is not None:
@@ -129,14 +134,14 @@ class SimulatedRuntime:
 
     async def release(self, pod: Pod) -> None:
         found = self._pods.get(pod.metadata.uid)
-        if found is not None and found.address:
-            self.addresses.release(found.address)
-            found.address, found.ready = "", False
+        if found is not None and found.addresses:
+            self.addresses.release(found.addresses)
+            found.addresses, found.ready = (), False
 
     async def remove(self, uid: str) -> None:
         found = self._pods.pop(uid, None)
-        if found is not None and found.address:
-            self.addresses.release(found.address)
+        if found is not None and found.addresses:
+            self.addresses.release(found.addresses)
 
     def halt(self, uid: str) -> None:
         """A pod's node is switched off: sandbox and processes are gone."""
@@ -221,9 +226,9 @@ class SimulatedRuntime:
     def _adopt(self, pod: Pod) -> _SimulatedPod:
         """A pod that ran before this process began: what its status says is all that there is of it."""
         found = self._pods[pod.metadata.uid] = _SimulatedPod(pod.spec.node_name)
-        found.address, found.ready = pod.status.pod_ip, bool(pod.status.pod_ip)
-        if found.address:
-            self.addresses.claim(found.address)
+        found.addresses = tuple(one.ip for one in pod.status.pod_ips)
+        found.ready = bool(found.addresses)
+        self.addresses.claim(found.addresses)
         reported = (
             *pod.status.init_container_statuses,
             *pod.status.container_statuses,
