@@ -26,7 +26,7 @@ _EXACT: Final = (
 def _nest_requests(spec: Plain) -> None:
     for request in _each(spec, "devices", "requests"):
         exactly = {name: request.pop(name) for name in _EXACT if name in request}
-        if exactly:
+        if any(exactly.values()) or "adminAccess" in exactly:  # which says something even if it is false
             request["exactly"] = exactly
 
 

@@ -1,0 +1,125 @@
+"""Which resources are served, by what the flags say."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import pytest
+
+from kubeloop.api.conversion import differs
+from kubeloop.api.features import STAGES, read_features
+from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.api.offered import OFFERED
+from kubeloop.api.schema import Node, node_of
+from kubeloop.api.serving import Serving, UnusableChoice, read_serving, served_resources
+
+
+def served(*said: str, gates: str = "") -> set[str]:
+    resources = read_serving(said, [gates]).resources
+    return {f"{one.group_version}/{one.plural}" for one in resources}
+
+
+DEFAULT = served()
+
+
+def test_nothing_said_is_the_usual_table_itself() -> None:
+    assert read_serving([], []) == Serving()
+    assert served_resources() is RESOURCES
+
+
+def test_a_version_is_served_on_request_and_by_its_gate() -> None:
+    assert served("scheduling.k8s.io/v1beta1=true") == DEFAULT
+    assert served("scheduling.k8s.io/v1beta1=true", gates="GenericWorkload=true") - DEFAULT == {
+        "scheduling.k8s.io/v1beta1/podgroups",
+        "scheduling.k8s.io/v1beta1/workloads",
+    }
+    assert served(gates="GenericWorkload=true") == DEFAULT
+
+
+def test_one_resource_is_enough() -> None:
+    only = "resource.k8s.io/v1alpha3/resourcepoolstatusrequests"
+    assert served(f"{only}=true") - DEFAULT == {only}
+    assert only not in served("resource.k8s.io/v1alpha3=true", f"{only}=false")
+
+
+def test_versions_and_resources_that_are_usual_can_be_left_out() -> None:
+    assert DEFAULT - served("batch/v1=false") == {"batch/v1/cronjobs", "batch/v1/jobs"}
+    assert DEFAULT - served("batch/v1/cronjobs=false") == {"batch/v1/cronjobs"}
+    assert DEFAULT - served(gates="StorageVersionMigrator=false") == {
+        "storagemigration.k8s.io/v1/storageversionmigrations"
+    }
+
+
+def test_levels_of_maturity_come_first_and_exceptions_after() -> None:
+    assert {one.split("/")[1] for one in served("api/beta=true") - DEFAULT} == {"v1beta1", "v1beta2"}
+    assert {one.split("/")[1] for one in served("api/alpha=true") - DEFAULT} == {"v1alpha1", "v1alpha2", "v1alpha3"}
+    left = served("api/all=false,/v1=true,apps/v1/deployments")
+    assert {one for one in left if not one.startswith(("v1/", "apiregistration"))} == {"apps/v1/deployments"}
+    assert served("api/all=true", "api/ga=true") >= DEFAULT
+
+
+def test_what_is_not_served_can_still_be_looked_up_within() -> None:
+    serving = read_serving(["batch/v1=false"], [])
+    assert set(serving.kept()) == set(RESOURCES)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("api/all=false", "invalid runtime-config with only api/all=false"),
+        ("api/beta=yes", "invalid value api/beta=yes"),
+        ("apps=true", "runtime-config invalid key apps"),
+        ("nobody.example.com/v1=true,apps/v1=true", "unknown api groups nobody.example.com/v1"),
+        ("apps/v9=true", "group version apps/v9 that has not been registered"),
+        ("apps/v1=yes", 'invalid value of apps/v1: yes, err: strconv.ParseBool: parsing "yes": invalid syntax'),
+        (
+            "apps/v1/Deployments=true",
+            "invalid key apps/v1/Deployments: group/version/resource and resource is always lowercase plural, "
+            'not "Deployments"',
+        ),
+    ],
+)
+def test_what_cannot_be_served_is_refused_in_upstreams_words(said: str, message: str) -> None:
+    with pytest.raises(UnusableChoice) as refused:
+        read_serving([said], [])
+    assert str(refused.value) == message
+
+
+def test_a_version_that_holds_nothing_any_more_can_be_named() -> None:
+    assert served("storage.k8s.io/v1beta1=true") == DEFAULT
+
+
+def test_versions_of_a_group_are_together_with_the_usual_first() -> None:
+    found = served_resources({"api/all": "true"}, read_features(["AllAlpha=true,AllBeta=true"]))
+    versions = list(dict.fromkeys((one.group, one.version) for one in found))
+    groups = [group for group, _ in versions]
+    assert [one for one, _ in groupby(groups)] == list(dict.fromkeys(groups))
+    assert [version for group, version in versions if group == "resource.k8s.io"] == [
+        "v1",
+        "v1beta2",
+        "v1beta1",
+        "v1alpha3",
+    ]
+    assert groups.index("internal.apiserver.k8s.io") == groups.index("storagemigration.k8s.io") - 1
+
+
+def test_every_gate_of_a_resource_is_known() -> None:
+    assert {one.gate for one in (*RESOURCES, *OFFERED)} - {""} <= STAGES.keys()
+
+
+@pytest.mark.parametrize(
+    "resource", [one for one in OFFERED if one.stored_as and not differs(one.kind)], ids=lambda one: one.definition
+)
+def test_versions_that_are_taken_for_alike_are(resource: Resource) -> None:
+    group, version = resource.stored_version
+    stored = next(
+        one for one in (*RESOURCES, *OFFERED) if (one.group, one.version, one.kind) == (group, version, resource.kind)
+    )
+    assert _shape(node_of(resource.definition)) == _shape(node_of(stored.definition))
+
+
+def _shape(node: Node, depth: int = 0) -> object:
+    if depth > 12:
+        return ...
+    item = _shape(node.item, depth + 1) if node.item is not None else None
+    return node.type, item, {name: _shape(one, depth + 1) for name, one in node.fields.items()}
