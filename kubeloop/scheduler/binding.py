@@ -41,7 +41,7 @@ class Decider(Protocol):
 
     def release(self, cycle: Cycle) -> None: ...
     def has_bound(self, queued: QueuedPod) -> None: ...
-    def fail_on_node(self, queued: QueuedPod, refusal: Refusal) -> None: ...
+    def has_not_bound(self, queued: QueuedPod, refusal: Refusal) -> None: ...
 
 
 class Bindings:
@@ -136,7 +136,7 @@ class Bindings:
         decider = self._decider
         decider.release(cycle)
         uid, pod = queued.info.uid, queued.info.pod
-        decider.fail_on_node(queued, refusal)
+        decider.has_not_bound(queued, refusal)
         freed = _on_node(pod, cycle.node)
         decider.queue.move(About(ASSIGNED_POD, Action.DELETE), freed, None, lambda one: one.uid != uid)
 

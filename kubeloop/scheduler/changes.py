@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Flag, auto
+from functools import cache
 from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.kinds import RESOURCES
 from kubeloop.api.quota.pod_amounts import requests_of
 
 
@@ -40,6 +42,35 @@ class About(NamedTuple):
 
     resource: str
     action: Action
+
+    @property
+    def label(self) -> str:
+        """As upstream's metrics call it: `NodeAdd`, `AssignedPodDelete`."""
+        return _resource_label(self.resource) + _ACTION_LABELS.get(self.action, "Update")
+
+
+_ACTION_LABELS = {
+    Action.ADD: "Add",
+    Action.DELETE: "Delete",
+    Action.NODE_ALLOCATABLE: "UpdateNodeAllocatable",
+    Action.NODE_LABEL: "UpdateNodeLabel",
+    Action.NODE_TAINT: "UpdateNodeTaint",
+    Action.NODE_CONDITION: "UpdateNodeCondition",
+    Action.NODE_ANNOTATION: "UpdateNodeAnnotation",
+    Action.NODE_FEATURES: "UpdateNodeDeclaredFeature",
+    Action.POD_LABEL: "UpdatePodLabel",
+    Action.POD_SCALE_DOWN: "UpdatePodScaleDown",
+    Action.POD_SCALE_UP: "UpdatePodScaleUp",
+    Action.POD_GATES_GONE: "UpdatePodSchedulingGatesEliminated",
+    Action.POD_TOLERATION: "UpdatePodToleration",
+    Action.POD_CLAIMS: "UpdatePodGeneratedResourceClaim",
+}
+
+
+@cache
+def _resource_label(resource: str) -> str:
+    own = {NODE: "Node", ASSIGNED_POD: "AssignedPod", WAITING_POD: "UnscheduledPod", TARGET_POD: "TargetPod"}
+    return own.get(resource) or next((one.kind for one in RESOURCES if one.qualified == resource), resource)
 
 
 NODE = "nodes"

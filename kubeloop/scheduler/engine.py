@@ -20,6 +20,10 @@ class Engine:
         self.cluster = ClusterState()
         self.placements = Placements(self.cluster, templates)
 
+    def sizes(self) -> dict[str, int]:
+        """How much is known, by what is counted."""
+        return {"nodes": len(self.cluster), "pods": len(self.placements), "assumed_pods": self.placements.assumed}
+
     def fitting(self, profile: Profile, pod: PodInfo) -> dict[str, Node]:
         """All nodes that will do, as far as plugins know."""
         return Cycle(profile, self.cluster, pod).fitting()

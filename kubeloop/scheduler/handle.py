@@ -38,6 +38,7 @@ class Handle:
     spawn: Callable[[Any], None]  # run a coroutine to its end in the background
     pods: Informer
     extenders: Extenders
+    preempted: Callable[[int], None]  # told how many pods end for another
     followed: set[Resource] = field(default_factory=set)
     optional: set[Resource] = field(default_factory=set)  # what older servers do not have, and nobody waits for
 

@@ -1,33 +1,110 @@
-"""What is counted of a scheduler, under upstream's names where they mean the same."""
+"""What is counted of a scheduler, under upstream's names."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from kubeloop.runtime.metrics import Registry
 from kubeloop.scheduler.outcome import Refusal
 from kubeloop.scheduler.queue import SchedulingQueue
+from kubeloop.scheduler.queued import QueuedPod
+
+_SHORT: Final = tuple(0.001 * 2**power for power in range(15))
+_LONG: Final = tuple(0.01 * 2**power for power in range(20))
+_FEW: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+_VICTIMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+_MANY_ATTEMPTS: Final = 15
 
 
 class Instruments:
     """Plain numbers, read by the registry when somebody asks."""
 
-    def __init__(self, registry: Registry, queue: SchedulingQueue) -> None:
+    def __init__(self, registry: Registry) -> None:
         self.attempts = 0
         self.bound = 0
         self.errors = 0
         self.busy_seconds = 0.0
         self.last_error = ""
+        self._registry = registry
         self._results = registry.counter(
             "scheduler_schedule_attempts_total", "Attempts to schedule pods, by what came of it.", "result", "profile"
         )
-        pending = registry.gauge("scheduler_pending_pods", "Pods that wait, by part of the queue.", "queue")
+        self._durations = registry.histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "How long attempts took, with binding, by what came of it.", "result", "profile", bounds=_SHORT,
+        )  # fmt: skip
+        self._decisions = registry.histogram(
+            "scheduler_scheduling_algorithm_duration_seconds", "How long decisions took.", bounds=_SHORT
+        ).of()
+        self._waits = registry.histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "How long pods were in the queue until they had a node, by number of attempts.", "attempts", bounds=_LONG,
+        )  # fmt: skip
+        self._tries = registry.histogram(
+            "scheduler_pod_scheduling_attempts", "Attempts that pods took until they had a node.", bounds=_FEW
+        ).of()
+        self._incoming = registry.counter(
+            "scheduler_queue_incoming_pods_total", "Pods that came to a part of the queue, by why.", "queue", "event"
+        )
+        self._permits = registry.histogram(
+            "scheduler_permit_wait_duration_seconds", "How long pods waited for permits.", "result", bounds=_SHORT
+        )
+        self._preemptions = registry.counter("scheduler_preemption_attempts_total", "Pods for which others ended.").of()
+        self._victims = registry.histogram(
+            "scheduler_preemption_victims", "Pods that ended for another.", bounds=_VICTIMS
+        ).of()
+
+    def watch_queue(self, queue: SchedulingQueue, profiles: Mapping[str, Sequence[str]]) -> None:
+        """Who waits: by part, and by the plugins of each profile."""
+        pending = self._registry.gauge("scheduler_pending_pods", "Pods that wait, by part of the queue.", "queue")
         for part in ("active", "backoff", "unschedulable", "gated"):
             pending.read(lambda part=part: float(queue.sizes()[part]), part)  # type: ignore[misc]
+        refused = self._registry.gauge(
+            "scheduler_unschedulable_pods", "Pods that a plugin has refused.", "plugin", "profile"
+        )
+        for profile, plugins in profiles.items():
+            for plugin in plugins:
+                refused.read(
+                    lambda plugin=plugin, profile=profile: float(queue.refused_by(plugin, profile)),  # type: ignore[misc]
+                    plugin, profile,
+                )  # fmt: skip
 
-    def attempt(self, profile: str, refusal: Refusal | None, seconds: float) -> None:
-        self.attempts += 1
+    def watch_cache(self, sizes: Mapping[str, Callable[[], float]]) -> None:
+        """How much is known: `sizes` has functions by what they count."""
+        gauge = self._registry.gauge("scheduler_cache_size", "Nodes, pods and assumed pods that are known.", "type")
+        for name, size in sizes.items():
+            gauge.read(size, name)
+
+    def came(self, part: str, event: str) -> None:
+        self._incoming.of(part, event).value += 1
+
+    def decided(self, seconds: float) -> None:
         self.busy_seconds += seconds
-        result = "scheduled" if refusal is None else "unschedulable" if refusal.is_rejection else "error"
-        if result == "error" and refusal is not None:
+        self._decisions.observe(seconds)
+
+    def refused(self, profile: str, refusal: Refusal, seconds: float) -> None:
+        result = "unschedulable" if refusal.is_rejection else "error"
+        if result == "error":
             self.errors += 1
             self.last_error = refusal.message
+        self._attempt(result, profile, seconds)
+
+    def scheduled(self, profile: str, queued: QueuedPod, now: float) -> None:
+        self.bound += 1
+        self._attempt("scheduled", profile, now - queued.tried_at)
+        self._tries.observe(float(queued.attempts))
+        many = f"{_MANY_ATTEMPTS}+" if queued.attempts >= _MANY_ATTEMPTS else str(queued.attempts)
+        self._waits.of(many).observe(now - queued.first_added_at)
+
+    def permitted(self, result: str, seconds: float) -> None:
+        self._permits.of(result).observe(seconds)
+
+    def preempted(self, victims: int) -> None:
+        self._preemptions.value += 1
+        self._victims.observe(float(victims))
+
+    def _attempt(self, result: str, profile: str, seconds: float) -> None:
+        self.attempts += 1
         self._results.of(result, profile).value += 1
+        self._durations.of(result, profile).observe(seconds)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from kubeloop.api.duration import format_duration
+from kubeloop.clock import Clock
 from kubeloop.scheduler.outcome import Code, Refusal
 
 LONGEST_SECONDS: Final = 15 * 60.0  # whatever a plugin asks for
 _NANOSECONDS: Final = 1_000_000_000
+_CODES: Final = {
+    Code.UNSCHEDULABLE: "Unschedulable",
+    Code.UNRESOLVABLE: "UnschedulableAndUnresolvable",
+    Code.PENDING: "Pending",
+    Code.ERROR: "Error",
+}
 
 
 @dataclass(slots=True)
@@ -25,18 +32,22 @@ class _Waiting:
 class Permits:
     """Whoever holds a pod back allows or refuses it here."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock, waited: Callable[[str, float], None]) -> None:
+        self._clock = clock
+        self._waited = waited  # told what came of a wait, and how long it took
         self._waiting: dict[str, _Waiting] = {}
 
     async def wait(self, uid: str, waits: Mapping[str, float]) -> Refusal | None:
         """Until all plugins have allowed a pod, or one has refused it or given no answer in its time."""
-        loop = asyncio.get_running_loop()
+        loop, began = asyncio.get_running_loop(), self._clock.monotonic()
         waiting = self._waiting[uid] = _Waiting(loop.create_future())
         for plugin, seconds in waits.items():
             seconds = min(seconds, LONGEST_SECONDS)
             waiting.timers[plugin] = loop.call_later(seconds, self.refuse, uid, _too_late(plugin, seconds))
         try:
-            return await waiting.decided
+            refusal = await waiting.decided
+            self._waited("Success" if refusal is None else _CODES[refusal.code], self._clock.monotonic() - began)
+            return refusal
         finally:
             for timer in waiting.timers.values():
                 timer.cancel()

@@ -25,6 +25,13 @@ class Placements:
         self._templates = templates
         self._places: dict[str, Place] = {}  # by uid
 
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def assumed(self) -> int:
+        return sum(one.assumed for one in self._places.values())
+
     def is_assumed(self, uid: str) -> bool:
         place = self._places.get(uid)
         return place is not None and place.assumed

@@ -28,6 +28,7 @@ BACKOFF = "backoff"
 UNSCHEDULABLE = "unschedulable"
 _WINDOW = 1.0  # seconds; pods whose backoff ends within the same one are ordered as in the active part
 _CHANGES_KEPT = 4096
+_FAILED = "ScheduleAttemptFailure"
 _OWN_STATUS = About(TARGET_POD, Action.UPDATE)
 
 Check = Callable[[PodInfo], bool]
@@ -56,12 +57,18 @@ class SchedulingQueue:
     """Always true: a pod is in exactly one part, or being tried, or not known."""
 
     def __init__(
-        self, profiles: Mapping[str, Rules], clock: Clock, patience: Patience, wake: Callable[[], None]
+        self,
+        profiles: Mapping[str, Rules],
+        clock: Clock,
+        patience: Patience,
+        wake: Callable[[], None],
+        came: Callable[[str, str], None] = lambda _, __: None,
     ) -> None:
         self._profiles = profiles
         self._clock = clock
         self._patience = patience
         self._wake = wake
+        self._came = came  # told of each pod that comes to a part, and why
         self._pods: dict[ObjectKey, QueuedPod] = {}
         self._active: list[tuple[Any, int, ObjectKey]] = []
         self._backoff: _Timed = []
@@ -82,6 +89,10 @@ class SchedulingQueue:
             sizes["gated" if one.gate else one.place] += 1
         return sizes
 
+    def refused_by(self, plugin: str, profile: str) -> int:
+        """How many pods of a profile wait for a plugin."""
+        return sum(one.info.pod.spec.scheduler_name == profile for one in self._waiting.get(plugin, {}).values())
+
     def get(self, key: ObjectKey) -> QueuedPod | None:
         return self._pods.get(key)
 
@@ -90,7 +101,7 @@ class SchedulingQueue:
     def add(self, info: PodInfo) -> None:
         """A pod that was not known."""
         self.delete(info.key)
-        self._activate(QueuedPod(info, self._clock.monotonic()))
+        self._activate(QueuedPod(info, self._clock.monotonic()), "PodAdd")
 
     def update(self, old: Pod, info: PodInfo, changes: Iterable[About]) -> None:
         """A pod has changed; if it was refused, that may help."""
@@ -125,8 +136,7 @@ class SchedulingQueue:
         del self._pods[queued.key]
         queued.place = ""
         queued.attempts += 1
-        now = self._clock.monotonic()
-        queued.first_attempt_at = queued.first_attempt_at if queued.first_attempt_at is not None else now
+        queued.tried_at = self._clock.monotonic()
         queued.seen_changes = self._change_number
         self._trying[queued.key] = queued
         return queued
@@ -146,14 +156,14 @@ class SchedulingQueue:
         queued.added_at, queued.backoff_until = self._clock.monotonic(), None
         if error:
             queued.errors += 1
-            self._back_off(queued)
+            self._back_off(queued, _FAILED)
             return
         queued.refused += 1
         queued.errors = 0
         if any(self._is_worth(queued, about, old, new) for _, about, old, new in meanwhile):
-            self._after_backoff(queued)
+            self._after_backoff(queued, _FAILED)
         else:
-            self._file(queued)
+            self._file(queued, _FAILED)
 
     # What may help.
 
@@ -180,7 +190,7 @@ class SchedulingQueue:
             queued = self._pods.get(key)
             if queued is not None and queued.place != ACTIVE:
                 self._leave(queued)
-                self._activate(queued)
+                self._activate(queued, "ForceActivate")
 
     def _remember(self, about: About, old: Any, new: Any) -> None:
         self._change_number += 1
@@ -192,9 +202,9 @@ class SchedulingQueue:
             return False
         self._leave(queued)
         if queued.pending:
-            self._activate(queued)
+            self._activate(queued, about.label)
         else:
-            self._after_backoff(queued)
+            self._after_backoff(queued, about.label)
         return queued.place != UNSCHEDULABLE
 
     def _is_worth(self, queued: QueuedPod, about: About, old: Any, new: Any) -> bool:
@@ -230,7 +240,7 @@ class SchedulingQueue:
         now = self._clock.monotonic()
         for heap in (self._backoff, self._failed):
             while self._tidy(heap) and heap[0][0] + _WINDOW <= now:
-                self._activate(self._pods[heapq.heappop(heap)[3]])
+                self._activate(self._pods[heapq.heappop(heap)[3]], "BackoffComplete")
 
     def flush_unschedulable(self) -> None:
         """Try again those that have waited for too long for any change."""
@@ -243,7 +253,7 @@ class SchedulingQueue:
         }
         for queued in old.values():
             self._leave(queued)
-            self._after_backoff(queued)
+            self._after_backoff(queued, "UnschedulableTimeout")
 
     @property
     def has_waiting(self) -> bool:
@@ -251,37 +261,40 @@ class SchedulingQueue:
 
     # The parts.
 
-    def _activate(self, queued: QueuedPod) -> None:
+    def _activate(self, queued: QueuedPod, why: str) -> None:
         if self._is_gated(queued):
-            self._file(queued)
+            self._file(queued, why)
             return
         rules = self._profiles[queued.info.pod.spec.scheduler_name]
         self._pods[queued.key] = queued
         queued.place = ACTIVE
+        self._came(ACTIVE, why)
         heapq.heappush(self._active, (rules.sort_key(queued), self._tie(queued), queued.key))
         self._wake()
 
-    def _after_backoff(self, queued: QueuedPod) -> None:
+    def _after_backoff(self, queued: QueuedPod, why: str) -> None:
         if self._backoff_end(queued) + _WINDOW <= self._clock.monotonic():
-            self._activate(queued)
+            self._activate(queued, why)
         else:
-            self._back_off(queued)
+            self._back_off(queued, why)
 
-    def _back_off(self, queued: QueuedPod) -> None:
+    def _back_off(self, queued: QueuedPod, why: str) -> None:
         if self._is_gated(queued):
-            self._file(queued)
+            self._file(queued, why)
             return
         rules = self._profiles[queued.info.pod.spec.scheduler_name]
         self._pods[queued.key] = queued
         queued.place = BACKOFF
+        self._came(BACKOFF, why)
         end = self._backoff_end(queued)
         heap = self._failed if queued.errors else self._backoff
         heapq.heappush(heap, (end, rules.sort_key(queued), self._tie(queued), queued.key))
         self._wake()
 
-    def _file(self, queued: QueuedPod) -> None:
+    def _file(self, queued: QueuedPod, why: str) -> None:
         self._pods[queued.key] = queued
         queued.place = UNSCHEDULABLE
+        self._came("gated" if queued.gate else UNSCHEDULABLE, why)
         for plugin in self._files_of(queued):
             self._waiting.setdefault(plugin, {})[queued.key] = queued
 

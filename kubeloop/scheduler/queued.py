@@ -10,14 +10,15 @@ class QueuedPod:
     """One entry of the queue."""
 
     __slots__ = (
-        "added_at", "attempts", "backoff_until", "errors", "first_attempt_at", "gate", "info", "pending", "place",
-        "plugins", "refused", "seen_changes", "tie",
+        "added_at", "attempts", "backoff_until", "errors", "first_added_at", "gate", "info", "pending", "place",
+        "plugins", "refused", "seen_changes", "tie", "tried_at",
     )  # fmt: skip
 
     def __init__(self, info: PodInfo, now: float) -> None:
         self.info = info
         self.added_at = now  # to the queue, or back to it
-        self.first_attempt_at: float | None = None
+        self.first_added_at = now
+        self.tried_at = now  # last
         self.attempts = 0
         self.refused = 0  # attempts that ended with no node
         self.errors = 0  # attempts in a row that ended with an error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kubeloop.api.generated.core_v1 import Node, Pod
@@ -70,21 +71,24 @@ class Scheduler:
             one.scheduler_name: EventRecorder(context.client, one.scheduler_name, context.clock, series=True)
             for one in config.profiles
         }
-        self.permits = Permits()
+        self._instruments = Instruments(context.telemetry.registry)
+        self.permits = Permits(self._clock, self._instruments.permitted)
         self.extenders = Extenders(config.extenders)
         self._bindings = Bindings(self, self._spawn)
         self.reporter = Reporter(context.client, context.clock, self._recorders, self._spawn)
         handle = self._handle = Handle(
             context.client, context.informers, context.clock, self._templates, self._nominations, self._tell,
             self._activate, self.reporter, self.permits, self._spawn, self._pods, self.extenders,
+            self._instruments.preempted,
         )  # fmt: skip
         plugins = registry or Registry()
         self.profiles = {one.scheduler_name: Profile(one, plugins, handle) for one in config.profiles}
         self.queue = SchedulingQueue(
             {name: self._rules(profile) for name, profile in self.profiles.items()},
-            context.clock, config.patience, self._woken.set,
+            context.clock, config.patience, self._woken.set, self._instruments.came,
         )  # fmt: skip
-        self._instruments = Instruments(context.telemetry.registry, self.queue)
+        self._instruments.watch_queue(self.queue, {one.scheduler_name: one.names for one in config.profiles})
+        self._instruments.watch_cache({name: partial(self._known, name) for name in ("nodes", "pods", "assumed_pods")})
         self._nodes.add_handler(NodeHandler(self))
         self._pods.add_handler(PodHandler(self))
 
@@ -119,6 +123,9 @@ class Scheduler:
                 if pod.spec.node_name and not is_terminal(pod):
                     self._engine.placements.put(pod)
         return self._engine
+
+    def _known(self, what: str) -> float:
+        return 0.0 if self._engine is None else float(self._engine.sizes()[what])
 
     def is_responsible(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.profiles
@@ -236,7 +243,7 @@ class Scheduler:
             refusal = self._decide(profile, queued)
         except Exception as error:
             refusal = self._failed(queued, error)
-        self._instruments.attempt(profile.name, refusal, self._clock.monotonic() - began)
+        self._count(profile, refusal, self._clock.monotonic() - began)
 
     async def _try_extended(self) -> int:
         """The same for one pod where there are extenders to be asked."""
@@ -252,8 +259,13 @@ class Scheduler:
             refusal = await self._decide_extended(profile, queued)
         except Exception as error:
             refusal = self._failed(queued, error)
-        self._instruments.attempt(profile.name, refusal, self._clock.monotonic() - began)
+        self._count(profile, refusal, self._clock.monotonic() - began)
         return 1
+
+    def _count(self, profile: Profile, refusal: Refusal | None, seconds: float) -> None:
+        self._instruments.decided(seconds)
+        if refusal is not None:  # else it is known when the pod is bound
+            self._instruments.refused(profile.name, refusal, seconds)
 
     def _failed(self, queued: QueuedPod, error: Exception) -> Refusal:
         if not isinstance(error, SchedulingError):
@@ -315,7 +327,12 @@ class Scheduler:
             self._engine.release(cycle)
 
     def has_bound(self, queued: QueuedPod) -> None:
-        self._instruments.bound += 1
+        self._instruments.scheduled(queued.info.pod.spec.scheduler_name, queued, self._clock.monotonic())
+
+    def has_not_bound(self, queued: QueuedPod, refusal: Refusal) -> None:
+        took = self._clock.monotonic() - queued.tried_at
+        self._instruments.refused(queued.info.pod.spec.scheduler_name, refusal, took)
+        self.fail_on_node(queued, refusal)
 
     # Failing.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.core_v1 import PodSchedulingGate, Taint
-from kubeloop.scheduler.scheduler import wire
+from kubeloop.scheduler.context import Context
+from kubeloop.scheduler.scheduler import Scheduler, wire
 from kubeloop.testing import Cluster, node, pod
 from tests.scheduler.world import asking, join, node_of, told
 
@@ -142,3 +143,46 @@ def test_a_pod_that_has_ended_frees_its_room(cluster: Cluster) -> None:
     cluster.settle()
     cluster.advance(seconds=2)
     assert node_of(cluster, late) == "one"
+
+
+def test_what_happens_is_counted_under_upstreams_names(cluster: Cluster) -> None:
+    contexts: list[Context] = []
+
+    def start(context: Context) -> Scheduler:
+        contexts.append(context)
+        return Scheduler(context)
+
+    cluster.start(start)
+    join(cluster, node("one", cpu="1"))
+    cluster.add(pod("small", **asking("1")))
+    cluster.settle()
+    cluster.add(pod("late", **asking("1")))
+    cluster.settle()
+    told = set(contexts[0].telemetry.registry.render().splitlines())
+    profile = 'profile="default-scheduler"'
+    assert told >= {
+        f'scheduler_schedule_attempts_total{{result="scheduled",{profile}}} 1',
+        f'scheduler_schedule_attempts_total{{result="unschedulable",{profile}}} 1',
+        f'scheduler_scheduling_attempt_duration_seconds_count{{result="scheduled",{profile}}} 1',
+        "scheduler_scheduling_algorithm_duration_seconds_count 2",
+        'scheduler_pod_scheduling_sli_duration_seconds_count{attempts="1"} 1',
+        'scheduler_pending_pods{queue="unschedulable"} 1',
+        f'scheduler_unschedulable_pods{{plugin="NodeResourcesFit",{profile}}} 1',
+        'scheduler_queue_incoming_pods_total{queue="active",event="PodAdd"} 2',
+        'scheduler_queue_incoming_pods_total{queue="unschedulable",event="ScheduleAttemptFailure"} 1',
+        'scheduler_cache_size{type="nodes"} 1',
+        'scheduler_cache_size{type="assumed_pods"} 0',
+    }
+
+
+def test_a_pod_that_is_deleted_before_it_is_tried_is_not_bound(cluster: Cluster) -> None:
+    cluster.start(wire)
+    join(cluster, node("one"))
+    cluster.faults.delay(5.0, "create", "pods", times=1)
+    cluster.add(pod("web"))
+    cluster.settle()
+    cluster.client.delete("pods", "web", "default", grace_seconds=0)
+    cluster.add(pod("web", labels={"made": "again"}))
+    cluster.advance(seconds=10)
+    assert node_of(cluster, "web") == "one"
+    assert cluster.client.get("pods", "web", "default").metadata.labels["made"] == "again"

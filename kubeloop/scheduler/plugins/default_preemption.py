@@ -77,6 +77,7 @@ class DefaultPreemption(Plugin):
             told = fit_message(diagnosis.nodes, [(one, 1) for one in refused], _NOT_HELPFUL)
             return Nominated("", f"preemption: {told}")
         best = best_of(found)
+        self.handle.preempted(len(best.victims))
         self._make_room(cycle.pod, best)
         number = len(best.victims)
         return Nominated(
