@@ -100,6 +100,10 @@ class RunningPlane:
             await asyncio.gather(*(self.processes[name].stop() for name in self.members[component]))
         await self.processes["balancer"].stop()
 
+    async def kill(self) -> None:
+        """End everything at once."""
+        await asyncio.gather(*(process.kill() for process in self.processes.values()))
+
     async def ready(self, server: str) -> None:
         """Wait until an API server says that it is ready."""
         process, port = self.processes[server], self._ports[server][0]

@@ -81,7 +81,7 @@ class Run:
             async with AsyncExitStack() as stack:
                 return await self._under_load(stack)
         finally:
-            await self._plane.stop()
+            await self._plane.kill()
 
     async def _under_load(self, stack: AsyncExitStack) -> Report:
         load, seed = self._plan.load, self._plan.seed

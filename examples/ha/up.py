@@ -1,0 +1,38 @@
+"""A whole highly available plane on this machine: `python examples/ha/up.py`, and Ctrl-C ends it.
+
+Three members of etcd, three API servers behind one address, two controller managers and two schedulers of which one
+leads at a time. Kill whichever you like and look: `kubectl get leases -n kube-system -w`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+from pathlib import Path
+
+from kubeloop.chaos.plan import Plane
+from kubeloop.chaos.plane import RunningPlane
+
+
+async def main(folder: Path, port: int) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    plane = RunningPlane(folder, Plane(etcd=3, api_servers=3, controller_managers=2, schedulers=2), port)
+    try:
+        await plane.start()
+        for process in plane.processes.values():
+            print(f"{process.name:22} process {process.pid}, log in {process.log}")
+        print(f"the plane is ready: export KUBECONFIG={plane.kubeconfig}", flush=True)
+        await stop.wait()
+    finally:
+        await plane.stop()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser.add_argument("--folder", type=Path, default=Path("ha-plane"), help="data, keys and logs (default: ha-plane)")
+    parser.add_argument("--port", type=int, default=0, help="of the one address (default: a free one)")
+    options = parser.parse_args()
+    asyncio.run(main(options.folder.absolute(), options.port))

@@ -1,0 +1,70 @@
+"""Three members of etcd, three API servers, two managers, two schedulers, any of which dies or stands still."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.plane import PROGRAM, SOURCE_ROOT, environment, eventually
+
+PLAN = """
+apiVersion: kubeloop.dev/v1alpha1
+kind: ChaosPlan
+seed: 11
+duration: 12s
+load: {clients: 6, watchers: 2, keys: 10}
+faults:
+  - {fault: kill, targets: [etcd], every: 3s, for: 1s}
+  - {fault: kill, targets: [apiserver], every: 3s, for: 500ms}
+  - {fault: kill, targets: [controller-manager, scheduler], every: 4s, for: 500ms}
+  - {fault: pause, targets: [apiserver, etcd, controller-manager], every: 4s, for: 1s}
+"""
+
+
+def test_whatever_dies_nothing_acknowledged_is_lost_and_every_watch_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    run = subprocess.run(
+        [*PROGRAM, "chaos", "run", str(tmp_path / "plan.yaml"), "--folder", str(tmp_path / "plane"), "-o", "json"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=150,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    report = json.loads(run.stdout)
+    assert report["problems"] == []
+    assert len(report["disturbances"]) > 8
+    assert report["operations"]["ok"] > 100
+    assert report["events"] > 100
+
+
+def test_one_command_starts_a_plane_that_outlives_its_leaders(tmp_path: Path, kubectl_home: Path) -> None:
+    command = [sys.executable, "examples/ha/up.py", "--folder", str(tmp_path)]
+    example = subprocess.Popen(command, cwd=SOURCE_ROOT, env=environment(), stdout=subprocess.PIPE, text=True)
+    assert example.stdout is not None
+    try:
+        pids = {}
+        for line in example.stdout:
+            if line.startswith("the plane is ready"):
+                break
+            pids[line.split()[0]] = int(line.split()[2].rstrip(","))
+
+        kubectl = Kubectl(tmp_path / "admin.conf", "default", kubectl_home)
+
+        def pods() -> int:
+            return len(kubectl.run("get", "pods", "-o", "name").out.split())
+
+        assert kubectl.run("create", "deployment", "web", "--image=web").code == 0
+        eventually(lambda: pods() == 1)
+        for name in ("apiserver-0", "etcd-1", "controller-manager-0", "scheduler-0"):
+            os.kill(pids[name], signal.SIGKILL)
+        eventually(lambda: kubectl.run("scale", "deployment", "web", "--replicas=3").code == 0)
+        eventually(lambda: pods() == 3, 40.0)
+    finally:
+        example.send_signal(signal.SIGTERM)
+        example.communicate(timeout=60)
