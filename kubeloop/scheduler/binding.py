@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from msgspec import structs
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.runtime import causes
@@ -16,6 +19,7 @@ from kubeloop.runtime.causes import Cause, Origin
 from kubeloop.runtime.keys import ObjectKey
 from kubeloop.scheduler.changes import ASSIGNED_POD, About, Action
 from kubeloop.scheduler.extenders import Extenders
+from kubeloop.scheduler.framework import Plugin, failed, running
 from kubeloop.scheduler.outcome import Code, Refusal, SchedulingError
 from kubeloop.scheduler.permits import Permits
 from kubeloop.scheduler.queue import SchedulingQueue
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from kubeloop.scheduler.cycle import Cycle
 
 _AT_ONCE = 512
+_Answer = TypeVar("_Answer")
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +116,7 @@ class Bindings:
                 return refusal
         decider.queue.done(queued.key)
         for plugin in busy:
-            refusal = await plugin.pre_bind(cycle, node)
+            refusal = await _asked("PreBind", plugin, plugin.pre_bind(cycle, node))
             if refusal is not None:
                 return refusal
         refusal = await self._written(queued.info.pod, cycle)
@@ -124,7 +129,7 @@ class Bindings:
         if self._decider.extenders and await self._decider.extenders.bind(pod, cycle.node):
             return None
         for plugin in cycle.profile.binders:
-            done = await plugin.bind(cycle, cycle.node)
+            done = await _asked("Bind", plugin, plugin.bind(cycle, cycle.node))
             if isinstance(done, Refusal):
                 return done
             if done:
@@ -141,7 +146,15 @@ class Bindings:
         decider.queue.move(About(ASSIGNED_POD, Action.DELETE), freed, None, lambda one: one.uid != uid)
 
 
-def _on_node(pod: Pod, node: str) -> Pod:
-    from msgspec.structs import replace
+async def _asked(point: str, plugin: Plugin, answer: Awaitable[_Answer]) -> _Answer | Refusal:
+    """What a plugin answers; people are told which one has failed."""
+    try:
+        found = await answer
+    except Exception as error:
+        log.debug("%s of %s", point, plugin.name, exc_info=error)
+        return running(point, failed(plugin.name, error))
+    return running(point, replace(found, plugin=plugin.name)) if isinstance(found, Refusal) else found
 
-    return replace(pod, spec=replace(pod.spec, node_name=node))
+
+def _on_node(pod: Pod, node: str) -> Pod:
+    return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))

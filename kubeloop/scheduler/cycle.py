@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.scheduler.cluster import ALL, ClusterState
 from kubeloop.scheduler.extenders import Opinions
-from kubeloop.scheduler.framework import Plugin, Skip, implements
+from kubeloop.scheduler.framework import Plugin, Skip, implements, running
 from kubeloop.scheduler.outcome import Code, Diagnosis, Narrowed, Refusal, SchedulingError
 from kubeloop.scheduler.pod_info import PodInfo
 from kubeloop.scheduler.profile import Profile
@@ -215,7 +215,7 @@ class Cycle:
         diagnosis = Diagnosis(len(self.cluster))
         if self._before is not None:
             if not self._before.is_rejection:
-                raise SchedulingError(self._before.message)
+                raise SchedulingError(running("PreFilter", self._before).message)
             diagnosis.before, diagnosis.absent = self._before.message, self._before
             diagnosis.note(self._before)
             return diagnosis
@@ -247,7 +247,7 @@ class Cycle:
         for number in np.unique(answers[refused]):
             refusal = plugin.refusal(state, int(number))
             if refusal.code is Code.ERROR:
-                raise SchedulingError(refusal.message)
+                raise SchedulingError(f'running "{plugin.name}" filter plugin: {refusal.message}')
             diagnosis.note(refusal)
             diagnosis.groups.append((refusal, np.flatnonzero(refused & (answers == number))))
         open_rows &= ~refused

@@ -6,7 +6,7 @@ from kubeloop.api.generated.core_v1 import Node
 from kubeloop.scheduler.cluster import ClusterState
 from kubeloop.scheduler.cycle import Cycle
 from kubeloop.scheduler.extenders import Opinions
-from kubeloop.scheduler.framework import Wait
+from kubeloop.scheduler.framework import Wait, running
 from kubeloop.scheduler.outcome import Diagnosis, Refusal
 from kubeloop.scheduler.placements import Placements
 from kubeloop.scheduler.pod_info import PodInfo, Templates
@@ -72,7 +72,7 @@ class Engine:
             if isinstance(permit, Wait):
                 waits[plugin.name] = permit.seconds
             elif permit is not None:
-                refusal = permit
+                refusal = running("Permit", permit)
                 break
         if refusal is not None:
             self.release(cycle)
@@ -83,7 +83,7 @@ class Engine:
         for plugin in cycle.profile.reservers:
             refusal = plugin.reserve(cycle, cycle.node)
             if refusal is not None:
-                return refusal
+                return running("Reserve", refusal)
         return None
 
     def release(self, cycle: Cycle) -> None:

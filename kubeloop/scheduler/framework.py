@@ -216,3 +216,10 @@ def unresolvable(plugin: str, *reasons: str) -> Refusal:
 
 def failed(plugin: str, error: BaseException | str) -> Refusal:
     return Refusal(Code.ERROR, (str(error),), plugin)
+
+
+def running(point: str, refusal: Refusal) -> Refusal:
+    """A plugin's answer; of an error people are told where it happened."""
+    if refusal.is_rejection:
+        return refusal
+    return failed(refusal.plugin, f'running {point} plugin "{refusal.plugin}": {refusal.message}')

@@ -117,6 +117,7 @@ def test_a_binding_that_fails_is_tried_again(cluster: Cluster) -> None:
     cluster.add(pod("web"))
     cluster.settle()
     assert node_of(cluster, "web") == ""
+    assert told(cluster, "web").startswith('running Bind plugin "DefaultBinder": ')
     cluster.advance(seconds=3)
     assert node_of(cluster, "web") == "one"
 
