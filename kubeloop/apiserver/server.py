@@ -35,6 +35,7 @@ from kubeloop.apiserver.event_expiry import EVENTS_PREFIX, EventExpiry
 from kubeloop.apiserver.health import Health
 from kubeloop.apiserver.http import Hooks, Limits, Server, serve
 from kubeloop.apiserver.inflight import InFlight
+from kubeloop.apiserver.measures import Counters
 from kubeloop.apiserver.own_objects import OwnObjects
 from kubeloop.apiserver.periodic import Periodic
 from kubeloop.apiserver.presence import announce
@@ -152,6 +153,8 @@ class RunningServer:
             store = self._encrypting(store, parts)
             auditor = self._auditor(parts)
             app = self._app = self._application(store, auditor)
+            if isinstance(operations := getattr(store, "operations", None), Counters):
+                app.metrics.also(operations.lines)
             listener = await self._listen(app, auditor)
             self.port = listener.port
             app.aside.start()

@@ -12,8 +12,10 @@ from typing import Any
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.admission import Attempt, Chain
 from kubeloop.apiserver.admission.configured import GROUP
+from kubeloop.apiserver.admission.judging import Judge
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.admission.matching import UNSEEN_BY_POLICIES, UNSEEN_BY_WEBHOOKS, Matcher
+from kubeloop.apiserver.admission.metrics import AdmissionMetrics
 from kubeloop.apiserver.admission.policies.mutating import MutatingPolicies
 from kubeloop.apiserver.admission.policies.policies import MutatingPolicy, ValidatingPolicy, bound
 from kubeloop.apiserver.admission.policies.validating import ValidatingPolicies
@@ -22,7 +24,6 @@ from kubeloop.apiserver.admission.subject import Subject
 from kubeloop.apiserver.admission.webhooks.asking import Webhooks
 from kubeloop.apiserver.admission.webhooks.calling import Caller
 from kubeloop.apiserver.admission.webhooks.hooks import Hook, hooks_of
-from kubeloop.apiserver.admission.webhooks.metrics import WebhookMetrics
 from kubeloop.apiserver.aside import Aside
 from kubeloop.apiserver.authorization import Authorizer
 from kubeloop.apiserver.custom.converting import convert
@@ -40,11 +41,12 @@ class Configuration:
         self._lookup = RegistryLookup(registry)
         self._callees = Callees(self._lookup, clock.random())
         self._matcher = Matcher(self._lookup, self._equivalents)
-        self._metrics = WebhookMetrics()
+        metrics = self._metrics = AdmissionMetrics()
+        judge = Judge(aside, metrics, clock)
         caller = Caller(self._callees, clock)
-        self._webhooks = Webhooks(caller, self._matcher, authorizer, self._metrics, aside)
-        self._mutating_policies = MutatingPolicies(self._matcher, registry, authorizer, aside)
-        self._validating_policies = ValidatingPolicies(self._matcher, registry, authorizer, aside)
+        self._webhooks = Webhooks(caller, self._matcher, authorizer, judge)
+        self._mutating_policies = MutatingPolicies(self._matcher, registry, authorizer, judge)
+        self._validating_policies = ValidatingPolicies(self._matcher, registry, authorizer, judge)
         self._mutating: Sequence[Hook] = ()
         self._validating: Sequence[Hook] = ()
         self._changing: Sequence[MutatingPolicy] = ()

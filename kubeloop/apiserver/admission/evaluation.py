@@ -121,23 +121,24 @@ class Evaluation:
         return Outcome(value, problem)
 
 
-def are_met(conditions: Sequence[Expression], evaluation: Evaluation, lenient: bool) -> bool:
-    """Whether all conditions hold. One that is false decides; failures do only if none is, and lenience forgives them.
+class Decision(NamedTuple):
+    """Whether conditions are met, how many of them failed, and what is told of that if it isn't forgiven."""
 
-    Raises `ConditionsFailed`.
-    """
+    met: bool
+    problems: int = 0
+    failure: str = ""
+
+
+def decided(conditions: Sequence[Expression], evaluation: Evaluation, lenient: bool) -> Decision:
+    """Whether all conditions hold. One that is false decides; failures do if none is, unless lenience forgives them."""
     try:
         outcomes = [evaluation.outcome(condition) for condition in conditions]
     except OutOfBudget as error:
-        if lenient:
-            return False
-        raise ConditionsFailed(str(error)) from None
-    if any(one.value is False for one in outcomes):
-        return False
+        return Decision(False, 0, "" if lenient else str(error))
     problems = [one.problem for one in outcomes if one.problem]
-    if problems and not lenient:
-        raise ConditionsFailed(aggregate(problems))
-    return not problems
+    if any(one.value is False for one in outcomes):
+        return Decision(False, len(problems))
+    return Decision(not problems, len(problems), "" if lenient or not problems else aggregate(problems))
 
 
 # -- what expressions see -----------------------------------------------------------------------------------------

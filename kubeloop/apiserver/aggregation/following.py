@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kubeloop.apiserver.measures import Gauges
 from kubeloop.apiserver.storage import Registry
 from kubeloop.clock import Clock
 from kubeloop.store import Event, Record, Subscription
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 _PREFIX = "/registry/apiregistration.k8s.io/apiservices/"
 _SETTLED = b'"reason":"Local"'
 _REMOTE = b'"service":{'
+_IS_UNAVAILABLE = re.compile(rb'"conditions":\[[^]]*"status":"False"')
 
 
 class AggregatorConfig:
@@ -66,6 +69,15 @@ class Following:
             self._subscription.cancel()
         if self._services is not None:
             self._services.close()
+
+    def metric_lines(self) -> Iterator[str]:
+        """Which APIServices cannot be used now, and how often and why that came to be."""
+        gauges = Gauges("aggregator_unavailable_apiservice", "name")
+        for record in self._registry.store.range(_PREFIX).records:
+            gauges.set(float(_IS_UNAVAILABLE.search(record.value) is not None), record.key.removeprefix(_PREFIX))
+        yield from gauges.lines()
+        if self._services is not None:
+            yield from self._services.outages.lines()
 
     def _follow(self, events: Sequence[Event]) -> None:
         if self._services is not None:

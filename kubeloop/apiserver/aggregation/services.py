@@ -14,6 +14,7 @@ from kubeloop.apiserver.aggregation.identity import ProxyIdentity
 from kubeloop.apiserver.aggregation.keeper import Keeper
 from kubeloop.apiserver.aggregation.neighbours import Neighbours
 from kubeloop.apiserver.aggregation.remote import Remote
+from kubeloop.apiserver.measures import Counters
 from kubeloop.apiserver.own_status import write_status
 from kubeloop.apiserver.storage import Registry
 from kubeloop.clock import Clock
@@ -38,6 +39,7 @@ class AggregatedServices:
         self._keepers: dict[str, Keeper] = {}
         self._shown: Sequence[RemoteVersion] = ()
         self.remotes: dict[tuple[str, str], Remote] = {}
+        self.outages = Counters("aggregator_unavailable_apiservice_total", "name", "reason")
         store = registry.store
         self._subscriptions = [store.subscribe(at, store.revision, self._wake) for at in self._neighbours.prefixes]
 
@@ -106,6 +108,13 @@ class AggregatedServices:
         now = metadata.time_of(self._clock.now())
 
         def judged(api: APIService) -> APIService:
+            if verdict.status != "True" and _was_available(api):
+                self.outages.add(name, verdict.reason)
             return replace(api, status=with_verdict(api, verdict, now))
 
         write_status(self._storage, record, judged, self._clock)
+
+
+def _was_available(api: APIService) -> bool:
+    """Or nobody has said yet what it is: then it may have been."""
+    return not api.status.conditions or is_available(api)

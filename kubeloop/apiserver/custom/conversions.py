@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -24,6 +25,7 @@ from kubeloop.apiserver.custom.conversion import (
     stored_form,
     version_in,
 )
+from kubeloop.apiserver.measures import Counters, Histograms
 from kubeloop.apiserver.outgoing.callees import Callee, Callees
 from kubeloop.clock import Clock, new_uid
 
@@ -39,13 +41,42 @@ _HEADERS: Final = (
 )
 
 
+# What went wrong with a conversion, as a label.
+_CALL: Final = "conversion_webhook_call_failure"
+_MALFORMED: Final = "conversion_webhook_malformed_response_failure"
+_PARTIAL: Final = "conversion_webhook_partial_response_failure"
+_NOTHING: Final = "conversion_webhook_no_objects_returned_failure"
+_INVALID: Final = "conversion_webhook_invalid_converted_object_failure"
+_BUCKETS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 45, 60)
+
+
+class ConversionMetrics:
+    """Of the webhooks of all definitions."""
+
+    def __init__(self) -> None:
+        labels = ("result", "failure_type")
+        self._requests = Counters("apiserver_conversion_webhook_request_total", *labels)
+        self._durations = Histograms("apiserver_conversion_webhook_duration_seconds", _BUCKETS, *labels)
+
+    def asked(self, failure_type: str, seconds: float) -> None:
+        outcome = ("failure" if failure_type else "success", failure_type)
+        self._requests.add(*outcome)
+        self._durations.observe(seconds, *outcome)
+
+    def lines(self) -> Iterator[str]:
+        return chain(self._requests.lines(), self._durations.lines())
+
+
 class Conversions:
     """One definition's webhook, and what it made of objects so far.
 
     `_known` holds converted bytes by the version and the bytes they were made from, the oldest first.
     """
 
-    def __init__(self, spec: WebhookConversion, callees: Callees, clock: Clock) -> None:
+    def __init__(
+        self, spec: WebhookConversion, callees: Callees, clock: Clock, metrics: ConversionMetrics | None = None
+    ) -> None:
+        self._metrics = metrics or ConversionMetrics()
         self._spec = spec
         self._callees = callees
         self._clock = clock
@@ -68,14 +99,24 @@ class Conversions:
         originals = [msgspec.json.decode(value) for value in batch]
         source = kind or originals[0]["kind"]
         about = f"{version if kind else originals[0]['apiVersion']}, Kind={source}"
+        started, outcome = self._clock.monotonic(), _CALL
         try:
-            converted = await self._asked(batch, version)
+            review, uid = chosen_version(self._spec.conversion_review_versions or ()), new_uid(self._clock)
+            answer = await self._asked(question(batch, version, uid, review))
+            outcome = _MALFORMED
+            converted = answered(answer, uid, review)
+            outcome = _PARTIAL if converted else _NOTHING
             if len(converted) != len(batch):
                 raise BadConversion(f"returned {len(converted)} objects, expected {len(batch)}")
+            outcome = _INVALID
             for index, (value, original) in enumerate(zip(batch, originals, strict=True)):
                 self._remember(version, value, self._accepted(original, converted[index], version, index))
         except BadConversion as error:
             raise errors.ApiError(f"conversion webhook for {about} {error}") from None
+        else:
+            outcome = ""
+        finally:
+            self._metrics.asked(outcome, self._clock.monotonic() - started)
 
     def _accepted(self, original: dict[str, object], converted: object, version: str, index: int) -> bytes:
         try:
@@ -85,9 +126,7 @@ class Conversions:
         except msgspec.MsgspecError as error:
             raise BadConversion(f"returned invalid metadata in object at index {index}: {error}") from None
 
-    async def _asked(self, batch: Sequence[bytes], version: str) -> list[object]:
-        review, uid = chosen_version(self._spec.conversion_review_versions or ()), new_uid(self._clock)
-        body = question(batch, version, uid, review)
+    async def _asked(self, body: bytes) -> bytes:
         callee = self._callee()
         try:
             answer = await callee.outgoing.request("POST", callee.path + _TARGET, _HEADERS, body, _SECONDS)
@@ -96,7 +135,7 @@ class Conversions:
         if not 200 <= answer.status <= 206:
             told = errors.generic(answer.status, answer.body.decode("utf-8", "replace").strip())
             raise BadConversion(f"failed: {told.message}")
-        return answered(answer.body, uid, review)
+        return answer.body
 
     def _callee(self) -> Callee:
         if self._spec.client_config is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.api.kinds import Resource
@@ -43,6 +43,10 @@ class Following:
             self._subscription.cancel()
         if self._service is not None:
             self._service.close()
+
+    def metric_lines(self) -> Iterator[str]:
+        if self._service is not None:
+            yield from self._service.metric_lines()
 
     def _follow(self, events: Sequence[Event]) -> None:
         self._begun().follow(events)

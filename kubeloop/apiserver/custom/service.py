@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +25,7 @@ from kubeloop.clock import Clock
 from kubeloop.store import Event, Record
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.custom.conversions import Conversions
+    from kubeloop.apiserver.custom.conversions import ConversionMetrics, Conversions
     from kubeloop.apiserver.outgoing.callees import Callees
 
 log = logging.getLogger(__name__)
@@ -81,6 +81,7 @@ class CustomResources:
         self._ending: dict[str, CleanUp] = {}
         self._clock = clock
         self._callees: Callees | None = None
+        self._conversion_metrics: ConversionMetrics | None = None
 
     def load(self) -> None:
         """Serve what is there already."""
@@ -104,6 +105,10 @@ class CustomResources:
             ending.cancel()
         if self._callees is not None:
             self._callees.close()
+
+    def metric_lines(self) -> Iterator[str]:
+        if self._conversion_metrics is not None:
+            yield from self._conversion_metrics.lines()
 
     def _consider_safely(self, record: Record) -> None:
         """One definition that can't be served, such as one that an older program stored, leaves the others alone."""
@@ -146,12 +151,14 @@ class CustomResources:
         conversion = definition.spec.conversion
         if conversion is None or conversion.strategy != "Webhook" or conversion.webhook is None:
             return None
-        from kubeloop.apiserver.custom.conversions import Conversions  # few definitions have webhooks
+        from kubeloop.apiserver.custom.conversions import ConversionMetrics, Conversions  # few have webhooks
         from kubeloop.apiserver.outgoing.callees import Callees
 
         if self._callees is None:
             self._callees = Callees(RegistryLookup(self._registry), self._clock.random())
-        return Conversions(conversion.webhook, self._callees, self._clock)
+        if self._conversion_metrics is None:
+            self._conversion_metrics = ConversionMetrics()
+        return Conversions(conversion.webhook, self._callees, self._clock, self._conversion_metrics)
 
     def _forget(self, record: Record) -> None:
         """The definition is gone, and its names are free for those that wanted them."""

@@ -63,6 +63,13 @@ class Transformer:
                     failures.append(str(error))
         raise Undecryptable(_summary(failures) or _NO_PREFIX)
 
+    def prefix_of(self, stored: bytes) -> str:
+        """Which provider something was written with, as metrics call it."""
+        for provider in self._providers:
+            if stored.startswith(provider.prefix) and (provider.prefix or not stored.startswith(ENCRYPTED)):
+                return provider.prefix.decode() or "identity"
+        return "unknown"
+
     def is_stale(self, stored: bytes) -> bool:
         """Whether it was written otherwise than it would be now."""
         return not stored.startswith(self._head) if self._head else stored.startswith(ENCRYPTED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 
 from kubeloop.api import errors
@@ -15,6 +16,7 @@ from kubeloop.apiserver.fairness.level import Level, NoSeat
 from kubeloop.apiserver.fairness.matching import distinguisher, schema_for
 from kubeloop.apiserver.fairness.sharding import hand_of
 from kubeloop.apiserver.fairness.shares import bounds_of, limits_for
+from kubeloop.apiserver.measures import Histograms
 from kubeloop.apiserver.routing import Target
 from kubeloop.clock import Clock
 from kubeloop.store import Event, Store, Subscription
@@ -24,6 +26,8 @@ SCHEMAS, LEVELS = "/registry/flowschemas/", "/registry/prioritylevelconfiguratio
 _REMEMBERED = 4096
 _OBJECTS_PER_SEAT = 100
 _RETRY_SECONDS = 1
+_WAITS = "apiserver_flowcontrol_request_wait_duration_seconds"
+_WAIT_BUCKETS = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
 
 FlowKey = tuple[str, tuple[str, ...], str, str, str, str, str]
 
@@ -31,13 +35,13 @@ FlowKey = tuple[str, tuple[str, ...], str, str, str, str, str]
 class Counts:
     """What has become of the requests of one schema."""
 
-    __slots__ = ("dispatched", "executing", "rejected", "waited", "waiting")
+    __slots__ = ("dispatched", "executing", "note_wait", "rejected", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, note_wait: Callable[[float, bool], None]) -> None:
+        self.note_wait = note_wait  # how many seconds somebody waited, and whether it was worth it
         self.dispatched = 0
         self.executing = 0
         self.waiting = 0
-        self.waited = 0.0  # seconds, of all together
         self.rejected: dict[str, int] = {}
 
 
@@ -75,17 +79,18 @@ class Flow:
 
     async def wait(self, width: int) -> None:
         """Seats in turn, counted. Raises TooManyRequests."""
-        counts, since = self.counts, self._clock.monotonic()
+        counts, since, served = self.counts, self._clock.monotonic(), False
         counts.waiting += 1
         try:
             await self.level.wait(self.hand, width)
+            served = True
         except NoSeat as error:
             why = str(error)
             counts.rejected[why] = counts.rejected.get(why, 0) + 1
             raise errors.too_many_requests("Too many requests, please try again later.", _RETRY_SECONDS) from None
         finally:
             counts.waiting -= 1
-            counts.waited += self._clock.monotonic() - since
+            counts.note_wait(self._clock.monotonic() - since, served)
 
 
 class FlowControl:
@@ -105,6 +110,7 @@ class FlowControl:
         self._held: list[tuple[Level, int]] = []  # by reads of this turn of the loop
         self.levels: dict[str, Level] = {}
         self.counts: dict[tuple[str, str], Counts] = {}
+        self.waits = Histograms(_WAITS, _WAIT_BUCKETS, "flow_schema", "priority_level", "execute")
         self._is_due = False
         self._read()
         self._subscriptions: list[Subscription] = [
@@ -188,8 +194,14 @@ class FlowControl:
         hand: tuple[int, ...] = ()
         if queuing is not None:
             hand = hand_of(schema.metadata.name, distinguisher(asked, schema), queuing.queues, queuing.hand_size)
-        counts = self.counts.setdefault((schema.metadata.name, level.name), Counts())
+        names = schema.metadata.name, level.name
+        counts = self.counts.get(names)
+        if counts is None:
+            counts = self.counts[names] = Counts(partial(self._note_wait, names))
         return Flow(schema, level, hand, counts, self._clock)
+
+    def _note_wait(self, names: tuple[str, str], seconds: float, served: bool) -> None:
+        self.waits.observe(seconds, *names, "true" if served else "false")
 
     def _changed(self, _: Sequence[Event]) -> None:
         """Many may change at once: they are read together."""

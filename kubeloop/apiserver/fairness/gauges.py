@@ -17,6 +17,7 @@ _PREFIX = "apiserver_flowcontrol_"
 def lines_of(control: FlowControl) -> Iterator[str]:
     for found in chain(_of_levels(control), _of_schemas(control)):
         yield from family(*found)
+    yield from control.waits.lines()
 
 
 def _of_levels(control: FlowControl) -> Iterator[Family]:
@@ -26,6 +27,7 @@ def _of_levels(control: FlowControl) -> Iterator[Family]:
     yield _gauge("upper_limit_seats", [(labels, one.bounds.upper) for labels, one in levels])
     yield _gauge("current_limit_seats", [(labels, one.limit) for labels, one in levels])
     yield _gauge("demand_seats_high_watermark", [(labels, one.most) for labels, one in levels])
+    yield _gauge("demand_seats_smoothed", [(labels, one.usual) for labels, one in levels])
 
 
 def _of_schemas(control: FlowControl) -> Iterator[Family]:
@@ -34,11 +36,12 @@ def _of_schemas(control: FlowControl) -> Iterator[Family]:
         for (schema, level), counts in control.counts.items()
     ]
     yield _gauge("current_executing_requests", [(labels, one.executing) for labels, one in found])
+    yield _gauge("current_executing_seats", [(labels, one.executing) for labels, one in found])
     yield _gauge("current_inqueue_requests", [(labels, one.waiting) for labels, one in found])
+    yield _gauge("current_inqueue_seats", [(labels, one.waiting) for labels, one in found])
     yield _counter("dispatched_requests_total", [(labels, one.dispatched) for labels, one in found])
     rejected = [((*at, ("reason", why)), times) for at, one in found for why, times in one.rejected.items()]
     yield _counter("rejected_requests_total", [(labels, times) for labels, times in rejected])
-    yield _counter("request_wait_duration_seconds_sum", [(labels, one.waited) for labels, one in found])
 
 
 def _gauge(name: str, samples: list[tuple[Labels, float]]) -> Family:

@@ -10,23 +10,22 @@ from kubeloop.api.admission_expressions import Expression
 from kubeloop.api.kinds import Resource
 from kubeloop.api.schema import node_of
 from kubeloop.apiserver.admission.evaluation import (
-    CONDITIONS_BUDGET,
     POLICY_BUDGET,
     Budget,
     ConditionsFailed,
     Evaluation,
     Outcome,
     OutOfBudget,
-    are_met,
     inputs_of,
 )
+from kubeloop.apiserver.admission.judging import Judge
 from kubeloop.apiserver.admission.matching import Matcher
+from kubeloop.apiserver.admission.metrics import COMPILE, INVALID, NO_ERROR, OUT_OF_BUDGET, Conditions
 from kubeloop.apiserver.admission.policies.invocations import Failure, Invocation, invocations, namespace_of_subject
 from kubeloop.apiserver.admission.policies.patches import NotApplied, configured, patched
 from kubeloop.apiserver.admission.policies.policies import Binding, MutatingPolicy, Policy
 from kubeloop.apiserver.admission.rounds import Participants
 from kubeloop.apiserver.admission.subject import Document, Subject
-from kubeloop.apiserver.aside import Aside
 from kubeloop.apiserver.authorization import Authorizer
 from kubeloop.apiserver.storage import Registry
 
@@ -48,9 +47,9 @@ class _Problem(NamedTuple):
 class MutatingPolicies:
     """All mutating policies of one server, as they are configured at a time."""
 
-    def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer, aside: Aside) -> None:
+    def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer, judge: Judge) -> None:
         self._matcher = matcher
-        self._aside = aside
+        self._judge = judge
         self._registry = registry
         self._authorizer = authorizer
 
@@ -84,11 +83,15 @@ class MutatingPolicies:
             return []
         problems: list[_Problem] = []
         changed = False
+        clock, note = self._judge.clock, self._judge.metrics.policies.mutated
         for kind, expression in policy.mutations:
+            started, error_type = clock.monotonic(), NO_ERROR
             try:
                 changed |= await self._change(found, subject, kind, expression)
             except (NotApplied, OutOfBudget) as error:
+                error_type = _error_type(expression, error)
                 problems.append(_Problem(policy, found.binding, str(error), "Invalid"))
+            note(policy.name, found.binding.name, error_type, clock.monotonic() - started)
         comes_again = policy.spec.reinvocation_policy == "IfNeeded"
         participants.took_part(who, changed=changed, comes_again=comes_again)
         return problems
@@ -96,12 +99,11 @@ class MutatingPolicies:
     async def _applies(self, found: Invocation, subject: Subject) -> bool:
         policy: MutatingPolicy = found.policy
         inputs = await inputs_of(subject, found.resource, None, self._authorizer, found.params)
-
-        def decided() -> bool:
-            evaluation = Evaluation(inputs, Budget(CONDITIONS_BUDGET), policy.expressions.variables)
-            return are_met(policy.conditions, evaluation, policy.is_lenient)
-
-        return await self._aside.patiently(decided)
+        about = Conditions(policy.name, "policy", "validate", subject.attempt.operation)
+        variables = policy.expressions.variables
+        return await self._judge.are_met(
+            policy.conditions, inputs, about, lenient=policy.is_lenient, variables=variables
+        )
 
     async def _change(self, found: Invocation, subject: Subject, kind: str, expression: Expression) -> bool:
         """Whether a mutation changed the object. Raises `NotApplied`, `OutOfBudget` or an ApiError."""
@@ -117,7 +119,7 @@ class MutatingPolicies:
         def evaluated() -> Outcome:
             return Evaluation(inputs, Budget(POLICY_BUDGET), variables).outcome(expression)
 
-        outcome = await self._aside.patiently(evaluated)
+        outcome, _ = await self._judge.evaluated(evaluated)
         if outcome.problem:
             raise NotApplied(outcome.problem)
         made = self._made(document, outcome.value, kind, subject, found.resource)
@@ -133,6 +135,12 @@ class MutatingPolicies:
             return patched(document, value)
         node = node_of(_definition(document)) if subject.kind_in(resource).kind != resource.kind else resource.node
         return configured(document, value, node)
+
+
+def _error_type(expression: Expression, error: NotApplied | OutOfBudget) -> str:
+    if isinstance(error, OutOfBudget):
+        return OUT_OF_BUDGET
+    return COMPILE if expression.program is None else INVALID
 
 
 def _definition(document: Document) -> str:

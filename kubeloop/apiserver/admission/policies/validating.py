@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from kubeloop.api import errors
 from kubeloop.apiserver.admission.evaluation import (
-    CONDITIONS_BUDGET,
     POLICY_BUDGET,
     Budget,
     ConditionsFailed,
     Evaluation,
     Outcome,
     OutOfBudget,
-    are_met,
     inputs_of,
 )
+from kubeloop.apiserver.admission.judging import Judge
 from kubeloop.apiserver.admission.matching import Matcher
+from kubeloop.apiserver.admission.metrics import (
+    INVALID,
+    NO_ERROR,
+    OUT_OF_BUDGET,
+    Conditions,
+    PolicyMetrics,
+    error_type_of,
+)
 from kubeloop.apiserver.admission.policies.invocations import Failure, Invocation, invocations, namespace_of_subject
 from kubeloop.apiserver.admission.policies.policies import Binding, Policy, ValidatingPolicy
 from kubeloop.apiserver.admission.subject import Subject
-from kubeloop.apiserver.aside import Aside
 from kubeloop.apiserver.authorization import Authorizer
 from kubeloop.apiserver.storage import Registry
 
@@ -40,6 +46,7 @@ class Denial(NamedTuple):
     message: str
     reason: str = "Invalid"
     place: int = 0
+    error_type: str = NO_ERROR
 
 
 class Verdict(NamedTuple):
@@ -48,20 +55,22 @@ class Verdict(NamedTuple):
     denials: Sequence[Denial] = ()
     annotations: Sequence[tuple[str, str]] = ()
     failed_annotations: Sequence[str] = ()
+    forgiven: Sequence[str] = ()  # the types of errors that don't count
+    seconds: float = 0.0  # for each of its validations
 
 
 class ValidatingPolicies:
     """All validating policies of one server, as they are configured at a time."""
 
-    def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer, aside: Aside) -> None:
+    def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer, judge: Judge) -> None:
         self._matcher = matcher
-        self._aside = aside
+        self._judge = judge
         self._registry = registry
         self._authorizer = authorizer
 
     async def validate(self, policies: Sequence[ValidatingPolicy], subject: Subject) -> None:
         """Raises the first denial."""
-        record = _Record(subject)
+        record = _Record(subject, self._judge.metrics.policies)
         for found in invocations(policies, subject, self._matcher, self._registry):
             if isinstance(found, Failure):
                 if not found.policy.is_lenient:
@@ -74,41 +83,52 @@ class ValidatingPolicies:
         policy: ValidatingPolicy = found.policy
         namespace = namespace_of_subject(subject, self._registry)
         inputs = await inputs_of(subject, found.resource, namespace, self._authorizer, found.params)
-        return await self._aside.patiently(_judged, policy, inputs)
+        about = Conditions(policy.name, "policy", "validate", subject.attempt.operation)
+        seen = {**inputs, "namespaceObject": None}
+        variables = policy.expressions.variables
+        try:
+            if policy.conditions and not await self._judge.are_met(
+                policy.conditions, seen, about, lenient=policy.is_lenient, variables=variables
+            ):
+                return Verdict()
+        except ConditionsFailed as error:
+            return Verdict() if policy.is_lenient else Verdict((Denial(str(error), error_type=INVALID),))
+        verdict, seconds = await self._judge.evaluated(_judged, policy, inputs)
+        return verdict._replace(seconds=seconds / max(1, len(policy.validations)))
 
 
 def _judged(policy: ValidatingPolicy, inputs: dict[str, Any]) -> Verdict:
     try:
-        if policy.conditions and not _applies(policy, inputs):
-            return Verdict()
-        denials = tuple(_denials(policy, inputs))
+        denials, forgiven = _denials(policy, inputs)
         annotations, failed = _annotations(policy, inputs)
-    except (ConditionsFailed, OutOfBudget) as error:
-        return Verdict() if policy.is_lenient else Verdict((Denial(str(error)),))
-    return Verdict(denials, annotations, failed)
+    except OutOfBudget as error:
+        if policy.is_lenient:
+            return Verdict(forgiven=(OUT_OF_BUDGET,))
+        return Verdict((Denial(str(error), error_type=OUT_OF_BUDGET),))
+    return Verdict(denials, annotations, failed, forgiven)
 
 
-def _applies(policy: ValidatingPolicy, inputs: dict[str, Any]) -> bool:
-    evaluation = Evaluation(
-        {**inputs, "namespaceObject": None}, Budget(CONDITIONS_BUDGET), policy.expressions.variables
-    )
-    return are_met(policy.conditions, evaluation, policy.is_lenient)
-
-
-def _denials(policy: ValidatingPolicy, inputs: dict[str, Any]) -> Iterator[Denial]:
-    """Raises `OutOfBudget`."""
+def _denials(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list[Denial], list[str]]:
+    """What does not hold, and the types of errors that were forgiven. Raises `OutOfBudget`."""
+    denials: list[Denial] = []
+    forgiven: list[str] = []
     budget = Budget(POLICY_BUDGET)
     evaluation = Evaluation(inputs, budget, policy.expressions.variables)
     outcomes = [evaluation.outcome(expression) for _, expression, _ in policy.validations]
     messages, trouble = _messages(policy, inputs, budget)
     for index, ((validation, _, _), outcome) in enumerate(zip(policy.validations, outcomes, strict=True)):
         if outcome.problem or trouble:
-            if not policy.is_lenient:
-                yield Denial(outcome.problem or f"failed messageExpression: {trouble}", "Invalid", index)
+            error_type = error_type_of(outcome.problem) if outcome.problem else OUT_OF_BUDGET
+            if policy.is_lenient:
+                forgiven.append(error_type)
+            else:
+                said = outcome.problem or f"failed messageExpression: {trouble}"
+                denials.append(Denial(said, "Invalid", index, error_type))
         elif outcome.value is not True:
             said = messages[index]
             message = said or validation.message.strip() or f"failed expression: {validation.expression.strip()}"
-            yield Denial(message, validation.reason or "Invalid", index)
+            denials.append(Denial(message, validation.reason or "Invalid", index))
+    return denials, forgiven
 
 
 def _messages(policy: ValidatingPolicy, inputs: dict[str, Any], budget: Budget) -> tuple[list[str], str]:
@@ -142,8 +162,9 @@ def _annotations(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list
 class _Record:
     """What comes of one write."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, metrics: PolicyMetrics) -> None:
         self._subject = subject
+        self._metrics = metrics
         self._first: tuple[Policy, Binding | None, Denial] | None = None
         self._audited: list[dict[str, Any]] = []
         self._annotations: dict[str, list[str]] = {}
@@ -154,14 +175,19 @@ class _Record:
 
     def add(self, found: Invocation, verdict: Verdict) -> None:
         policy, binding = found.policy, found.binding
+        note, names = self._metrics.validated, (policy.name, binding.name)
+        for error_type in verdict.forgiven:
+            note(*names, error_type, "allow", verdict.seconds)
         for denial in verdict.denials:
             for action in binding.spec.validation_actions:
                 self._act(action, policy, binding, denial)
+                note(*names, denial.error_type, action.lower(), verdict.seconds)
         for key, value in verdict.annotations:
             values = self._annotations.setdefault(f"{policy.name}/{key}", [])
             if value[:_LONGEST_ANNOTATION] not in values:
                 values.append(value[:_LONGEST_ANNOTATION])
         for message in verdict.failed_annotations:
+            note(*names, error_type_of(message), "deny", verdict.seconds)
             self.deny(policy, binding, Denial(message))
 
     def _act(self, action: str, policy: Policy, binding: Binding, denial: Denial) -> None:

@@ -13,22 +13,15 @@ from kubeloop.api import errors
 from kubeloop.api.fields import quote
 from kubeloop.api.kinds import Resource
 from kubeloop.api.patch import PatchError, PatchRejected, apply_json_patch
-from kubeloop.apiserver.admission.evaluation import (
-    CONDITIONS_BUDGET,
-    Budget,
-    ConditionsFailed,
-    Evaluation,
-    are_met,
-    inputs_of,
-)
+from kubeloop.apiserver.admission.evaluation import ConditionsFailed, inputs_of
+from kubeloop.apiserver.admission.judging import Judge
 from kubeloop.apiserver.admission.matching import Matcher
+from kubeloop.apiserver.admission.metrics import Conditions
 from kubeloop.apiserver.admission.rounds import Participants, Reinvocation
 from kubeloop.apiserver.admission.subject import Subject
 from kubeloop.apiserver.admission.webhooks.calling import Caller, CallFailed, Refused
 from kubeloop.apiserver.admission.webhooks.hooks import Hook
-from kubeloop.apiserver.admission.webhooks.metrics import WebhookMetrics
 from kubeloop.apiserver.admission.webhooks.review import Reply
-from kubeloop.apiserver.aside import Aside
 from kubeloop.apiserver.authorization import Authorizer
 
 log = logging.getLogger(__name__)
@@ -40,15 +33,13 @@ _VALIDATING: Final = "validating"
 class Webhooks:
     """All webhooks of one server, as they are configured at a time."""
 
-    def __init__(
-        self, caller: Caller, matcher: Matcher, authorizer: Authorizer, metrics: WebhookMetrics, aside: Aside
-    ) -> None:
+    def __init__(self, caller: Caller, matcher: Matcher, authorizer: Authorizer, judge: Judge) -> None:
         self._caller = caller
         self._matcher = matcher
         self._authorizer = authorizer
-        self._metrics = metrics
-        self._clock = caller.clock
-        self._aside = aside
+        self._judge = judge
+        self._metrics = judge.metrics.webhooks
+        self._clock = judge.clock
 
     async def mutate(
         self, hooks: Sequence[Hook], subject: Subject, participants: Participants, reinvocation: Reinvocation
@@ -58,7 +49,7 @@ class Webhooks:
         participants.begin(await subject.document(own))
         try:
             for hook in hooks:
-                resource = await self._resource_for(hook, subject)
+                resource = await self._resource_for(hook, subject, _ADMIT)
                 if resource is None or not participants.is_asked(hook):
                     continue
                 changed = await self._mutate(hook, subject, resource, reinvocation)
@@ -70,7 +61,7 @@ class Webhooks:
         """The first refusal, in the hooks' order, is the one that is told."""
         concerned: list[tuple[Hook, Resource]] = []
         for hook in hooks:
-            resource = await self._resource_for(hook, subject)
+            resource = await self._resource_for(hook, subject, _VALIDATING)
             if resource is not None:
                 await subject.document(resource)  # made once for all
                 concerned.append((hook, resource))
@@ -82,18 +73,15 @@ class Webhooks:
             if outcome is not None:
                 raise outcome
 
-    async def _resource_for(self, hook: Hook, subject: Subject) -> Resource | None:
+    async def _resource_for(self, hook: Hook, subject: Subject, kind: str) -> Resource | None:
         """In which version a hook is told of a write; None if it isn't."""
         resource = self._matcher.resource_for(hook.criteria, subject.attempt)
         if resource is None or not hook.conditions:
             return resource
         inputs = await inputs_of(subject, resource, None, self._authorizer)
-
-        def decided() -> bool:
-            return are_met(hook.conditions, Evaluation(inputs, Budget(CONDITIONS_BUDGET)), hook.is_lenient)
-
+        about = Conditions(hook.name, "webhook", kind, subject.attempt.operation)
         try:
-            met = await self._aside.patiently(decided)
+            met = await self._judge.are_met(hook.conditions, inputs, about, lenient=hook.is_lenient)
         except ConditionsFailed as error:
             own = subject.attempt.resource
             raise errors.forbidden(own.group, own.plural, subject.name, str(error)) from None

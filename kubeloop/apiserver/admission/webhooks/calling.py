@@ -47,7 +47,7 @@ class Caller:
 
     def __init__(self, callees: Callees, clock: Clock) -> None:
         self._callees = callees
-        self.clock = clock
+        self._clock = clock
 
     async def ask(self, hook: Hook, subject: Subject, resource: Resource, *, mutating: bool) -> Reply:
         """The reply of one that allows the write. Raises `CallFailed`, `Refused`, or an ApiError."""
@@ -58,7 +58,7 @@ class Caller:
         if not version:
             why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
             raise CallFailed(hook.name, f"could not create admission objects: {why}", 400)
-        uid = new_uid(self.clock)
+        uid = new_uid(self._clock)
         body = await question(subject, resource, uid, version)
         answer = await self._post(hook, body)
         try:

@@ -399,3 +399,64 @@ def test_what_a_policy_changed_is_validated_after_it(api):
     answer = api.make_map()
     assert (answer.status, answer.body["reason"]) == (422, "Invalid")
     assert "metadata.labels" in answer.body["message"]
+
+
+# -- what is counted ------------------------------------------------------------------------------------------------
+
+
+def counted(api: Governed, name: str) -> list[str]:
+    lines = api.get("/metrics").body.decode().splitlines()
+    return [line.removeprefix(name) for line in lines if line.startswith(f"{name}{{")]
+
+
+def test_checks_are_counted_by_what_came_of_them(api):
+    api.policy("object.data.k == 'v'", name="kept", actions=("Deny",))
+    api.policy("false", name="audited", actions=("Audit", "Warn"))
+    api.policy("object.nosuch == 1", name="forgiven", failurePolicy="Ignore")
+    api.policy("object.nosuch == 1", name="p")
+    assert api.make_map().status == 422
+    found = counted(api, "apiserver_validating_admission_policy_check_total")
+    assert sorted(found) == [
+        '{policy="audited",policy_binding="audited",error_type="no_error",enforcement_action="audit"} 1',
+        '{policy="audited",policy_binding="audited",error_type="no_error",enforcement_action="warn"} 1',
+        '{policy="forgiven",policy_binding="forgiven",error_type="invalid_error",enforcement_action="allow"} 1',
+        '{policy="p",policy_binding="p",error_type="invalid_error",enforcement_action="deny"} 1',
+    ]
+    assert len(counted(api, "apiserver_validating_admission_policy_check_duration_seconds_count")) == 4
+
+
+def test_changes_are_counted(api):
+    change = {"expression": "Object{metadata: Object.metadata{labels: {'a': 'b'}}}"}
+    api.mutation({"patchType": "ApplyConfiguration", "applyConfiguration": change})
+    assert api.make_map().status == 201
+    found = counted(api, "apiserver_mutating_admission_policy_check_total")
+    assert found == ['{policy="p",policy_binding="p",error_type="no_error"} 1']
+
+
+def test_conditions_that_fail_are_counted(api):
+    conditions = [{"name": "odd", "expression": "object.nosuch == 1"}, {"name": "no", "expression": "false"}]
+    api.policy("false", matchConditions=conditions)
+    assert api.make_map().status == 201
+    about = '{name="p",kind="policy",type="validate",operation="CREATE"}'
+    assert counted(api, "apiserver_admission_match_condition_evaluation_errors_total") == [f"{about} 1"]
+    assert counted(api, "apiserver_admission_match_condition_evaluation_seconds_count") == [f"{about} 1"]
+    assert counted(api, "apiserver_admission_match_condition_exclusions_total") == []
+
+
+def test_others_are_answered_while_a_dear_policy_is_evaluated(api):
+    numbers = "[" + ", ".join(map(str, range(80))) + "]"
+    api.policy(f"{numbers}.all(x, {numbers}.all(y, x + y >= 0 && authorizer.path('/x').check('get').allowed()))")
+    api.server.aside.start()
+
+    async def both() -> tuple[Answer, Answer, bool]:
+        body = {"metadata": {"name": "m"}, "data": {"k": "v"}}
+        dear = asyncio.ensure_future(api._answer("POST", MAPS, body, {}))
+        await asyncio.sleep(0)
+        read = await api._answer("GET", MAPS, None, {})
+        came_first = not dear.done()
+        return read, await dear, came_first
+
+    read, refused, came_first = api._runner.run(both())
+    api.server.aside.close()
+    assert (read.status, refused.status, came_first) == (200, 422, True)
+    assert "cost limit exceeded" in refused.body["message"]

@@ -561,6 +561,14 @@ def test_calls_are_counted(api):
     assert f"{refused}{{{labels}}} 1" in text
 
 
+def test_hooks_that_conditions_leave_out_are_counted(api):
+    api.hook(no, name="a.example.com", matchConditions=[{"name": "never", "expression": "false"}])
+    assert api.make_map().status == 201
+    about = '{name="a.example.com",kind="webhook",type="validating",operation="CREATE"}'
+    assert f"apiserver_admission_match_condition_exclusions_total{about} 1" in metrics(api)
+    assert f"apiserver_admission_match_condition_evaluation_seconds_count{about} 1" in metrics(api)
+
+
 def test_nothing_is_in_the_way_of_a_write_while_nothing_is_configured(api):
     chain = api.server.mutations._admission
     assert (chain.mutate, chain.validate) == (None, None)

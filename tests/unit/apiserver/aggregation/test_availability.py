@@ -16,7 +16,7 @@ from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.wire import Time
 from kubeloop.apiserver.aggregation.addresses import Address, NowhereToGo, cluster_address, endpoint_address
 from kubeloop.apiserver.aggregation.conditions import PASSED, failed_discovery, obstacle, with_verdict
-from tests.unit.apiserver.aggregation.conftest import API_SERVICES, Scenario, World
+from tests.unit.apiserver.aggregation.conftest import API_SERVICES, NAME, Scenario, World
 from tests.unit.apiserver.aggregation.extension_server import GROUP, ROOT, Authority
 
 Play = Callable[[Scenario], None]
@@ -135,6 +135,17 @@ def test_a_server_that_tells_everything_at_once_is_believed(play: Play) -> None:
     play(scenario)
 
 
+async def measured(world: World, name: str, reason: str = "") -> float:
+    """What a metric says of the extension server."""
+    answer = await world.ask("/metrics")
+    body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
+    of = f',reason="{reason}"' if reason else ""
+    found = [one for one in body.decode().splitlines() if one.startswith(f'{name}{{name="{NAME}"')]
+    line = found[0]
+    assert of in line
+    return float(line.rpartition(" ")[2])
+
+
 def test_a_server_that_fails_is_stale_in_discovery_and_the_rest_is_as_ever(play: Play) -> None:
     async def scenario(world: World) -> None:
         before = (await world.json("/apis"))["groups"]
@@ -150,8 +161,11 @@ def test_a_server_that_fails_is_stale_in_discovery_and_the_rest_is_as_ever(play:
         told = (await world.json("/apis", accept=AGGREGATED))["items"]
         assert told[-1]["versions"] == [{"version": "v1", "freshness": "Stale"}]
         assert (await world.json("/api/v1/namespaces/default"))["kind"] == "Namespace"
+        assert await measured(world, "aggregator_unavailable_apiservice") == 1
+        assert await measured(world, "aggregator_unavailable_apiservice_total", "FailedDiscoveryCheck") >= 1
         world.gardens.discovery_status = 200
         await world.becomes("Passed")
+        assert await measured(world, "aggregator_unavailable_apiservice") == 0
         assert (await world.json(f"{ROOT}/gardens"))["kind"] == "GardenList"
 
     play(scenario)

@@ -112,6 +112,22 @@ def test_reading_twice_decrypts_once(tmp_path: Path) -> None:
     play(scenario)
 
 
+def test_what_goes_in_and_out_is_counted(tmp_path: Path) -> None:
+    async def scenario(plane: Plane) -> None:
+        entry = await plane.serve(read(tmp_path, (["secrets"], [{"aesgcm": keys("a")}])))
+        await entry.call(create())
+        plane.store.use(read(tmp_path, (["secrets"], [{"aesgcm": keys("b")}])))
+        with pytest.raises(InternalError):
+            await entry.call(call("get"))
+        about = 'resource="secrets",transformation_type="{}",transformer_prefix="k8s:enc:aesgcm:v1:",status="{}"'
+        lines = [line.rpartition(" ")[0] for line in plane.store.operations.lines()]
+        name = "apiserver_storage_transformation_operations_total"
+        assert f"{name}{{{about.format('to_storage', 'OK')}}}" in lines
+        assert f"{name}{{{about.format('from_storage', 'Unknown')}}}" in lines
+
+    play(scenario)
+
+
 def test_after_a_rotation_old_secrets_are_read_and_a_write_that_changes_nothing_encrypts_anew(tmp_path: Path) -> None:
     old = read(tmp_path, (["secrets"], [{"aescbc": keys("a")}]))
     new = read(tmp_path, (["secrets"], [{"aesgcm": keys("b")}, {"aescbc": keys("a")}]))
