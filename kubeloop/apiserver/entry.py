@@ -94,6 +94,10 @@ class LocalEntry:
             return with_revision(written.obj, written.revision)
         return decode_answer(storage.view.object(written.value, written.revision), call)
 
+    def edition(self) -> object | None:
+        """The documents themselves, unless others answer for a part of them."""
+        return None if self._server.aggregation.remotes else self._server.paths.edition
+
     async def document(self, path: str) -> Any:
         """What is served at a path that is no resource, as plain data."""
         self._server.authorize_path(self._user, "GET", path)

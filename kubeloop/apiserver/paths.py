@@ -87,6 +87,11 @@ class Paths:
         self._discovery = MergedDiscovery((*resources, *undescribed), self._address, self._remote)
         self._openapi = MergedOpenAPI(resources, definitions, self._openapi, self._remote)
 
+    @property
+    def edition(self) -> object:
+        """Another object whenever other resources are served."""
+        return self._discovery
+
     def answer(self, request: Request) -> Response:
         path = request.path.rstrip("/") or "/"
         first = path.split("/", 2)[1]

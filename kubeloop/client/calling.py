@@ -71,6 +71,9 @@ class Caller:
     def is_in_process(self, resource: Resource) -> bool:
         return self._transport.is_in_process(resource)
 
+    def edition(self) -> object | None:
+        return self._transport.edition()
+
     async def stream(self, call: Call) -> AsyncGenerator[bytes, None]:
         """An answer in pieces."""
         await self._turn(call)

@@ -192,6 +192,10 @@ class Client:
         """Whether watches of a resource stay within this process: they end or fail, but never fall silent unnoticed."""
         return self._caller.is_in_process(resource)
 
+    def edition(self) -> object | None:
+        """Another object whenever other kinds are served than before; None where only asking tells."""
+        return self._caller.edition()
+
     async def logs(
         self,
         pod: str,

@@ -112,6 +112,9 @@ class HttpTransport:
         """None is: a connection can be half open, and nobody is told."""
         return False
 
+    def edition(self) -> object | None:
+        return None
+
     async def stream(self, call: Call) -> AsyncIterator[bytes]:
         """An answer's body in the pieces in which it comes, such as a followed log."""
         async with self._streaming(call) as connection:

@@ -10,10 +10,13 @@ from kubeloop.api.kinds import Resource
 
 
 class ClientTransport(Transport, Protocol):
-    """A transport that also serves discovery and streams, and says what its watches are like."""
+    """A transport that also serves discovery and streams, and says what it knows without asking."""
 
     def is_in_process(self, resource: Resource) -> bool:
         """Whether watches of a resource stay within this process: they end or fail, but never fall silent unnoticed."""
+
+    def edition(self) -> object | None:
+        """Another object whenever other kinds are served than before; None where only asking tells."""
 
     async def document(self, path: str) -> Any:
         """What is served at a path that is no resource, as plain data."""

@@ -41,6 +41,9 @@ class CausedTransport:
     def is_in_process(self, resource: Resource) -> bool:
         return self._inner.is_in_process(resource)
 
+    def edition(self) -> object | None:
+        return self._inner.edition()
+
     async def document(self, path: str) -> Any:
         return await self._inner.document(path)
 

@@ -91,6 +91,9 @@ class FencedTransport:
     def is_in_process(self, resource: Resource) -> bool:
         return self._transport.is_in_process(resource)
 
+    def edition(self) -> object | None:
+        return self._transport.edition()
+
     async def document(self, path: str) -> Any:
         return await self._transport.document(path)
 

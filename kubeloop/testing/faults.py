@@ -198,6 +198,9 @@ class FaultyTransport:
     def is_in_process(self, resource: Resource) -> bool:
         return self._inner.is_in_process(resource)
 
+    def edition(self) -> object | None:
+        return self._inner.edition()
+
     def stream(self, call: Call) -> AsyncIterator[bytes]:
         return self._inner.stream(call)
 

@@ -20,6 +20,8 @@ class Discovering(Protocol):
     @property
     def document(self) -> Document: ...
 
+    def edition(self) -> object | None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -37,12 +39,17 @@ class Kinds:
         self._client = client
         self._by_version: dict[str, tuple[Resource, ...]] = {}
         self._by_kind: dict[tuple[str, str], Resource] = {}
+        self._edition: object | None = None  # that all of this is of, if there is such a thing
+        self._collectable: list[Resource] = []
 
     def find(self, api_version: str, kind: str) -> Resource | None:
         return self._by_kind.get((api_version, kind))
 
     async def refresh(self) -> Found:
-        """Ask again. Raises if the server does not even tell its groups."""
+        """Ask again, unless nothing can have changed. Raises if the server does not even tell its groups."""
+        edition = self._client.edition()
+        if edition is not None and edition is self._edition:
+            return Found(self._collectable, False, "")
         served = await discover(self._client.document)
         found = dict(served.resources)
         for version in served.failures:
@@ -55,7 +62,9 @@ class Kinds:
         for one in whole.all():
             self._by_kind.setdefault((one.group_version, one.kind), one)
         has_new_kinds = not self._by_kind.keys() <= before
-        return Found(list(collectable(whole.preferred())), has_new_kinds, served.complaint())
+        self._edition = None if served.failures else edition
+        self._collectable = list(collectable(whole.preferred()))
+        return Found(self._collectable, has_new_kinds, served.complaint())
 
 
 def collectable(resources: Iterable[Resource]) -> Iterable[Resource]:

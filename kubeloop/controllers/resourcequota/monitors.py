@@ -74,7 +74,7 @@ class Monitors:
     async def wait_known(self) -> list[Resource]:
         """Return when all objects are known, or when it has taken too long: then with what is not."""
         informers = {informer for one in self for informer in (one.informer, *one.needs)}
-        waits = [asyncio.ensure_future(one.wait_synced()) for one in informers]
+        waits = [asyncio.ensure_future(one.wait_synced()) for one in informers if not one.synced]
         try:
             if waits:
                 await asyncio.wait(waits, timeout=PATIENCE)

@@ -45,6 +45,9 @@ class Scripted:
     def is_in_process(self, resource: Resource) -> bool:
         return False
 
+    def edition(self) -> object | None:
+        return None
+
     async def stream(self, call: Call) -> AsyncIterator[bytes]:
         yield await self.call(call)
 

@@ -38,6 +38,9 @@ class Recording:
     def is_in_process(self, resource: Any) -> bool:
         return True
 
+    def edition(self) -> object | None:
+        return self
+
     async def document(self, path: str) -> Any:
         return {"path": path}
 
@@ -80,6 +83,7 @@ def test_a_caused_transport_does_everything_else_as_the_one_within() -> None:
         assert [batch[0].resource_version async for batch in transport.watch(call)] == ["5"]
         assert [piece async for piece in transport.stream(Call(verb="get", resource=PODS, name="a"))] == [b"a"]
         assert transport.is_in_process(PODS)
+        assert transport.edition() is inner
         assert await transport.document("/version") == {"path": "/version"}
         await transport.close()
         assert inner.closed

@@ -1,0 +1,68 @@
+"""Kinds are asked for again only where something may have changed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kubeloop.api import errors
+from kubeloop.controllers.garbage_collector.kinds import Kinds
+
+VERBS = ["delete", "list", "watch"]
+
+
+class Server:
+    """Serves ConfigMaps, and what else it is told to; counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.now: object | None = object()
+        self.kinds = ["ConfigMap"]
+        self.asked = 0
+        self.failing = False
+
+    def edition(self) -> object | None:
+        return self.now
+
+    async def document(self, path: str) -> Any:
+        self.asked += 1
+        if path == "/api":
+            return {"versions": ["v1"]}
+        if path == "/apis":
+            return {"groups": []}
+        if self.failing:
+            raise errors.service_unavailable("out")
+        resources = [
+            {"name": f"{kind.lower()}s", "kind": kind, "namespaced": True, "verbs": VERBS} for kind in self.kinds
+        ]
+        return {"groupVersion": "v1", "resources": resources}
+
+
+def plurals(kinds: Kinds) -> list[str]:
+    found = asyncio.run(kinds.refresh())
+    return [one.plural for one in found.collectable]
+
+
+def test_edition_that_is_the_same_is_not_asked_for_again() -> None:
+    server = Server()
+    kinds = Kinds(server)
+    assert plurals(kinds) == plurals(kinds) == ["configmaps"]
+    assert server.asked == 3
+    server.now, server.kinds = object(), ["ConfigMap", "Secret"]
+    assert plurals(kinds) == ["configmaps", "secrets"]
+
+
+def test_server_without_editions_is_asked_each_time() -> None:
+    server = Server()
+    server.now = None
+    kinds = Kinds(server)
+    assert plurals(kinds) == plurals(kinds)
+    assert server.asked == 6
+
+
+def test_answer_that_was_not_complete_is_asked_for_again() -> None:
+    server = Server()
+    server.failing = True
+    kinds = Kinds(server)
+    assert plurals(kinds) == []
+    server.failing = False
+    assert plurals(kinds) == ["configmaps"]
