@@ -7,10 +7,11 @@ from typing import Any
 
 from kubeloop.api import codec, kinds
 from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.offered import OFFERED
 from kubeloop.api.strategy import strategy_of
 from kubeloop.api.validation import validate_create, validate_update
 
-RESOURCES = {resource.qualified: resource for resource in kinds.RESOURCES if resource.stored_as is None}
+RESOURCES = {resource.qualified: resource for resource in (*kinds.RESOURCES, *OFFERED) if resource.stored_as is None}
 Manifest = dict[str, Any]
 
 

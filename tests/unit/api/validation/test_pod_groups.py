@@ -1,0 +1,269 @@
+"""What is wrong with pod groups, groups of them, and workloads; and what of them belongs to features that are off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kubeloop.api.features import DEFAULT_FEATURES, put_in_force, read_features
+from kubeloop.api.strategy import strategy_of
+from tests.unit.api.validation.manifests import RESOURCES, altered, create_problems, decoded, update_problems
+
+GROUPS = "podgroups.scheduling.k8s.io"
+COMPOSITES = "compositepodgroups.scheduling.k8s.io"
+WORKLOADS = "workloads.scheduling.k8s.io"
+ALL = (
+    "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,DRAWorkloadResourceClaims=true,"
+    "PodGroupPreemptionPolicy=true"
+)
+GROUP: Any = {
+    "spec": {
+        "workloadRef": {"workloadName": "w", "templateName": "t"},
+        "schedulingPolicy": {"gang": {"minCount": 2}},
+        "schedulingConstraints": {"topology": [{"key": "zone"}]},
+        "resourceClaims": [{"name": "c", "resourceClaimName": "claim"}],
+        "priorityClassName": "high",
+        "priority": 5,
+        "preemptionPolicy": "Never",
+    }
+}
+TEMPLATE: Any = {"name": "t", "schedulingPolicy": {"basic": {}}}
+WORKLOAD: Any = {"spec": {"controllerRef": {"kind": "Job", "name": "j"}, "podGroupTemplates": [TEMPLATE]}}
+COMPOSITE: Any = {
+    "spec": {
+        "workloadRef": {"workloadName": "w", "templateName": "t"},
+        "schedulingPolicy": {"gang": {"minGroupCount": 1}},
+    }
+}
+
+
+@pytest.fixture
+def all_features() -> Iterator[None]:
+    put_in_force(read_features([ALL]))
+    yield
+    put_in_force(DEFAULT_FEATURES)
+
+
+@pytest.mark.usefixtures("all_features")
+@pytest.mark.parametrize(
+    ("path", "value", "problems"),
+    [
+        (
+            "spec.schedulingPolicy",
+            {},
+            ['spec.schedulingPolicy: Invalid value: "": must specify one of: `basic`, `gang`'],
+        ),
+        (
+            "spec.schedulingPolicy.basic",
+            {},
+            ['spec.schedulingPolicy: Invalid value: "{basic, gang}": must specify exactly one of: `basic`, `gang`'],
+        ),
+        ("spec.schedulingPolicy.gang.minCount", 0, ["spec.schedulingPolicy.gang.minCount: Required value"]),
+        (
+            "spec.schedulingPolicy.gang.minCount",
+            -1,
+            ["spec.schedulingPolicy.gang.minCount: Invalid value: -1: must be greater than or equal to 1"],
+        ),
+        ("spec.workloadRef.workloadName", "", ["spec.workloadRef.workloadName: Required value"]),
+        (
+            "spec.workloadRef.templateName",
+            "a.b",
+            ['spec.workloadRef.templateName: Invalid value: "a.b": must not contain dots'],
+        ),
+        (
+            "spec.schedulingConstraints.topology",
+            [{"key": "a"}, {"key": "b"}],
+            ["spec.schedulingConstraints.topology: Too many: 2: must have at most 1 item"],
+        ),
+        (
+            "spec.resourceClaims",
+            [{"name": "c"}],
+            [
+                'spec.resourceClaims[0]: Invalid value: "": must specify one of: `resourceClaimName`, '
+                "`resourceClaimTemplateName`"
+            ],
+        ),
+        (
+            "spec.resourceClaims",
+            [{"name": "c", "resourceClaimName": "a"}, {"name": "c", "resourceClaimName": "a"}],
+            ['spec.resourceClaims[1]: Duplicate value: {"name":"c","resourceClaimName":"a"}'],
+        ),
+        (
+            "spec.priority",
+            1_000_000_001,
+            ["spec.priority: Invalid value: 1000000001: must be less than or equal to 1000000000"],
+        ),
+        (
+            "spec.preemptionPolicy",
+            "Maybe",
+            ['spec.preemptionPolicy: Unsupported value: "Maybe": supported values: "Never", "PreemptLowerPriority"'],
+        ),
+        (
+            "spec.disruptionMode",
+            {"single": {}, "all": {}},
+            ['spec.disruptionMode: Invalid value: "{single, all}": must specify exactly one of: `single`, `all`'],
+        ),
+    ],
+)
+def test_a_pod_group_with_one_bad_field(path: str, value: Any, problems: list[str]) -> None:
+    assert create_problems(GROUPS, GROUP) == []
+    assert create_problems(GROUPS, altered(GROUP, {path: value})) == problems
+
+
+@pytest.mark.usefixtures("all_features")
+def test_a_group_within_another_needs_its_workload() -> None:
+    alone = {"spec": {"schedulingPolicy": {"basic": {}}, "parentCompositePodGroupName": "c"}}
+    assert create_problems(GROUPS, alone) == [
+        "spec.workloadRef: Required value: must be set when parentCompositePodGroupName is set"
+    ]
+
+
+@pytest.mark.usefixtures("all_features")
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        ("spec.priority", 6, "spec.priority"),
+        ("spec.priorityClassName", "low", "spec.priorityClassName"),
+        ("spec.workloadRef.templateName", "u", "spec.workloadRef"),
+        ("spec.schedulingConstraints.topology", [], "spec.schedulingConstraints"),
+        ("spec.resourceClaims", [], "spec.resourceClaims"),
+        ("spec.disruptionMode", {"all": {}}, "spec.disruptionMode"),
+        ("spec.preemptionPolicy", "PreemptLowerPriority", "spec.preemptionPolicy"),
+    ],
+)
+def test_most_of_a_group_cannot_change(path: str, value: Any, field: str) -> None:
+    told = f"{field}: Invalid value: null: field is immutable"
+    assert update_problems(GROUPS, GROUP, altered(GROUP, {path: value})) == [told]
+
+
+@pytest.mark.usefixtures("all_features")
+def test_the_size_of_a_gang_can_change_but_not_that_it_is_one() -> None:
+    assert update_problems(GROUPS, GROUP, altered(GROUP, {"spec.schedulingPolicy.gang.minCount": 3})) == []
+    assert update_problems(GROUPS, GROUP, altered(GROUP, {"spec.schedulingPolicy": {"basic": {}}})) == [
+        "spec.schedulingPolicy.basic: Invalid value: null: field is immutable",
+        "spec.schedulingPolicy.gang: Invalid value: null: field cannot be cleared once set",
+    ]
+
+
+@pytest.mark.usefixtures("all_features")
+def test_the_status_of_a_group_tells_of_claims_that_it_has() -> None:
+    status = {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "x"}]}
+    assert update_problems(GROUPS, GROUP, {**GROUP, "status": status}, "status") == []
+    status = {"resourceClaimStatuses": [{"name": "other"}]}
+    assert update_problems(GROUPS, GROUP, {**GROUP, "status": status}, "status") == [
+        'status.resourceClaimStatuses[0].name: Invalid value: "other": must match the name of an entry in '
+        "`spec.resourceClaims`"
+    ]
+
+
+def test_what_belongs_to_features_that_are_off_is_dropped_unless_it_was_there() -> None:
+    strategy = strategy_of(RESOURCES[GROUPS])
+    new, old = decoded(GROUPS, GROUP), decoded(GROUPS, GROUP)
+    strategy.prepare_create(new)
+    spec = new.spec
+    assert (spec.scheduling_constraints, spec.resource_claims, spec.preemption_policy) == (None, (), None)
+    again = decoded(GROUPS, GROUP)
+    strategy.prepare_update(again, old)
+    assert again.spec == old.spec
+    assert update_problems(GROUPS, GROUP, altered(GROUP, {"spec.preemptionPolicy": "PreemptLowerPriority"})) == [
+        "spec.preemptionPolicy: Forbidden",
+        "spec.preemptionPolicy: Invalid value: null: field is immutable",
+    ]
+
+
+# Workloads
+
+
+def composite(name: str, *groups: str, below: Any = (), **facts: Any) -> dict[str, Any]:
+    templates = [{**TEMPLATE, "name": one} for one in groups]
+    policy = {"schedulingPolicy": {"basic": {}}}
+    return {"name": name, **policy, "podGroupTemplates": templates, "compositePodGroupTemplates": list(below), **facts}
+
+
+def tree(*composites: Any) -> dict[str, Any]:
+    return {"spec": {"compositePodGroupTemplates": list(composites)}}
+
+
+def test_a_workload_has_templates_of_one_kind() -> None:
+    assert create_problems(WORKLOADS, WORKLOAD) == []
+    told = "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`"
+    assert create_problems(WORKLOADS, {"spec": {}}) == [f'spec: Invalid value: "": {told}']
+
+
+@pytest.mark.usefixtures("all_features")
+@pytest.mark.parametrize(
+    ("workload", "problems"),
+    [
+        (tree(composite("c", "a", "b")), []),
+        (
+            tree(composite("c", "a", below=[composite("d", "a")])),
+            [
+                "spec.compositePodGroupTemplates[0].compositePodGroupTemplates[0].podGroupTemplates[0].name: "
+                'Duplicate value: "a"'
+            ],
+        ),
+        (
+            tree(composite("c")),
+            [
+                'spec.compositePodGroupTemplates[0]: Invalid value: "c": must have at least one child PodGroupTemplate '
+                "or CompositePodGroupTemplate"
+            ],
+        ),
+        (
+            tree(composite("c", "a"), composite("d", "b", priorityClassName="x")),
+            [
+                "spec: Invalid value: null: all priority and priorityClassName values must be identical, detected "
+                "multiple values"
+            ],
+        ),
+    ],
+)
+def test_a_tree_of_templates(workload: Any, problems: list[str]) -> None:
+    assert create_problems(WORKLOADS, workload) == problems
+
+
+@pytest.mark.usefixtures("all_features")
+def test_a_tree_of_templates_is_not_too_deep() -> None:
+    def nested(depth: int) -> Any:
+        below = [nested(depth - 1)] if depth else []
+        return composite(f"c{depth}", f"g{depth}", below=below)
+
+    assert create_problems(WORKLOADS, tree(nested(2))) == []
+    (problem,) = create_problems(WORKLOADS, tree(nested(3)))
+    assert problem.endswith("maximum template hierarchy depth is 4")
+
+
+def test_templates_with_different_priorities() -> None:
+    templates = [TEMPLATE, {**TEMPLATE, "name": "u", "priority": 3}]
+    assert create_problems(WORKLOADS, {"spec": {"podGroupTemplates": templates}}) == [
+        "spec: Invalid value: null: detected multiple priority configurations"
+    ]
+
+
+def test_templates_neither_come_nor_go() -> None:
+    other = altered(WORKLOAD, {"spec.podGroupTemplates": [{**TEMPLATE, "name": "u"}]})
+    assert update_problems(WORKLOADS, WORKLOAD, other) == [
+        "spec.podGroupTemplates: Forbidden: item may not be removed",
+        "spec.podGroupTemplates[0]: Forbidden: item may not be added",
+    ]
+
+
+def test_composite_templates_are_dropped_while_the_feature_is_off() -> None:
+    both = altered(WORKLOAD, {"spec.compositePodGroupTemplates": [composite("c", "x")]})
+    assert create_problems(WORKLOADS, both) == []
+
+
+# Groups of groups
+
+
+@pytest.mark.usefixtures("all_features")
+def test_a_composite_group_needs_its_workload_and_cannot_change() -> None:
+    assert create_problems(COMPOSITES, COMPOSITE) == []
+    bare = {"spec": {"schedulingPolicy": {"basic": {}}}}
+    assert create_problems(COMPOSITES, bare) == ["spec.workloadRef: Required value"]
+    changed = altered(COMPOSITE, {"spec.schedulingPolicy.gang.minGroupCount": 2})
+    assert update_problems(COMPOSITES, COMPOSITE, changed) == [
+        "spec.schedulingPolicy: Invalid value: null: field is immutable"
+    ]
