@@ -20,6 +20,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from kubeloop.chaos.network import HUB, Network
 from kubeloop.chaos.plan import Plane
 from kubeloop.chaos.processes import Process
 
@@ -53,8 +54,10 @@ def etcd_program() -> str:
 class RunningPlane:
     """All processes of a plane, by name."""
 
-    def __init__(self, folder: Path, plane: Plane, port: int = 0) -> None:
+    def __init__(self, folder: Path, plane: Plane, port: int = 0, network: Network | None = None) -> None:
         self.folder = folder
+        self._network = network
+        self._hub = _HOST if network is None else HUB
         self.members = plane.members()
         self.kubeconfig = folder / "admin.conf"
         names = [name for names in self.members.values() for name in names]
@@ -72,11 +75,17 @@ class RunningPlane:
             "scheduler": self._scheduler,
         }
         made = [
-            Process(name, commands[component](name), self.folder, environment)
+            Process(name, self._placed(name, commands[component](name)), self.folder, environment)
             for component, names in self.members.items()
             for name in names
         ]
         return [*made, Process("balancer", self._balancer(), self.folder, environment)]
+
+    def _placed(self, name: str, command: Sequence[str]) -> Sequence[str]:
+        return command if self._network is None else self._network.on(name, command)
+
+    def _host(self, name: str) -> str:
+        return _HOST if self._network is None else self._network.address(name)
 
     async def start(self) -> None:
         """Start one layer after the other; raises CannotRun when one does not come up."""
@@ -90,7 +99,7 @@ class RunningPlane:
             await self.processes[name].start()
         for name in others:
             await self.ready(name)
-        self._write_kubeconfig(self.folder / f"{first}.conf", self._ports[first][0])
+        self._write_kubeconfig(first)
         for name in (*self.members["controller-manager"], *self.members["scheduler"]):
             await self.processes[name].start()
 
@@ -106,26 +115,30 @@ class RunningPlane:
 
     async def ready(self, server: str) -> None:
         """Wait until an API server says that it is ready."""
-        process, port = self.processes[server], self._ports[server][0]
+        process, address = self.processes[server], (self._host(server), self._ports[server][0])
         with suppress(TimeoutError):
             async with asyncio.timeout(_READY_WITHIN):
                 while process.is_running:
-                    if await _says_ready(port):
+                    if await _says_ready(address):
                         return
                     await asyncio.sleep(_LOOK_EVERY)
         raise CannotRun(f"{server} does not get ready:\n{process.last_words()}")
 
-    def _write_kubeconfig(self, of_server: Path, port: int) -> None:
-        """An administrator's access data, with the balancer in the server's place."""
-        text = of_server.read_text().replace(f"https://{_HOST}:{port}", f"https://{_HOST}:{self.port}")
+    def _write_kubeconfig(self, server: str) -> None:
+        """An administrator's access data, with the balancer in a server's place."""
+        import yaml
+
+        document = yaml.safe_load((self.folder / f"{server}.conf").read_text())
+        for cluster in document["clusters"]:
+            cluster["cluster"] |= {"server": f"https://{self._hub}:{self.port}", "tls-server-name": "kubernetes"}
         self.kubeconfig.touch(mode=0o600)
-        self.kubeconfig.write_text(text)
+        self.kubeconfig.write_text(yaml.safe_dump(document, sort_keys=False))
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
     def _etcd(self, name: str) -> Sequence[str]:
-        client, peer = (f"http://{_HOST}:{port}" for port in self._ports[name])
-        peers = ",".join(f"{one}=http://{_HOST}:{self._ports[one][1]}" for one in self.members["etcd"])
+        client, peer = (f"http://{self._host(name)}:{port}" for port in self._ports[name])
+        peers = ",".join(f"{one}=http://{self._host(one)}:{self._ports[one][1]}" for one in self.members["etcd"])
         return (
             etcd_program(),
             f"--name={name}",
@@ -140,13 +153,13 @@ class RunningPlane:
         )
 
     def _api_server(self, name: str) -> Sequence[str]:
-        endpoints = ",".join(f"{_HOST}:{self._ports[one][0]}" for one in self.members["etcd"])
+        endpoints = ",".join(f"{self._host(one)}:{self._ports[one][0]}" for one in self.members["etcd"])
         store = f"etcd://{endpoints}" if endpoints else f"sqlite:{self.folder / 'store.db'}"
         return (
             *_kubeloop("apiserver"),
             f"--store={store}",
             f"--cert-dir={self.folder / 'pki'}",
-            f"--bind-address={_HOST}",
+            f"--bind-address={self._host(name)}",
             f"--secure-port={self._ports[name][0]}",
             f"--kubeconfig={self.folder / name}.conf",
         )
@@ -155,7 +168,7 @@ class RunningPlane:
         return (
             *_kubeloop("controller-manager"),
             f"--kubeconfig={self.kubeconfig}",
-            f"--bind-address={_HOST}",
+            f"--bind-address={self._host(name)}",
             f"--secure-port={self._ports[name][0]}",
             *_ELECTION,
         )
@@ -164,25 +177,25 @@ class RunningPlane:
         return (
             *_kubeloop("scheduler"),
             f"--kubeconfig={self.kubeconfig}",
-            f"--bind-address={_HOST}",
+            f"--bind-address={self._host(name)}",
             f"--secure-port={self._ports[name][0]}",
             *_ELECTION,
         )
 
     def _balancer(self) -> Sequence[str]:
-        servers = (f"--server={_HOST}:{self._ports[name][0]}" for name in self.members["apiserver"])
-        return (*_kubeloop("balancer"), f"--bind-address={_HOST}", f"--port={self.port}", *servers)
+        servers = (f"--server={self._host(name)}:{self._ports[name][0]}" for name in self.members["apiserver"])
+        return (*_kubeloop("balancer"), f"--bind-address={self._hub}", f"--port={self.port}", *servers)
 
 
 def _kubeloop(command: str) -> tuple[str, ...]:
     return sys.executable, "-m", "kubeloop.cli.main", command
 
 
-async def _says_ready(port: int) -> bool:
+async def _says_ready(address: tuple[str, int]) -> bool:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is asked nothing that is secret
     try:
-        reader, writer = await asyncio.open_connection(_HOST, port)
+        reader, writer = await asyncio.open_connection(*address)
     except OSError:
         return False
     try:

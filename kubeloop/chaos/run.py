@@ -11,17 +11,19 @@ import asyncio
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from pathlib import Path
 
 import msgspec
 
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.times import parse_micro_time
+from kubeloop.chaos.disturbances import cut_off, held, killed
 from kubeloop.chaos.history import Operation
 from kubeloop.chaos.linearizability import violations
 from kubeloop.chaos.load import Notes, Watcher, Worker, conclude
-from kubeloop.chaos.plan import Kill, Moment, Pause, Plan
+from kubeloop.chaos.network import Network
+from kubeloop.chaos.plan import Kill, Moment, Partition, Pause, Plan
 from kubeloop.chaos.plane import CannotRun, RunningPlane
 from kubeloop.chaos.watched import watch_problems
 from kubeloop.client import Client
@@ -59,20 +61,20 @@ class Report(msgspec.Struct, kw_only=True):
 class Run:
     """One plan, once."""
 
-    def __init__(self, plan: Plan, folder: Path, clock: Clock, tell: Tell) -> None:
+    def __init__(self, plan: Plan, folder: Path, clock: Clock, tell: Tell, network: Network | None = None) -> None:
         self._plan = plan
         self._clock = clock
         self._tell = tell
         self._moments = plan.moments()
-        self._plane = RunningPlane(folder, plan.plane)
+        self._network = network
+        self._plane = RunningPlane(folder, plan.plane, network=network)
         self._notes = Notes(clock)
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._told: list[str] = []
         self._away: list[tuple[str, float, float]] = []  # which process was not itself, from when to when
         self._ages: list[tuple[float, float]] = []  # when a lease was looked at, and how old its last renewal was
         for moment in self._moments:
-            if not isinstance(moment.fault, Kill | Pause):
-                raise CannotRun(f"nothing here can do {type(moment.fault).__name__} to a process")
+            self._disturbance(moment)
 
     async def run(self) -> Report:
         """All of it; raises CannotRun when the plane does not come up."""
@@ -125,23 +127,26 @@ class Run:
     async def _suffer(self, moment: Moment) -> None:
         """One thing goes wrong and is put right; a process suffers one thing at a time."""
         async with self._turns[moment.target]:
-            process, began = self._plane.processes[moment.target], self._clock.monotonic()
+            began = self._clock.monotonic()
             self._told.append(f"{moment.at:.1f} s: {type(moment.fault).__name__.lower()} {moment.target}")
             self._tell(self._told[-1])
-            is_kill = isinstance(moment.fault, Kill)
-            if is_kill:
-                await process.kill()
-            else:
-                process.hold()
-            await asyncio.sleep(moment.until - moment.at)
-            if is_kill:
-                await process.start()
-            else:
-                process.let_go()
+            async with self._disturbance(moment):
+                await asyncio.sleep(moment.until - moment.at)
             if moment.target in self._plane.members["apiserver"]:
                 with suppress(CannotRun):  # while etcd is gone it has nothing to be ready with
                     await self._plane.ready(moment.target)
             self._away.append((moment.target, began, self._clock.monotonic()))
+
+    def _disturbance(self, moment: Moment) -> AbstractAsyncContextManager[None]:
+        """What is done to a process, and undone at the end."""
+        process, fault = self._plane.processes[moment.target], moment.fault
+        if isinstance(fault, Kill):
+            return killed(process)
+        if isinstance(fault, Pause):
+            return held(process)
+        if isinstance(fault, Partition) and self._network is not None:
+            return cut_off(self._network, process)
+        raise CannotRun(f"nothing here can do {type(fault).__name__} to {moment.target}")
 
     async def _settle(self, watchers: Iterable[Watcher], transport: HttpTransport) -> dict[str, str]:
         """Everything is in its place again: what is there in the end, once every watcher was told of it."""

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from kubeloop.chaos.plan import Plan, PlanError, load_plan
+from kubeloop.chaos.network import Network, NoNetwork, network_of
+from kubeloop.chaos.plan import Partition, Plan, PlanError, load_plan
 from kubeloop.chaos.plane import CannotRun
 from kubeloop.chaos.run import Report, Run
 from kubeloop.clock import SystemClock
@@ -37,8 +38,9 @@ def run_chaos(options: argparse.Namespace) -> int:
         if options.action == "show":
             _show(plan)
             return 0
-        report = asyncio.run(_run(plan, options))
-    except (PlanError, CannotRun) as error:
+        with tempfile.TemporaryDirectory(prefix="kubeloop-chaos-") as temporary:
+            report = _report_on(plan, options.folder or Path(temporary))
+    except (PlanError, CannotRun, NoNetwork) as error:
         print(f"kubeloop: {error}", file=sys.stderr)
         return 2
     if options.output == "json":
@@ -48,14 +50,19 @@ def run_chaos(options: argparse.Namespace) -> int:
     return 1 if report.problems else 0
 
 
-async def _run(plan: Plan, options: argparse.Namespace) -> Report:
+def _report_on(plan: Plan, folder: Path) -> Report:
+    """Carry it out, on hosts of its own where processes are to be cut off."""
+    if not any(isinstance(fault, Partition) for fault in plan.faults):
+        return asyncio.run(_run(plan, folder, None))
+    with network_of([name for names in plan.plane.members().values() for name in names]) as network:
+        return asyncio.run(_run(plan, folder, network))
+
+
+async def _run(plan: Plan, folder: Path, network: Network | None) -> Report:
     def tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    if options.folder is not None:
-        return await Run(plan, options.folder, SystemClock(), tell).run()
-    with tempfile.TemporaryDirectory(prefix="kubeloop-chaos-") as folder:
-        return await Run(plan, Path(folder), SystemClock(), tell).run()
+    return await Run(plan, folder, SystemClock(), tell, network).run()
 
 
 def _show(plan: Plan) -> None:

@@ -1,0 +1,109 @@
+"""A network of its own for a plane: every process on a host of its own, which can be cut off from all the others.
+
+    kl-…  (this process, the balancer, the clients)          kl-…-etcd-0      kl-…-apiserver-2
+      bridge 10.87.0.1 ──────────────────────────── veth ──── 10.87.0.10  …    10.87.0.15   …
+
+Hosts are network namespaces, which takes an administrator's rights on Linux. A host that is cut off keeps its link:
+packets vanish, as they do in a network that has come apart, and connections hang instead of breaking.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+_NETWORK = 0x40000000  # CLONE_NEWNET
+_PREFIX = "10.87.0."
+_FIRST_HOST = 10
+_NAMES = Path("/run/netns")
+HUB = f"{_PREFIX}1"
+
+
+class NoNetwork(RuntimeError):
+    """There are no rights or no tools to make one."""
+
+
+class Network:
+    """Hosts by name, all joined."""
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        self._hub = f"kl-{os.getpid()}"
+        self._numbers = {host: number for number, host in enumerate(hosts)}
+
+    def address(self, host: str) -> str:
+        return f"{_PREFIX}{_FIRST_HOST + self._numbers[host]}"
+
+    def on(self, host: str, command: Sequence[str]) -> tuple[str, ...]:
+        """A command that runs on a host."""
+        return "ip", "netns", "exec", self._name(host), *command
+
+    def cut_off(self, host: str) -> None:
+        _ip(f"-n {self._hub} link set {self._port(host)} nomaster")
+
+    def join(self, host: str) -> None:
+        _ip(f"-n {self._hub} link set {self._port(host)} master bridge")
+
+    def make(self) -> None:
+        """All hosts, and the hub that joins them."""
+        hub = self._hub
+        _ip(f"netns add {hub}")
+        _ip(f"-n {hub} link set lo up")
+        _ip(f"-n {hub} link add bridge type bridge")
+        _ip(f"-n {hub} address add {HUB}/24 dev bridge")
+        _ip(f"-n {hub} link set bridge up")
+        for host in self._numbers:
+            name, port = self._name(host), self._port(host)
+            _ip(f"netns add {name}")
+            _ip(f"-n {hub} link add {port} type veth peer name eth0 netns {name}")
+            _ip(f"-n {hub} link set {port} master bridge up")
+            _ip(f"-n {name} link set lo up")
+            _ip(f"-n {name} address add {self.address(host)}/24 dev eth0")
+            _ip(f"-n {name} link set eth0 up")
+
+    def enter(self) -> None:
+        """From here on this process, and whoever it starts, is on the hub."""
+        handle = os.open(_NAMES / self._hub, os.O_RDONLY)
+        try:
+            if ctypes.CDLL(None, use_errno=True).setns(handle, _NETWORK):
+                raise NoNetwork(f"cannot enter a network namespace: {os.strerror(ctypes.get_errno())}")
+        finally:
+            os.close(handle)
+
+    def remove(self) -> None:
+        for name in (*map(self._name, self._numbers), self._hub):
+            if (_NAMES / name).exists():
+                _ip(f"netns delete {name}")
+
+    def _name(self, host: str) -> str:
+        return f"{self._hub}-{host}"
+
+    def _port(self, host: str) -> str:
+        return f"port{self._numbers[host]}"
+
+
+@contextmanager
+def network_of(hosts: Sequence[str]) -> Iterator[Network]:
+    """A network that this process is in, and that is gone afterwards."""
+    network = Network(hosts)
+    here = os.open("/proc/self/ns/net", os.O_RDONLY)
+    try:
+        network.make()
+        network.enter()
+        yield network
+    finally:
+        ctypes.CDLL(None, use_errno=True).setns(here, _NETWORK)
+        os.close(here)
+        network.remove()
+
+
+def _ip(words: str) -> None:
+    try:
+        done = subprocess.run(["ip", *words.split()], capture_output=True, text=True, timeout=10)
+    except OSError as error:
+        raise NoNetwork(f"there is no program `ip` to make a network with: {error}") from None
+    if done.returncode:
+        raise NoNetwork(f"cannot make a network: ip {words}: {done.stderr.strip()}")
