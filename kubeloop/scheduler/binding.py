@@ -116,7 +116,8 @@ class Bindings:
                 return refusal
         decider.queue.done(queued.key)
         for plugin in busy:
-            refusal = await _asked("PreBind", plugin, plugin.pre_bind(cycle, node))
+            work = decider.permits.unless_refused(queued.info.uid, plugin.pre_bind(cycle, node))
+            refusal = await _asked("PreBind", plugin, work)
             if refusal is not None:
                 return refusal
         refusal = await self._written(queued.info.pod, cycle)

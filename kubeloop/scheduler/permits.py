@@ -1,11 +1,11 @@
-"""Pods that have a node and wait for permits to be bound to it."""
+"""Pods that have a node and are not bound to it yet: they wait for permits, or for what is written before."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from kubeloop.api.duration import format_duration
 from kubeloop.clock import Clock
@@ -19,6 +19,9 @@ _CODES: Final = {
     Code.PENDING: "Pending",
     Code.ERROR: "Error",
 }
+
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(slots=True)
@@ -52,6 +55,28 @@ class Permits:
             for timer in waiting.timers.values():
                 timer.cancel()
             self._waiting.pop(uid, None)
+
+    async def unless_refused(self, uid: str, work: Coroutine[Any, Any, _Found]) -> _Found | Refusal:
+        """What comes of work for a pod; it ends at once if somebody refuses the pod meanwhile."""
+        waiting = self._waiting[uid] = _Waiting(asyncio.get_running_loop().create_future())
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait((task, waiting.decided), return_when=asyncio.FIRST_COMPLETED)
+            refusal = waiting.decided.result() if waiting.decided.done() else None
+            return await task if refusal is None else refusal
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
+            self._waiting.pop(uid, None)
+
+    def preempt(self, uid: str, plugin: str) -> bool:
+        """Send a pod back that another needs the room of; whether it could be."""
+        waiting = self._waiting.get(uid)
+        if waiting is not None and waiting.decided.done() and waiting.decided.result() is not None:
+            return True  # it is on its way back already
+        held = bool(self.pending(uid))
+        told = "waiting on permit for pod: preempted" if held else f"preempted by {plugin}"
+        return self.refuse(uid, Refusal(Code.ERROR, (told,), plugin))
 
     def allow(self, uid: str, plugin: str) -> bool:
         """One plugin's permit; whether the pod was waiting for it."""

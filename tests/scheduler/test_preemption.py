@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from kubeloop.api.conditions import find_condition
 from kubeloop.api.errors import NotFound
-from kubeloop.scheduler.scheduler import wire
+from kubeloop.scheduler.config import ProfileConfig, SchedulerConfig, default_profile
+from kubeloop.scheduler.framework import Plugin
+from kubeloop.scheduler.registry import Registry
+from kubeloop.scheduler.scheduler import Scheduler, wire
 from kubeloop.testing import Cluster, node, pod
 from tests.scheduler.world import asking, join, node_of, told
 
@@ -17,6 +21,11 @@ from tests.scheduler.world import asking, join, node_of, told
 def full(cluster: Cluster) -> Cluster:
     """Classes of priority, and a scheduler."""
     cluster.start(wire)
+    make_classes(cluster)
+    return cluster
+
+
+def make_classes(cluster: Cluster) -> None:
     for name, value in (("low", 10), ("middle", 50), ("high", 100)):
         kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         cluster.client.create({**kind, "value": value})
@@ -29,7 +38,6 @@ def full(cluster: Cluster) -> Cluster:
             "preemptionPolicy": "Never",
         }
     )
-    return cluster
 
 
 def of(priority: str, cpu: str = "2", **spec: Any) -> dict[str, Any]:
@@ -152,3 +160,28 @@ def test_room_that_was_made_is_not_taken_by_others(full: Cluster) -> None:
     full.settle()
     assert node_of(full, "important") == "one"
     assert node_of(full, "small") == ""
+
+
+class Slow(Plugin):
+    """Has to write something before a pod is bound, which takes long."""
+
+    name = "Slow"
+
+    def will_pre_bind(self, cycle: Any, node: str) -> bool:
+        return bool(cycle.pod.priority < 100)
+
+    async def pre_bind(self, cycle: Any, node: str) -> None:
+        await asyncio.sleep(3600)
+
+
+def test_a_pod_that_is_not_bound_yet_is_sent_back_instead_of_ended(cluster: Cluster) -> None:
+    usual = default_profile()
+    config = SchedulerConfig((ProfileConfig(usual.scheduler_name, (*usual.names, "Slow"), weights=usual.weights),))
+    cluster.start(lambda context: Scheduler(context, config, Registry({"Slow": Slow})))
+    make_classes(cluster)
+    join(cluster, node("one", cpu="2"))
+    cluster.add(pod("early", **of("low")))
+    cluster.settle()
+    cluster.add(pod("important", **of("high")))
+    cluster.advance(seconds=5)
+    assert (node_of(cluster, "important"), is_gone(cluster, "early"), node_of(cluster, "early")) == ("one", False, "")

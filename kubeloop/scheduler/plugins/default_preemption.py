@@ -16,7 +16,7 @@ from kubeloop.api.times import format_time
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.scheduler.changes import ASSIGNED_POD, Action
 from kubeloop.scheduler.extenders import Victims
-from kubeloop.scheduler.framework import Interest, Nominated, Plugin, failed, unschedulable
+from kubeloop.scheduler.framework import Interest, Nominated, Plugin, unschedulable
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Code, Diagnosis, Refusal, fit_message
 from kubeloop.scheduler.pod_info import PodInfo
@@ -146,9 +146,8 @@ class DefaultPreemption(Plugin):
             self.handle.activate((pod.key,))
 
     async def _end_one(self, pod: PodInfo, victim: PodInfo, node: str) -> None:
-        if self.handle.permits.refuse(victim.uid, failed(self.name, "waiting on permit for pod: preempted")):
-            self.handle.activate((pod.key,))
-            return
+        if self.handle.permits.preempt(victim.uid, self.name):
+            return  # what it had is given back in a moment, and that wakes the pod
         client, key, uid = self.handle.client, victim.key, victim.uid
         try:
             body = {"metadata": {"uid": uid}, "status": {"conditions": [self._disruption(victim.pod, pod.pod)]}}
