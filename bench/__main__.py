@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import custom_kinds, hostile, informers
+from bench import custom_kinds, hostile, informers, stores
 from bench.figures import Size, list_seconds, prepare, request_rates, watch_rate
 from bench.program import running
 
@@ -23,7 +23,8 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=500)
     parser.add_argument("--informer-pods", type=int, default=5000)
     parser.add_argument("--informer-changes", type=int, default=2000)
-    parser.add_argument("--only", choices=("server", "custom", "informers"), help="one part of the measurements")
+    parts = ("server", "custom", "stores", "informers")
+    parser.add_argument("--only", choices=parts, help="one part of the measurements")
     parser.add_argument("--store", default="sqlite", help="or an empty etcd: etcd://HOST:PORT (default: sqlite)")
     parser.add_argument("--kopf-index", action="store_true", help="measure kopf's own index too, which takes minutes")
     options = parser.parse_args()
@@ -36,6 +37,8 @@ def main() -> None:
             runner.run(measure(Path(folder) / "data", size, options.store))
         if options.only in (None, "custom"):
             runner.run(measure_custom(Path(folder) / "custom", size))
+        if options.only in (None, "stores"):
+            runner.run(measure_stores(Path(folder) / "stores", size))
         if options.only in (None, "informers"):
             where = Path(folder) / "informers"
             count, changes, index = options.informer_pods, options.informer_changes, options.kopf_index
@@ -65,6 +68,11 @@ async def measure_custom(folder: Path, size: Size) -> None:
             report(name, value)
         async for name, value in custom_kinds.figures(program, size):
             report(name, value)
+
+
+async def measure_stores(folder: Path, size: Size) -> None:
+    async for name, value in stores.compare(folder, size):
+        report(name, value)
 
 
 async def measure_informers(folder: Path, pods: int, changes: int, index: bool) -> None:

@@ -9,7 +9,7 @@ import ssl
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,12 +38,31 @@ class Program:
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-@asynccontextmanager
-async def running(folder: Path, store: str = "sqlite") -> AsyncIterator[Program]:
+def running(folder: Path, store: str = "sqlite") -> AbstractAsyncContextManager[Program]:
     """Start in a folder, with a store, wait until `/readyz` says ok, stop at the end."""
+    return _started(folder, ["up", "--data-dir", str(folder), "--port", "0", "--store", store])
+
+
+def another_server(first: Program, store: str) -> AbstractAsyncContextManager[Program]:
+    """An API server alone, with the keys of one that runs already."""
+    keys = first.folder / "pki"
+    files = {
+        "tls-cert-file": "apiserver.crt",
+        "tls-private-key-file": "apiserver.key",
+        "client-ca-file": "ca.crt",
+        "service-account-signing-key-file": "sa.key",
+        "service-account-key-file": "sa.pub",
+    }
+    flags = [f"--{name}={keys / file}" for name, file in files.items()]
+    issuer = "--service-account-issuer=https://kubernetes.default.svc"
+    where = ["--store", store, "--secure-port", "0", "--bind-address", "127.0.0.1"]
+    return _started(first.folder, ["apiserver", *where, *flags, issuer])
+
+
+@asynccontextmanager
+async def _started(folder: Path, arguments: list[str]) -> AsyncIterator[Program]:
     began = time.perf_counter()
-    command = [sys.executable, "-m", "kubeloop.cli.main", "up", "--data-dir", str(folder), "--port", "0"]
-    command += ["--store", store]
+    command = [sys.executable, "-m", "kubeloop.cli.main", *arguments]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None

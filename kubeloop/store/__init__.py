@@ -58,10 +58,7 @@ def open_store(url: str) -> Store:
         return SqliteStore(path)
     if backend == "etcd" and path.startswith("//"):
         from kubeloop.store.etcd.config import config_of_url
+        from kubeloop.store.etcd.store import EtcdStore
 
-        try:
-            from kubeloop.store.etcd.store import EtcdStore
-        except ModuleNotFoundError as error:
-            raise StoreError(f"etcd as the store needs more: pip install 'kubeloop[etcd]' ({error})") from None
         return EtcdStore(config_of_url(url))
     raise StoreError(f"unknown store {url!r}: use memory, sqlite:PATH or etcd://HOST:PORT")
