@@ -14,6 +14,7 @@ from kubeloop.node.lifecycle import decide
 from kubeloop.node.memory import Memory, Waiting
 from kubeloop.node.restart import CRASH_LOOP, FIRST_DELAY, LONGEST_DELAY, raised
 from kubeloop.node.runtime import Observation, Runtime, StartFailed
+from kubeloop.node.sources import CONFIG_ERROR, Sources
 from kubeloop.node.telling import Telling
 
 # Each step of a pod is one; a pod with more containers than this has its next steps after the others' turn.
@@ -24,8 +25,9 @@ _PULL_FAILED = "ErrImagePull"
 class Actor:
     """Brings pods on, by one runtime."""
 
-    def __init__(self, runtime: Runtime, telling: Telling, clock: Clock) -> None:
+    def __init__(self, runtime: Runtime, telling: Telling, clock: Clock, sources: Sources | None = None) -> None:
         self._runtime = runtime
+        self._sources = sources
         self._telling = telling
         self._clock = clock
 
@@ -92,7 +94,8 @@ class Actor:
             back_off = raised(memory.backoffs.get(name), last.finished_at, self._clock.now())
             memory = msgspec.structs.replace(memory, backoffs={**memory.backoffs, name: back_off})
         try:
-            await self._runtime.start(pod, container, last.attempt + 1 if last is not None else 0)
+            found = await self._sources.found(pod, container) if self._sources is not None else None
+            await self._runtime.start(pod, container, last.attempt + 1 if last is not None else 0, found)
         except StartFailed as error:
             return self._failed(pod, container, error, memory)
         self._telling.started(pod, container)
@@ -110,10 +113,10 @@ class Actor:
         return _waits(memory, name, self._until_retry(memory, name, "ImagePullBackOff", message))
 
     def _until_retry(self, memory: Memory, name: str, reason: str, message: str) -> Waiting:
-        """Twice as long as the last time."""
+        """Twice as long as the last time, but for what somebody else has to put right."""
         now, before = self._clock.now(), memory.waiting.get(name)
         delay = FIRST_DELAY
-        if before is not None and before.until is not None and before.since is not None:
+        if reason != CONFIG_ERROR and before is not None and before.until is not None and before.since is not None:
             delay = min(2 * (before.until - before.since).total_seconds(), LONGEST_DELAY)
         return Waiting(reason, message, now + timedelta(seconds=delay), now)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from kubeloop.api.generated.core_v1 import Container, EnvVar, Pod, ResourceFieldSelector
 from kubeloop.api.quantity import parse_quantity
+from kubeloop.node.runtime import Found
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 _ENTRY = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
@@ -26,11 +27,13 @@ _FIELDS: dict[str, Callable[[Pod], str]] = {
 }
 
 
-def environment_of(pod: Pod, container: Container, looked_up: Mapping[str, str] | None = None) -> dict[str, str]:
+def environment_of(pod: Pod, container: Container, found: Found | None = None) -> dict[str, str]:
     """Variables in their order, with references to earlier ones expanded."""
     values: dict[str, str] = {"HOSTNAME": pod.spec.hostname or pod.metadata.name}
+    if found is not None:
+        values.update(found.whole)
     for variable in container.env:
-        value = _value(pod, container, variable, looked_up or {})
+        value = _value(pod, container, variable, found.single if found is not None else {})
         if value is not None:
             values[variable.name] = expanded(value, values)
     return values

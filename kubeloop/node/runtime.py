@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -26,6 +26,13 @@ class StartFailed(Exception):
         super().__init__(f"{reason}: {message}")
         self.reason = reason
         self.message = message
+
+
+class Found(NamedTuple):
+    """Values that were looked up for a container: those for whole sources, and those for single variables."""
+
+    whole: Mapping[str, str]
+    single: Mapping[str, str]
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +104,7 @@ class Runtime(Protocol):
     async def prepare(self, pod: Pod) -> None:
         """Make the pod's sandbox, with its addresses; `StartFailed` if that can't be."""
 
-    async def start(self, pod: Pod, container: Container, attempt: int) -> None:
+    async def start(self, pod: Pod, container: Container, attempt: int, found: Found | None = None) -> None:
         """Begin a run of a container, and its postStart hook; `StartFailed` if that can't be for now."""
 
     async def stop(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:

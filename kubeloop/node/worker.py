@@ -23,6 +23,7 @@ from kubeloop.node.eviction import refusal_of
 from kubeloop.node.memory import Memory, Unattached, Verdict, without_readiness
 from kubeloop.node.resizing import RETRY, as_allocated
 from kubeloop.node.runtime import Runtime
+from kubeloop.node.sources import ApiSources
 from kubeloop.node.status import Around, changes, merged, status_of
 from kubeloop.node.telling import Telling
 from kubeloop.node.termination import TERMINAL
@@ -70,7 +71,7 @@ class PodWorker:
         self._runtime = runtime
         self._telling = telling
         self._clock = clock
-        self._actor = Actor(runtime, telling, clock)
+        self._actor = Actor(runtime, telling, clock, ApiSources(client))
         self._memories: dict[str, Memory] = {}  # by uid
         self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of the pods there are memories of
         self.allocator = Allocator(telling)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Container
-from kubeloop.node.runtime import Run
+from kubeloop.node.runtime import Found, Run
 from kubeloop.node.simulated.files import Files
 from kubeloop.node.simulated.script import Script
 from kubeloop.node.simulated.shell import Course, Line, course_of
@@ -39,6 +39,7 @@ class Process:
         "container",
         "created_at",
         "files",
+        "found",
         "id",
         "image_id",
         "lines",
@@ -56,6 +57,7 @@ class Process:
         self.image_id = image_id
         self.created_at = self.starts_at = created_at
         self.script: Script | None = None
+        self.found: Found | None = None  # what its variables have from elsewhere
         self.files: Files | None = None  # once somebody has looked into it
         self.lines: tuple[Line, ...] = ()
         self.of_present_sandbox = True

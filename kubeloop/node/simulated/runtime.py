@@ -13,6 +13,7 @@ from kubeloop.api.times import parse_time
 from kubeloop.clock import Clock
 from kubeloop.node.environment import environment_of
 from kubeloop.node.runtime import (
+    Found,
     Observation,
     ProbeAnswer,
     ProbeKind,
@@ -95,12 +96,13 @@ class SimulatedRuntime:
                 raise StartFailed("FailedCreatePodSandBox", f"failed to set up sandbox network: {error}") from None
         found.ready = True
 
-    async def start(self, pod: Pod, container: Container, attempt: int) -> None:
+    async def start(self, pod: Pod, container: Container, attempt: int, found: Found | None = None) -> None:
         script = self._stages.script(pod, container)
         if script is not None and (reason := script.text("start-error")):
             raise StartFailed(reason, script.text("start-error-message") or _start_error(reason, container))
         process = Process(container, attempt, self._new_id(), _image_id(container.image), self._clock.now())
         process.follow(script)
+        process.found = found
         if container.lifecycle is not None and (hook := container.lifecycle.post_start) is not None:
             process.begin_hook(seconds_of_hook(hook, ENDLESS_HOOK), failure_of(hook, pod, container, script))
         processes = self._pods[pod.metadata.uid].processes
@@ -209,7 +211,8 @@ class SimulatedRuntime:
     def _surroundings(self, pod: Pod, name: str) -> Surroundings:
         """What commands in a container find there; files stay until it is started anew."""
         container, process = container_named(pod, name), self._process(pod.metadata.uid, name)
-        variables = environment_of(pod, container) if container is not None else {}
+        found = process.found if process is not None else None
+        variables = environment_of(pod, container, found) if container is not None else {}
         files = Files()
         if process is not None:
             files = process.files = process.files or files

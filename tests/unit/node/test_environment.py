@@ -19,6 +19,7 @@ from kubeloop.api.generated.core_v1 import (
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.wire import Quantity
 from kubeloop.node.environment import environment_of, expanded, field_of, resource_of
+from kubeloop.node.runtime import Found
 
 POD = Pod(
     metadata=ObjectMeta(name="p", namespace="ns", uid="u", labels={"b": "2", "a": 'say "1"'}, annotations={"x": "y"}),
@@ -78,8 +79,9 @@ def test_variables_may_refer_to_earlier_ones() -> None:
         EnvVar(name="B", value="of $(A)"),
         EnvVar(name="C", value_from=EnvVarSource()),
     )
-    assert environment_of(POD, Container(name="c", env=env), {"C": "secret"}) == {
+    assert environment_of(POD, Container(name="c", env=env), Found({"W": "whole"}, {"C": "secret"})) == {
         "HOSTNAME": "p",
+        "W": "whole",
         "A": "p",
         "B": "of p",
         "C": "secret",

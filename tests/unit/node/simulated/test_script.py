@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from kubeloop.node.simulated.script import PREFIX, Interval, Script, is_scripted
+from kubeloop.node.simulated.script import DIRECTIONS, PREFIX, Interval, Script, is_scripted
 
 
 def script(container: str = "app", **texts: str) -> Script:
@@ -45,3 +47,8 @@ def test_what_cannot_be_understood_is_left_out() -> None:
     assert script(cpu="much").quantity("cpu") is None
     assert is_scripted({PREFIX + "cpu": "1"})
     assert not is_scripted({"example.com/cpu": "1"})
+
+
+def test_every_direction_is_documented() -> None:
+    text = (Path(__file__).parents[4] / "docs" / "nodes.md").read_text()
+    assert [one for one in sorted(DIRECTIONS) if f"`{one}`" not in text] == []
