@@ -114,7 +114,7 @@ def test_a_pod_group_with_one_bad_field(path: str, value: Any, problems: list[st
 
 @pytest.mark.usefixtures("all_features")
 def test_a_group_within_another_needs_its_workload() -> None:
-    alone = {"spec": {"schedulingPolicy": {"basic": {}}, "parentCompositePodGroupName": "c"}}
+    alone: Any = {"spec": {"schedulingPolicy": {"basic": {}}, "parentCompositePodGroupName": "c"}}
     assert create_problems(GROUPS, alone) == [
         "spec.workloadRef: Required value: must be set when parentCompositePodGroupName is set"
     ]
@@ -178,7 +178,7 @@ def test_what_belongs_to_features_that_are_off_is_dropped_unless_it_was_there() 
 
 def composite(name: str, *groups: str, below: Any = (), **facts: Any) -> dict[str, Any]:
     templates = [{**TEMPLATE, "name": one} for one in groups]
-    policy = {"schedulingPolicy": {"basic": {}}}
+    policy: Any = {"schedulingPolicy": {"basic": {}}}
     return {"name": name, **policy, "podGroupTemplates": templates, "compositePodGroupTemplates": list(below), **facts}
 
 
@@ -261,7 +261,7 @@ def test_composite_templates_are_dropped_while_the_feature_is_off() -> None:
 @pytest.mark.usefixtures("all_features")
 def test_a_composite_group_needs_its_workload_and_cannot_change() -> None:
     assert create_problems(COMPOSITES, COMPOSITE) == []
-    bare = {"spec": {"schedulingPolicy": {"basic": {}}}}
+    bare: Any = {"spec": {"schedulingPolicy": {"basic": {}}}}
     assert create_problems(COMPOSITES, bare) == ["spec.workloadRef: Required value"]
     changed = altered(COMPOSITE, {"spec.schedulingPolicy.gang.minGroupCount": 2})
     assert update_problems(COMPOSITES, COMPOSITE, changed) == [

@@ -168,13 +168,15 @@ def version(*servers: Any, **status: Any) -> dict[str, Any]:
             version(commonEncodingVersion="v1"),
             [
                 'status.commonEncodingVersion: Invalid value: "v1": should be nil if servers '
-                "do not agree on the same encoding version, or if there is no server reporting the supported versions yet"
+                "do not agree on the same encoding version, or if there is no server reporting the supported "
+                "versions yet"
             ],
         ),
         (
             version({**SERVER, "servedVersions": ["apps/v2"]}, commonEncodingVersion="apps/v1"),
             [
-                'status.storageVersions[0].servedVersions[0]: Invalid value: "apps/v2": individual served version : apps/v2 must '
+                'status.storageVersions[0].servedVersions[0]: Invalid value: "apps/v2": individual served '
+                "version : apps/v2 must "
                 "be included in decodableVersions : [apps/v1]"
             ],
         ),

@@ -1,0 +1,159 @@
+"""Versions and features that somebody asked for: served, described, converted, stored; and gone without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kubeloop.api.errors import ApiError, Forbidden, Invalid, NotFound
+from kubeloop.api.generated.scheduling_v1alpha3 import PodGroup as OldPodGroup
+from kubeloop.api.generated.scheduling_v1beta1 import PodGroup
+from kubeloop.api.offered import OFFERED
+from kubeloop.api.protobuf import open_envelope, read_object, write_object
+from kubeloop.testing import Cluster
+
+Make = Callable[..., Cluster]
+ALL: Any = {
+    "runtime_config": "api/all=true",
+    "feature_gates": "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true",
+}
+NS = "default"
+
+
+def group(version: str = "v1beta1", name: str = "g", **spec: Any) -> dict[str, Any]:
+    api = f"scheduling.k8s.io/{version}"
+    spec = {"schedulingPolicy": {"basic": {}}, **spec}
+    return {"apiVersion": api, "kind": "PodGroup", "metadata": {"name": name, "namespace": NS}, "spec": spec}
+
+
+def document(cluster: Cluster, path: str) -> Any:
+    return cluster.run(cluster.async_client.document(path))
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": "i"}], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": NS}, "spec": spec}
+
+
+def test_discovery_tells_of_versions_in_order_and_they_have_services(make_cluster: Make) -> None:
+    cluster = make_cluster(**ALL)
+    versions = [one["version"] for one in document(cluster, "/apis/scheduling.k8s.io")["versions"]]
+    assert versions == ["v1", "v1beta1", "v1alpha3"]
+    listed = document(cluster, "/apis/scheduling.k8s.io/v1alpha3")["resources"]
+    assert [one["name"] for one in listed] == [
+        "compositepodgroups",
+        "compositepodgroups/status",
+        "podgroups",
+        "podgroups/status",
+        "workloads",
+    ]
+    service = cluster.client.get("apiservices", "v1alpha3.scheduling.k8s.io")
+    assert (service.spec.group_priority_minimum, service.spec.version_priority) == (16600, 3)
+
+
+def test_without_being_asked_a_server_has_none_of_it(cluster: Cluster) -> None:
+    assert [one["version"] for one in document(cluster, "/apis/scheduling.k8s.io")["versions"]] == ["v1"]
+    with pytest.raises(NotFound):
+        cluster.client.create(group())
+    assert "io.k8s.api.scheduling.v1beta1.PodGroup" not in document(cluster, "/openapi/v2")["definitions"]
+
+
+def test_openapi_describes_them(make_cluster: Make) -> None:
+    cluster = make_cluster(**ALL)
+    described = document(cluster, "/openapi/v3/apis/scheduling.k8s.io/v1beta1")["components"]["schemas"]
+    assert "gang" in described["io.k8s.api.scheduling.v1beta1.PodGroupSchedulingPolicy"]["properties"]
+    assert "io.k8s.api.scheduling.v1beta1.PodGroup" in document(cluster, "/openapi/v2")["definitions"]
+
+
+def test_one_object_is_read_and_written_in_each_of_its_versions(make_cluster: Make) -> None:
+    cluster = make_cluster(**ALL)
+    cluster.client.create(group("v1alpha3"))
+    new, old = cluster.client.get(PodGroup, "g", NS), cluster.client.get(OldPodGroup, "g", NS)
+    assert (type(new), type(old)) == (PodGroup, OldPodGroup)
+    assert new.metadata.uid == old.metadata.uid
+    status = {"status": {"conditions": [_condition("PodGroupInitiallyScheduled")]}}
+    cluster.client.patch(OldPodGroup, "g", status, NS, subresource="status")
+    assert cluster.client.get(PodGroup, "g", NS).status.conditions[0].type == "PodGroupInitiallyScheduled"
+    (record,) = cluster.server.registry.store.range("/registry/podgroups/").records
+    assert b'"apiVersion":"scheduling.k8s.io/v1beta1"' in record.value
+
+
+def _condition(kind: str) -> dict[str, str]:
+    times = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    return {"type": kind, "status": "True", "reason": "R", "message": "", **times}
+
+
+def test_they_go_over_the_wire_in_protocol_buffers() -> None:
+    plain = {**group(), "status": {"conditions": [_condition("X")]}}
+    envelope = open_envelope(write_object(plain))
+    read = read_object(envelope.api_version, envelope.kind, envelope.raw)
+    assert read["spec"] == plain["spec"]
+    assert read["status"] == plain["status"]
+
+
+def test_old_versions_are_told_to_be_old() -> None:
+    told = {one.group_version: one.deprecation for one in OFFERED if one.plural in ("resourceslices", "podgroups")}
+    assert told["resource.k8s.io/v1beta2"] == (
+        "resource.k8s.io/v1beta2 ResourceSlice is deprecated in v1.36+, unavailable in v1.39+"
+    )
+    assert told["scheduling.k8s.io/v1beta1"] == ""
+
+
+def test_fields_of_features_are_kept_where_they_are_on(make_cluster: Make, cluster: Cluster) -> None:
+    member = pod(schedulingGroup={"podGroupName": "g"})
+    on = make_cluster(**ALL)
+    for _ in range(2):  # each server by its own features
+        assert on.client.create(member).spec.scheduling_group.pod_group_name == "g"
+        assert cluster.client.create(member).spec.scheduling_group is None
+        for one in (on, cluster):
+            one.client.delete("pods", "p", NS, grace_seconds=0)
+
+
+def test_constraints_are_kept_or_dropped_by_their_own_feature(make_cluster: Make) -> None:
+    constraints = {"topology": [{"key": "zone"}]}
+    made = make_cluster(**ALL).client.create(group(schedulingConstraints=constraints))
+    assert made.spec.scheduling_constraints.topology[0].key == "zone"
+    without = make_cluster(**{**ALL, "feature_gates": "GenericWorkload=true"})
+    assert without.client.create(group(schedulingConstraints=constraints)).spec.scheduling_constraints is None
+
+
+def test_a_group_gets_the_priority_of_its_class(make_cluster: Make) -> None:
+    cluster = make_cluster(**ALL)
+    cluster.client.create(
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}
+    )
+    assert cluster.client.create(group(priorityClassName="high")).spec.priority == 7
+    assert cluster.client.create(group(name="h")).spec.priority == 0
+    told = r"priority set in the pod group \(3\) must match the priority computed \(7\)"
+    with pytest.raises(Forbidden, match=told):
+        cluster.client.create(group(name="i", priorityClassName="high", priority=3))
+    with pytest.raises(Forbidden, match="no PriorityClass with name low was found"):
+        cluster.client.create(group(name="i", priorityClassName="low"))
+
+
+def test_what_is_left_out_is_not_there_for_anybody(make_cluster: Make) -> None:
+    cluster = make_cluster(runtime_config="batch/v1/cronjobs=false")
+    assert [one["name"] for one in document(cluster, "/apis/batch/v1")["resources"]] == ["jobs", "jobs/status"]
+    with pytest.raises(ApiError) as refused:
+        cluster.client.list("cronjobs.batch/v1", NS)
+    assert refused.value.code == 404
+
+
+def test_roles_follow_features(make_cluster: Make, cluster: Cluster) -> None:
+    on = make_cluster(**ALL)
+    name = "system:controller:podgroup-protection-controller"
+    assert on.client.get("clusterrolebindings", name).subjects[0].name == "podgroup-protection-controller"
+    with pytest.raises(NotFound):
+        cluster.client.get("clusterroles", name)
+    rules = [(one.api_groups, one.resources) for one in on.client.get("clusterroles", "system:aggregate-to-edit").rules]
+    assert (("scheduling.k8s.io",), ("podgroups", "workloads")) in rules
+    assert (("scheduling.k8s.io",), ("compositepodgroups",)) in rules
+
+
+def test_invalid_groups_are_refused_in_whichever_version(make_cluster: Make) -> None:
+    cluster = make_cluster(**ALL)
+    for version in ("v1beta1", "v1alpha3"):
+        with pytest.raises(Invalid, match="must specify one of: `basic`, `gang`"):
+            cluster.client.create(group(version, schedulingPolicy={}))
