@@ -31,10 +31,15 @@ test: install kubectl ## run all tests (some of them: make test ARGS="-k store")
 	@echo "== pytest, two at a time"
 	@$(BIN)/pytest -q -n 2 $(ARGS)
 
-test-aws: ## run the tests of Amazon's cloud against moto, whose libraries need an environment of their own
-	@test -x $(AWS)/bin/pip || $(PYTHON) -m venv $(AWS)
-	@PIP_CONSTRAINT= $(AWS)/bin/pip install -qq --editable '.[aws-test]' hypothesis
+test-aws: $(AWS)/.installed ## run the tests of Amazon's cloud against moto, whose libraries need an environment of their own
+	@echo "== pytest, Amazon's cloud"
 	@$(AWS)/bin/python -m pytest -q -p no:cacheprovider tests/cloud/test_aws.py tests/cloud/test_provider_contract.py $(ARGS)
+
+$(AWS)/.installed: pyproject.toml constraints-aws.txt
+	@echo "== setting up $(AWS): Amazon's libraries and a server that stands for its cloud, as in constraints-aws.txt"
+	@test -x $(AWS)/bin/pip || $(PYTHON) -m venv $(AWS)
+	@PIP_CONSTRAINT=constraints-aws.txt $(AWS)/bin/pip install -qq --editable '.[aws-test]'
+	@touch $@
 
 kubectl:
 	@command -v kubectl >/dev/null || { \
