@@ -97,7 +97,7 @@ class RunningPlane:
         await self.ready(first)
         for name in (*others, "balancer"):
             await self.processes[name].start()
-        for name in others:
+        for name in (*others, "balancer"):
             await self.ready(name)
         self._write_kubeconfig(first)
         for name in (*self.members["controller-manager"], *self.members["scheduler"]):
@@ -114,8 +114,9 @@ class RunningPlane:
         await asyncio.gather(*(process.kill() for process in self.processes.values()))
 
     async def ready(self, server: str) -> None:
-        """Wait until an API server says that it is ready."""
-        process, address = self.processes[server], (self._host(server), self._ports[server][0])
+        """Wait until an API server, or one behind the balancer, says that it is ready."""
+        process = self.processes[server]
+        address = (self._hub, self.port) if server == "balancer" else (self._host(server), self._ports[server][0])
         with suppress(TimeoutError):
             async with asyncio.timeout(_READY_WITHIN):
                 while process.is_running:
