@@ -75,6 +75,18 @@ _LONGEST_AUDIT_ID = 64
 _WHY = "/kubeloop/why/"
 
 
+class _Course:
+    """How far a request has come: as what its answer counts, wherever it ends."""
+
+    __slots__ = ("flow", "target", "verb", "warnings")
+
+    def __init__(self, method: str) -> None:
+        self.verb = method
+        self.target: Target | None = None
+        self.flow: Flow | None = None
+        self.warnings: Sequence[str] = ()
+
+
 class ApiServer:
     """Everything between the HTTP layer and the store."""
 
@@ -204,18 +216,9 @@ class ApiServer:
 
     async def _answer(self, request: Request, audit_id: str, trail: Trail | None) -> Response:
         started = self.clock.monotonic()
-        target: Target | None = None
-        verb = request.method
-        flow: Flow | None = None
-        warnings: list[str] = []
+        course = _Course(request.method)
         try:
-            user = self.authenticator.authenticate(request)
-            if trail is not None:
-                trail.known(user, self._asked(user, request))
-            if _IMPERSONATE in "".join(request.headers):
-                user = self._impersonated(user, request, trail)
-            if trail is not None:
-                trail.decided(self.authorizer.decide(self._asked(user, request)))
+            user = self._who_asks(request, trail)
             remote = self.aggregation.remote_for(request.path)
             if remote is not None:
                 if ADMINISTRATORS not in user.groups:
@@ -223,39 +226,59 @@ class ApiServer:
                 return await remote.forward(request, user, audit_id)
             if not _is_resource_path(request.path):
                 return await self._answer_path(user, request)
-            query = Query(request.query)
-            target = self._find(user, request, query)
-            verb = _verb_of(target, query)
-            self.authorize(user, request.method, target, verb, query)
-            if not verb:
-                raise _not_allowed(request.method, target)
-            accept = request.headers.get("accept", "")
-            plain = accept in ("", "*/*", "application/json")
-            form = PLAIN if plain else negotiate(accept, "get" in target.resource.verbs)
-            ctx = Context(request, target, query, user, form, self.clock.now().replace(microsecond=0))
-            ctx.dry_run = bool(query) and bool(query.text("dryRun"))
-            warnings = ctx.warnings
+            ctx = self._understood(user, request, course)
             if trail is not None:
                 ctx.annotations = trail.annotations
-            if target.resource.deprecation:
-                ctx.warn(target.resource.deprecation)
             if self.fairness is not None:
-                ctx.flow = flow = self.fairness.flow_of(user, verb, target)
-                if verb in _READS and not target.subresource:
-                    width = self._width(target, flow) if verb == "list" else 1
-                    if not self.fairness.take_turn(flow, width):
-                        await self.fairness.await_turn(flow, width)
-            response = await self.serve(ctx, verb)
+                await self._take_turn(self.fairness, ctx, course)
+            response = await self.serve(ctx, course.verb)
         except errors.ApiError as error:
-            response = status_response(error, warnings)
+            response = status_response(error, course.warnings)
         except PageNotFound:
             response = not_found_page()
         except StoreError as error:
             response = status_response(errors.internal_error(str(error)))
-        self.metrics.observe(verb, target, response.status, self.clock.monotonic() - started)
-        if flow is not None:
-            response.headers = (*response.headers, *flow.headers)
+        self.metrics.observe(course.verb, course.target, response.status, self.clock.monotonic() - started)
+        if course.flow is not None:
+            response.headers = (*response.headers, *course.flow.headers)
         return response
+
+    def _who_asks(self, request: Request, trail: Trail | None) -> User:
+        """Raises Unauthorized, or Forbidden for whoever may not act as somebody else."""
+        user = self.authenticator.authenticate(request)
+        if trail is not None:
+            trail.known(user, self._asked(user, request))
+        if _IMPERSONATE in "".join(request.headers):
+            user = self._impersonated(user, request, trail)
+        if trail is not None:
+            trail.decided(self.authorizer.decide(self._asked(user, request)))
+        return user
+
+    def _understood(self, user: User, request: Request, course: _Course) -> Context:
+        """What is asked for by whom, who may, in which form."""
+        query = Query(request.query)
+        course.target = target = self._find(user, request, query)
+        course.verb = verb = _verb_of(target, query)
+        self.authorize(user, request.method, target, verb, query)
+        if not verb:
+            raise _not_allowed(request.method, target)
+        accept = request.headers.get("accept", "")
+        plain = accept in ("", "*/*", "application/json")
+        form = PLAIN if plain else negotiate(accept, "get" in target.resource.verbs)
+        ctx = Context(request, target, query, user, form, self.clock.now().replace(microsecond=0))
+        ctx.dry_run = bool(query) and bool(query.text("dryRun"))
+        course.warnings = ctx.warnings
+        if target.resource.deprecation:
+            ctx.warn(target.resource.deprecation)
+        return ctx
+
+    async def _take_turn(self, fairness: FlowControl, ctx: Context, course: _Course) -> None:
+        """A read waits here, a write where it is about to begin."""
+        ctx.flow = course.flow = flow = fairness.flow_of(ctx.user, course.verb, ctx.target)
+        if course.verb in _READS and not ctx.target.subresource:
+            width = self._width(ctx.target, flow) if course.verb == "list" else 1
+            if not fairness.take_turn(flow, width):
+                await fairness.await_turn(flow, width)
 
     async def _answer_path(self, user: User, request: Request) -> Response:
         """What is no resource."""
