@@ -12,16 +12,24 @@ Differs from upstream: one queue, of storage versions, serves both; a lease that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
+
+from kubeloop.api import codec
 from kubeloop.api.errors import Conflict, NotFound
+from kubeloop.api.generated.apiserverinternal_v1alpha1 import (
+    ServerStorageVersion,
+    StorageVersion,
+    StorageVersionCondition,
+)
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.api.kinds import Resource
 from kubeloop.api.times import format_time
+from kubeloop.api.wire import Time
 from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.clock import Clock
@@ -32,21 +40,15 @@ from kubeloop.runtime.workqueue import WorkQueue
 
 NAME: Final = "storageversion-garbage-collector-controller"
 QUEUE = "storage_version_garbage_collector_storageversions"  # upstream's, as dashboards know it
-# Of an API that is off unless somebody turns it on, and so is not among the generated types.
-STORAGE_VERSIONS: Final = Resource(
-    "internal.apiserver.k8s.io", "v1alpha1", "storageversions", "StorageVersion", namespaced=False
-)
 NAMESPACE: Final = "kube-system"
 IDENTITY: Final = "apiserver.kubernetes.io/identity"
 API_SERVER: Final = "kube-apiserver"
 BY_SERVER: Final = "API server"
 EQUAL: Final = "AllEncodingVersionsEqual"
 
-Entry = Mapping[str, Any]
-
 
 def wire(context: Context) -> Controller[str]:
-    versions = context.informers.of(STORAGE_VERSIONS)
+    versions = context.informers.of(resource_of_class(StorageVersion))
     versions.add_indexer(BY_SERVER, servers_of)
     leases = context.informers.of(resource_of_class(Lease), namespace=NAMESPACE, labels=f"{IDENTITY}={API_SERVER}")
     reconciler = Reconciler(context.client, versions, context.clock)
@@ -73,25 +75,25 @@ class Reconciler:
         self._clock = clock
 
     async def reconcile(self, key: str) -> None:
-        found = self._versions.get("", key)
+        found: StorageVersion | None = self._versions.get("", key)
         if found is None:
             return
-        entries = entries_of(found)
-        living = [one for one in entries if await self._lives(str(one.get("apiServerID", "")))]
+        entries = found.status.storage_versions
+        living = [one for one in entries if await self._lives(one.api_server_id)]
         if len(living) == len(entries):
             return
         meta = found.metadata
         if not living:
             this_one = Preconditions(uid=meta.uid, resource_version=meta.resource_version)
             with suppress(NotFound):
-                await self._client.delete(STORAGE_VERSIONS, key, preconditions=this_one)
+                await self._client.delete(StorageVersion, key, preconditions=this_one)
             return
         patch = {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
             "status": status_of(found, living, self._clock.now()),
         }
         with suppress(NotFound, Conflict):  # what has changed wakes this loop again
-            await self._client.patch(STORAGE_VERSIONS, key, patch, subresource="status")
+            await self._client.patch(StorageVersion, key, patch, subresource="status")
 
     async def _lives(self, server: str) -> bool:
         """Whether an API server has its lease, by the server's own word."""
@@ -104,42 +106,40 @@ class Reconciler:
         return lease.metadata.labels.get(IDENTITY) == API_SERVER
 
 
-def entries_of(version: Mapping[str, Any]) -> Sequence[Entry]:
-    return (version.get("status") or {}).get("storageVersions") or ()
+def servers_of(version: StorageVersion) -> list[str]:
+    return list(dict.fromkeys(one.api_server_id for one in version.status.storage_versions))
 
 
-def servers_of(version: Mapping[str, Any]) -> list[str]:
-    return list(dict.fromkeys(str(one.get("apiServerID", "")) for one in entries_of(version)))
-
-
-def status_of(version: Any, entries: Sequence[Entry], now: datetime) -> dict[str, Any]:
+def status_of(version: StorageVersion, entries: Sequence[ServerStorageVersion], now: datetime) -> dict[str, Any]:
     """The status with these entries: the version that all of them store in, and whether there is one."""
-    before = version.get("status") or {}
-    stored = {str(one.get("encodingVersion", "")) for one in entries}
+    before = version.status
+    stored = {one.encoding_version for one in entries}
     common = stored.pop() if len(stored) == 1 else None
-    condition: dict[str, Any] = {
-        "type": EQUAL,
-        "status": "False" if common is None else "True",
-        "observedGeneration": version.metadata.generation,
-        "reason": "CommonEncodingVersionUnset" if common is None else "CommonEncodingVersionSet",
-        "message": "Common encoding version unset" if common is None else "Common encoding version set",
-        "lastTransitionTime": format_time(now),
-    }
-    moved = common is not None and before.get("commonEncodingVersion") not in (None, common)
+    condition = StorageVersionCondition(
+        type=EQUAL,
+        status="False" if common is None else "True",
+        observed_generation=version.metadata.generation,
+        reason="CommonEncodingVersionUnset" if common is None else "CommonEncodingVersionSet",
+        message="Common encoding version unset" if common is None else "Common encoding version set",
+        last_transition_time=Time(format_time(now)),
+    )
+    moved = common is not None and before.common_encoding_version not in (None, common)
     return {
-        "storageVersions": [dict(one) for one in entries],
+        "storageVersions": codec.to_plain(entries),
         "commonEncodingVersion": common,
-        "conditions": _with(before.get("conditions") or (), condition, moved),
+        "conditions": codec.to_plain(_with(before.conditions, condition, moved)),
     }
 
 
-def _with(conditions: Sequence[Any], new: dict[str, Any], moved: bool) -> list[Any]:
+def _with(
+    conditions: Sequence[StorageVersionCondition], new: StorageVersionCondition, moved: bool
+) -> list[StorageVersionCondition]:
     """The conditions with one replaced; when it changed is told anew only if it did."""
-    old = next((one for one in conditions if one.get("type") == new["type"]), None)
+    old = next((one for one in conditions if one.type == new.type), None)
     if old is None:
         return [*conditions, new]
-    if old.get("status") == new["status"] and not moved:
-        new = {**new, "lastTransitionTime": old.get("lastTransitionTime")}
+    if old.status == new.status and not moved:
+        new = msgspec.structs.replace(new, last_transition_time=old.last_transition_time)
     return [new if one is old else one for one in conditions]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from kubeloop.api import codec
 from kubeloop.api.errors import InternalError, NotFound
+from kubeloop.api.generated.apiserverinternal_v1alpha1 import StorageVersion
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.controllers.storageversion_garbage_collector import wire
 from kubeloop.testing import Cluster
@@ -15,22 +18,11 @@ RESOURCE = "storageversions.internal.apiserver.k8s.io"
 
 
 @pytest.fixture
-def plane(cluster: Cluster) -> Cluster:
-    """The kind of storage versions is an alpha, so it is defined as a custom one."""
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": schema, "subresources": {"status": {}}}
-    names = {"plural": "storageversions", "kind": "StorageVersion"}
-    spec = {"group": "internal.apiserver.k8s.io", "scope": "Cluster", "names": names, "versions": [version]}
-    approved = {"api-approved.kubernetes.io": "unapproved, test"}
-    cluster.client.create(
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": RESOURCE, "annotations": approved},
-            "spec": spec,
-        }
+def plane(make_cluster: Callable[..., Cluster]) -> Cluster:
+    """The kind of storage versions is an alpha, which is served on request."""
+    cluster = make_cluster(
+        runtime_config="internal.apiserver.k8s.io/v1alpha1=true", feature_gates="StorageVersionAPI=true"
     )
-    cluster.settle()
     for name in ("one", "two"):
         lease(cluster, name)
     return cluster
@@ -44,15 +36,19 @@ def lease(cluster: Cluster, name: str, identity: str = "kube-apiserver") -> None
 def stored(cluster: Cluster, name: str = "apps.deployments", **encodings: str) -> None:
     kind = {"apiVersion": "internal.apiserver.k8s.io/v1alpha1", "kind": "StorageVersion"}
     cluster.client.create({**kind, "metadata": {"name": name}, "spec": {}})
-    entries = [{"apiServerID": one, "encodingVersion": encoding} for one, encoding in encodings.items()]
-    patch = {"status": {"storageVersions": entries}}
+    entries = [
+        {"apiServerID": one, "encodingVersion": encoding, "decodableVersions": [encoding]}
+        for one, encoding in encodings.items()
+    ]
+    common = next(iter(encodings.values())) if len(set(encodings.values())) == 1 else None
+    patch = {"status": {"storageVersions": entries, "commonEncodingVersion": common}}
     cluster.client.patch(f"{RESOURCE}", name, patch, subresource="status")
     cluster.settle()
 
 
 def status(cluster: Cluster, name: str = "apps.deployments") -> Any:
     try:
-        return cluster.client.get(RESOURCE, name)["status"]
+        return codec.to_plain(cluster.client.get(StorageVersion, name).status)
     except NotFound:
         return None
 
