@@ -23,6 +23,7 @@ from kubeloop.store import Conflict, Event, StoreError
 RENEW_SECONDS: Final = 5.0
 _LIFE_SECONDS: Final = 8.0  # until a server that renews no more is missed; the store may make it twice that
 PREFIX: Final = "/registry/masterleases/"
+_LEAVE_SECONDS: Final = 2.0  # the key ends by itself
 _SERVICE: Final = "kubernetes"
 
 
@@ -57,8 +58,9 @@ class LiveServers:
     async def leave(self) -> None:
         """Be missed at once instead of after a while."""
         self._subscription.cancel()
-        with suppress(StoreError):
-            await self._store.write(self._key, None)
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._store.write(self._key, None)
         self._correct()
 
     def _written(self) -> asyncio.Future[Event]:

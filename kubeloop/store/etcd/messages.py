@@ -12,6 +12,7 @@ from kubeloop.store.etcd.wire import Value, chunk, fields, integer
 _EQUAL = 0
 _VERSION, _MOD_REVISION = 0, 2
 _DELETE = 1
+_REVISION_TAG = 3 << 3
 
 
 class KeyValue(msgspec.Struct, gc=False):
@@ -41,7 +42,6 @@ class Change(msgspec.Struct, gc=False):
 
 
 class WatchAnswer(msgspec.Struct):
-    revision: int = 0
     created: bool = False
     canceled: bool = False
     compact_revision: int = 0
@@ -118,6 +118,17 @@ def read_header(message: bytes) -> tuple[int, int]:
     return _number(found.get(3, 0)), _number(found.get(1, 0))
 
 
+def _revision_in(header: bytes) -> int:
+    """The one number that matters of a header, of which all fields are numbers; the long ones before it are skipped."""
+    at, end = 0, len(header)
+    while at < end and header[at] != _REVISION_TAG:
+        at += 1
+        while header[at] >= 0x80:
+            at += 1
+        at += 1
+    return _number(fields(header[at:])[0][1]) if at < end else 0
+
+
 def read_range(message: bytes) -> RangeAnswer:
     answer = RangeAnswer()
     for field, value in fields(message):
@@ -134,7 +145,7 @@ def read_txn(message: bytes) -> TxnAnswer:
     answer = TxnAnswer()
     for field, value in fields(message):
         if field == 1:
-            answer.revision = read_header(_bytes(value))[0]
+            answer.revision = _revision_in(_bytes(value))
         elif field == 2:
             answer.succeeded = bool(value)
         elif field == 3:
@@ -147,9 +158,7 @@ def read_txn(message: bytes) -> TxnAnswer:
 def read_watch(message: bytes) -> WatchAnswer:
     answer = WatchAnswer()
     for field, value in fields(message):
-        if field == 1:
-            answer.revision = read_header(_bytes(value))[0]
-        elif field == 3:
+        if field == 3:
             answer.created = bool(value)
         elif field == 4:
             answer.canceled = bool(value)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kubeloop.store import StoreError
 from kubeloop.store.etcd.config import EtcdConfig, config_of_servers, config_of_url
-from kubeloop.store.etcd.messages import read_key_value, read_watch, write_request
+from kubeloop.store.etcd.messages import read_key_value, read_txn, read_watch, write_request
 from kubeloop.store.etcd.wire import chunk, fields, integer
 
 NO_FILES: dict[str, str] = {}
@@ -70,3 +70,13 @@ def test_servers_that_make_no_sense_are_refused(servers: str) -> None:
 def test_urls_that_make_no_sense_are_refused(url: str) -> None:
     with pytest.raises(StoreError):
         config_of_url(url)
+
+
+@given(st.integers(1, 2**63), st.integers(1, 2**63), st.integers(0, 2**62), st.integers(0, 300))
+def test_the_revision_of_a_transaction_is_found_whatever_stands_before_it(
+    cluster: int, member: int, revision: int, term: int
+) -> None:
+    header = integer(1, cluster) + integer(2, member) + integer(3, revision) + integer(4, term)
+    answer = read_txn(chunk(1, header) + integer(2, 1))
+    assert (answer.revision, answer.succeeded) == (revision, True)
+    assert read_txn(chunk(1, integer(1, cluster))).revision == 0
