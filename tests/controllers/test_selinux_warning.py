@@ -43,6 +43,11 @@ def test_both_pods_are_told_of_different_labels(cluster: Cluster) -> None:
     assert f"Normal SELinuxLabelConflict: {first}" in told(cluster, "p")
     assert len(told(cluster, "p")) == 2
     assert [one.split(":")[0] for one in told(cluster, "q")] == ["Normal SELinuxLabelConflict"]
+    lines = cluster.context.telemetry.registry.render().splitlines()
+    shown = [line for line in lines if line.startswith("selinux_warning_controller_selinux_volume_conflict")]
+    of = f'pod1_namespace="{NS}",pod1_name="p",pod1_value=":::s0:c1",pod2_namespace="{NS}",pod2_name="q"'
+    assert any(f'property="SELinuxLabel",{of},pod2_value=":::s0:c2"}} 1' in line for line in shown)
+    assert len(shown) == 4  # each as both see it
 
 
 def test_pods_that_differ_in_policy_are_told(cluster: Cluster) -> None:

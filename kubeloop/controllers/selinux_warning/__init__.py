@@ -6,7 +6,7 @@ Writes: events only.
 Wakes itself: never.
 Differs from upstream: looks only at volumes that can be mounted with a label, which no others conflict about: those of
     CSI drivers that say so, iSCSI and Fibre Channel, by way of claims. A pod that mounts one volume with two labels is
-    told once, not again and again. The metric of present conflicts is not kept.
+    told once, not again and again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kubeloop.api.generated.storage_v1 import CSIDriver
 from kubeloop.api.volumes import PODS_BY_CLAIM, VOLUMES_BY_DRIVER, claim_keys_of, claim_uses, driver_of, is_made_for
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers.context import Context
-from kubeloop.controllers.selinux_warning.uses import Uses, is_mounted, labels_of, use_of
+from kubeloop.controllers.selinux_warning.uses import Conflict, Uses, is_mounted, labels_of, use_of
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.enqueue import own_key
 from kubeloop.runtime.informer import Informer
@@ -31,6 +31,10 @@ NAME: Final = "selinux-warning-controller"
 COMPONENT: Final = "selinux_warning"  # whom upstream's events name
 QUEUE: Final = "selinux_warning"  # upstream's, as dashboards know it
 WORKERS: Final = 1  # upstream's
+METRIC: Final = "selinux_warning_controller_selinux_volume_conflict"
+_LABELS: Final = (
+    "property", "pod1_namespace", "pod1_name", "pod1_value", "pod2_namespace", "pod2_name", "pod2_value"
+)  # fmt: skip
 
 
 class Caches(NamedTuple):
@@ -47,7 +51,11 @@ def wire(context: Context) -> Controller[ObjectKey]:
     caches = Caches(*(context.informers.of(resource_of_class(kind)) for kind in kinds))
     caches.pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
     caches.volumes.add_indexer(VOLUMES_BY_DRIVER, driver_of)
-    reconciler = Reconciler(caches, context.recorder.of_component(COMPONENT))
+    uses = Uses()
+    context.telemetry.registry.gauge(METRIC, "Pods that cannot share a volume on one node.", *_LABELS).collect(
+        lambda: dict.fromkeys(map(labels_of_conflict, uses.conflicts()), 1)
+    )
+    reconciler = Reconciler(caches, uses, context.recorder.of_component(COMPONENT))
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
@@ -60,10 +68,10 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Reconciler:
-    def __init__(self, caches: Caches, recorder: EventRecorder) -> None:
+    def __init__(self, caches: Caches, uses: Uses, recorder: EventRecorder) -> None:
         self._caches = caches
         self._recorder = recorder
-        self._uses = Uses()
+        self._uses = uses
 
     async def reconcile(self, key: ObjectKey) -> None:
         pod: Pod | None = self._caches.pods.get(*key)
@@ -120,6 +128,10 @@ def users_of_driver(caches: Caches, driver: str) -> list[ObjectKey]:
     return [
         key for volume in caches.volumes.by_index(VOLUMES_BY_DRIVER, driver) for key in users_of_volume(caches, volume)
     ]
+
+
+def labels_of_conflict(one: Conflict) -> tuple[str, ...]:
+    return one.what, *one.pod, one.value, *one.other, one.other_value
 
 
 def _begins_or_ends(old: Any, new: Any) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import combinations
 from typing import Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Container, EphemeralContainer, Pod, SELinuxOptions
@@ -60,6 +61,12 @@ class Uses:
         users[pod] = use
         self._pods.setdefault(pod, set()).add(volume)
         return [told for other, theirs in users.items() for told in _between(pod, use, other, theirs)]
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """All that there are now, each as both pods see it."""
+        for users in self._volumes.values():
+            for (pod, use), (other, theirs) in combinations(users.items(), 2):
+                yield from _between(pod, use, other, theirs)
 
     def remove(self, pod: ObjectKey) -> None:
         for volume in self._pods.pop(pod, ()):

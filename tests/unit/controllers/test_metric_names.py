@@ -53,6 +53,7 @@ NAMES = {
     "pv_collector": "bound_pv_count bound_pvc_count total_pv_count unbound_pv_count unbound_pvc_count",
     "replicaset_controller": "sorting_deletion_age_ratio",
     "root_ca_cert_publisher": "sync_duration_seconds sync_total",
+    "selinux_warning_controller": "selinux_volume_conflict",
     "statefulset_controller_statefulset": "max_unavailable unavailable_replicas",
     "storage": "count_attachable_volumes_in_use operation_duration_seconds",
     "taint_eviction_controller": "pod_deletion_duration_seconds pod_deletions_total",
