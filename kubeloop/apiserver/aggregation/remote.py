@@ -13,6 +13,7 @@ from kubeloop.apiserver.aggregation.answers import answer_of, plain_text, unreac
 from kubeloop.apiserver.aggregation.conditions import is_available, port_of
 from kubeloop.apiserver.aggregation.connection import Connection, Head, Unreachable, dial
 from kubeloop.apiserver.aggregation.identity import AGGREGATOR, ProxyIdentity, context_for, plain_get, request_bytes
+from kubeloop.apiserver.aggregation.idle import IdleConnections
 from kubeloop.apiserver.aggregation.neighbours import Neighbours
 from kubeloop.apiserver.context import User
 from kubeloop.apiserver.http import Request, Response
@@ -20,7 +21,6 @@ from kubeloop.apiserver.http import Request, Response
 _DIAL_SECONDS = 30.0
 _DISCOVERY_SECONDS = 5.0
 _CHECK_SECONDS = 5.0
-_IDLE_CONNECTIONS = 16
 _REPEATABLE = ("GET", "HEAD")
 
 
@@ -40,8 +40,7 @@ class Remote:
         self._neighbours = neighbours
         self._by_endpoint = by_endpoint
         self._chance = chance
-        self._idle: dict[Address, list[Connection]] = {}
-        self._closed = False
+        self._idle = IdleConnections()
         self.trouble = ""
         self._context: ssl.SSLContext | None = None
         try:
@@ -81,7 +80,7 @@ class Remote:
             async with asyncio.timeout(seconds):
                 connection, head = await self._exchange(address, request, user, audit_id)
                 try:
-                    return await answer_of(connection, head, lambda done: self._keep(address, done))
+                    return await answer_of(connection, head, lambda done: self._idle.keep(address, done))
                 except BaseException:
                     connection.close()
                     raise
@@ -123,11 +122,7 @@ class Remote:
             raise Unreachable(str(error) or "context deadline exceeded") from None
 
     def close(self) -> None:
-        self._closed = True
-        for connections in self._idle.values():
-            for one in connections:
-                one.close()
-        self._idle.clear()
+        self._idle.close()
 
     async def _whole(self, address: Address, request: Request, user: User) -> tuple[int, bytes]:
         connection, head = await self._exchange(address, request, user, "")
@@ -139,7 +134,7 @@ class Remote:
 
     async def _exchange(self, address: Address, request: Request, user: User, audit_id: str) -> tuple[Connection, Head]:
         sent, bodyless = request_bytes(request, str(address), user, audit_id), request.method == "HEAD"
-        reused = self._reusable(address) if not request.upgrade else None
+        reused = self._idle.take(address) if not request.upgrade else None
         if reused is not None:
             try:
                 return reused, await _asked(reused, sent, bodyless)
@@ -150,22 +145,6 @@ class Remote:
         assert self._context is not None, "a remote with trouble isn't asked"
         connection = await dial(*address, self._context, self._server_name, _DIAL_SECONDS)
         return connection, await _asked(connection, sent, bodyless)
-
-    def _reusable(self, address: Address) -> Connection | None:
-        idle = self._idle.get(address, [])
-        while idle:
-            connection = idle.pop()
-            if connection.is_usable:
-                return connection
-            connection.close()
-        return None
-
-    def _keep(self, address: Address, connection: Connection) -> None:
-        idle = self._idle.setdefault(address, [])
-        if connection.is_usable and not self._closed and len(idle) < _IDLE_CONNECTIONS:
-            idle.append(connection)
-        else:
-            connection.close()
 
 
 async def _asked(connection: Connection, sent: bytes, bodyless: bool) -> Head:

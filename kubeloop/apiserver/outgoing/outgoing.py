@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from kubeloop.apiserver.aggregation.addresses import Address, NowhereToGo
 from kubeloop.apiserver.aggregation.connection import Connection, Head, Unreachable, dial
+from kubeloop.apiserver.aggregation.idle import IdleConnections
 
-_MOST_IDLE: Final = 16
 # Several times what a request to this server may hold.
 _LARGEST_ANSWER: Final = 16 << 20
 _LATE: Final = "context deadline exceeded"
@@ -37,8 +37,7 @@ class Outgoing:
         self._trust = trust
         self._server_name = server_name
         self._context: ssl.SSLContext | None = None
-        self._idle: dict[Address, list[Connection]] = {}
-        self._closed = False
+        self._idle = IdleConnections()
 
     async def request(self, method: str, target: str, headers: Headers, body: bytes, seconds: float) -> Answer:
         """Raises `Unreachable`, in the words of Go's clients, when there is no whole answer in time."""
@@ -54,15 +53,11 @@ class Outgoing:
             raise Unreachable(str(error)) from None
 
     def close(self) -> None:
-        self._closed = True
-        for connections in self._idle.values():
-            for one in connections:
-                one.close()
-        self._idle.clear()
+        self._idle.close()
 
     async def _exchange(self, sent: bytes, seconds: float) -> Answer:
         address = self._address()
-        reused = self._reusable(address)
+        reused = self._idle.take(address)
         if reused is not None:
             try:
                 return await self._ask(address, reused, sent)
@@ -80,7 +75,7 @@ class Outgoing:
         except BaseException:
             connection.close()
             raise
-        self._keep(address, connection)
+        self._idle.keep(address, connection)
         return Answer(head.status, head.headers, body)
 
     def _verified(self) -> ssl.SSLContext:
@@ -90,22 +85,6 @@ class Outgoing:
             except (OSError, ValueError):  # ssl.SSLError is an OSError
                 raise Unreachable("unable to load root certificates: unable to parse bytes as PEM block") from None
         return self._context
-
-    def _reusable(self, address: Address) -> Connection | None:
-        idle = self._idle.get(address, [])
-        while idle:
-            connection = idle.pop()
-            if connection.is_usable:
-                return connection
-            connection.close()
-        return None
-
-    def _keep(self, address: Address, connection: Connection) -> None:
-        idle = self._idle.setdefault(address, [])
-        if connection.is_usable and not self._closed and len(idle) < _MOST_IDLE:
-            idle.append(connection)
-        else:
-            connection.close()
 
 
 async def _bounded(connection: Connection, head: Head) -> bytes:
