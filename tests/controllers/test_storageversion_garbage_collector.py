@@ -13,6 +13,7 @@ from kubeloop.api.generated.apiserverinternal_v1alpha1 import StorageVersion
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.controllers.storageversion_garbage_collector import wire
 from kubeloop.testing import Cluster
+from tests.controllers.rights import start_as
 
 RESOURCE = "storageversions.internal.apiserver.k8s.io"
 
@@ -101,3 +102,14 @@ def test_lease_that_cannot_be_asked_for_is_not_gone(plane: Cluster) -> None:
     plane.start(wire)
     plane.advance(5)
     assert servers(plane) == ["one", "two"]
+
+
+def test_the_rights_of_its_account_suffice(plane: Cluster) -> None:
+    start_as(plane, "storage-version-garbage-collector", wire)
+    stored(plane, one="v1", two="v2")
+    plane.client.delete(Lease, "one", "kube-system")
+    plane.settle()
+    assert servers(plane) == ["two"]
+    plane.client.delete(Lease, "two", "kube-system")
+    plane.settle()
+    assert status(plane) is None

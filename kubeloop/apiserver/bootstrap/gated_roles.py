@@ -11,6 +11,7 @@ Rules = Mapping[str, tuple[str, ...]]
 
 _SCHEDULING = "@scheduling.k8s.io"
 _DEVICES = "@resource.k8s.io"
+_INTERNAL = "@internal.apiserver.k8s.io"
 
 _CLUSTER_RULES: Mapping[str, Rules] = {
     "GenericWorkload": {
@@ -45,6 +46,13 @@ _CONTROLLER_RULES: Mapping[str, Rules] = {
             f"{READ}: resourceclaims {_DEVICES}",
             f"{READ}: devicetaintrules {_DEVICES}",
             EVENTS,
+        ),
+    },
+    "StorageVersionAPI": {
+        "storage-version-garbage-collector": (
+            f"{READ}: leases @coordination.k8s.io",
+            f"delete get list patch update watch: storageversions {_INTERNAL}",
+            f"get patch update: storageversions/status {_INTERNAL}",
         ),
     },
     "WorkloadWithJob": {
