@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.kubectl import Kubectl, version
 from tests.e2e.plane import PROGRAM, Plane, environment, eventually
 
 SERVICES = "/api/v1/namespaces/default/services"
@@ -95,13 +96,16 @@ def up(tmp_path: Path) -> Iterator[Plane]:
     plane.close()
 
 
-def test_service_gets_an_address_that_answers(up: Plane, backend: int) -> None:
-    port = free_port()
-    up.create(SERVICES, service(port))
-    up.create(SLICES, endpoints(backend))
-    address = address_of(up)
+@pytest.mark.skipif(version() == (0, 0), reason="there is no kubectl on the PATH")
+def test_service_gets_an_address_that_answers(up: Plane, backend: int, kubectl_home: Path) -> None:
+    port, kubectl = free_port(), Kubectl(up.kubeconfig, "default", kubectl_home)
+    kubectl.apply(service(port), endpoints(backend))
+    kubectl("wait", "service/web", "--for=jsonpath={.status.loadBalancer.ingress}", "--timeout=20s")
+    _, kind, _, address, ports, _ = kubectl("get", "service", "web", "--no-headers").split()
+    assert (kind, ports.partition(":")[0]) == ("LoadBalancer", str(port))
     assert address.startswith("127.10.")
     assert eventually(lambda: ask(address, port)) == b"hello from the endpoint"
+    assert "EnsuredLoadBalancer" in kubectl("describe", "service", "web")
 
 
 def test_address_no_longer_answers_when_the_service_is_gone(up: Plane, backend: int) -> None:
