@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from kubeloop.api.generated.core_v1 import Container, EnvVar, Pod, ResourceFieldSelector
 from kubeloop.api.quantity import parse_quantity
@@ -14,6 +15,8 @@ from kubeloop.node.runtime import Found
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 _ENTRY = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
+NOTHING: Mapping[str, str] = MappingProxyType({})
+_LIMITED = ("cpu", "memory", "ephemeral-storage")
 _FIELDS: dict[str, Callable[[Pod], str]] = {
     "metadata.name": lambda pod: pod.metadata.name,
     "metadata.namespace": lambda pod: pod.metadata.namespace,
@@ -27,26 +30,30 @@ _FIELDS: dict[str, Callable[[Pod], str]] = {
 }
 
 
-def environment_of(pod: Pod, container: Container, found: Found | None = None) -> dict[str, str]:
-    """Variables in their order, with references to earlier ones expanded."""
+def environment_of(
+    pod: Pod, container: Container, found: Found | None = None, allocatable: Mapping[str, str] = NOTHING
+) -> dict[str, str]:
+    """Variables in their order, with references to earlier ones expanded; what the node has is a limit to all."""
     values: dict[str, str] = {"HOSTNAME": pod.spec.hostname or pod.metadata.name}
     if found is not None:
         values.update(found.whole)
     for variable in container.env:
-        value = _value(pod, container, variable, found.single if found is not None else {})
+        source = variable.value_from
+        if source is not None and source.resource_field_ref is not None:
+            value: str | None = resource_of(pod, container, source.resource_field_ref, allocatable)
+        else:
+            value = _value(pod, variable, found.single if found is not None else {})
         if value is not None:
             values[variable.name] = expanded(value, values)
     return values
 
 
-def _value(pod: Pod, container: Container, variable: EnvVar, looked_up: Mapping[str, str]) -> str | None:
+def _value(pod: Pod, variable: EnvVar, looked_up: Mapping[str, str]) -> str | None:
     source = variable.value_from
     if source is None:
         return variable.value
     if source.field_ref is not None:
         return field_of(pod, source.field_ref.field_path)
-    if source.resource_field_ref is not None:
-        return resource_of(pod, container, source.resource_field_ref)
     return looked_up.get(variable.name)
 
 
@@ -74,8 +81,10 @@ def field_of(pod: Pod, path: str) -> str:
     return read(pod) if read is not None else ""
 
 
-def resource_of(pod: Pod, container: Container, wanted: ResourceFieldSelector) -> str:
-    """A request or limit in units of the divisor, rounded up."""
+def resource_of(
+    pod: Pod, container: Container, wanted: ResourceFieldSelector, allocatable: Mapping[str, str] = NOTHING
+) -> str:
+    """A request or limit in units of the divisor, rounded up; without a limit, what the node has."""
     named = wanted.container_name
     if named:
         container = next((one for one in pod.spec.containers or () if one.name == named), container)
@@ -83,6 +92,8 @@ def resource_of(pod: Pod, container: Container, wanted: ResourceFieldSelector) -
     amounts = container.resources.limits if kind == "limits" else container.resources.requests
     divisor = parse_quantity(wanted.divisor or "1")
     amount = parse_quantity(amounts.get(name, "0"))
+    if kind == "limits" and name in _LIMITED and not amount:
+        amount = parse_quantity(allocatable.get(name, "0"))
     unit = divisor.nanos or parse_quantity("1").nanos
     return str(-(-amount.nanos // unit))
 

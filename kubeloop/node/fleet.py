@@ -70,6 +70,7 @@ class Fleet:
         nodes = informers.of(resource_of_class(Node))
         self.roster = Roster(nodes)
         self.runtime = SimulatedRuntime(clock, self.roster.networks_of, config.rules)
+        self.runtime.allocatable_of = self.roster.allocatable_of
         self.recorder = EventRecorder(client, COMPONENT, clock)
         telling = Telling(self.recorder, config.events)
         self.worker = PodWorker(client, self._pods, self.roster, self.runtime, telling, clock)

@@ -10,7 +10,7 @@ sim.kubeloop.io/attach: never             no driver attaches a volume to it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from kubeloop.api.generated.core_v1 import Node
@@ -70,6 +70,11 @@ class Roster:
     def attaches(self, node: Node) -> bool:
         """Whether drivers attach volumes to it."""
         return node.metadata.annotations.get(ATTACH) != NEVER
+
+    def allocatable_of(self, name: str) -> Mapping[str, str]:
+        """What the pods of a node may take together."""
+        node: Node | None = self._nodes.get("", name)
+        return node.status.allocatable if node is not None else {}
 
     def networks_of(self, name: str) -> tuple[str, ...]:
         """The networks that a node's pods were given, the first before others; none if they weren't."""

@@ -14,9 +14,11 @@ from kubeloop.api.generated.core_v1 import (
     EnvVar,
     EnvVarSource,
     Event,
+    ResourceFieldSelector,
     Secret,
     SecretKeySelector,
 )
+from kubeloop.node.registration import NodeShape
 from kubeloop.testing import Cluster, builders
 from tests.node.pods import container, get, put, runs, state
 from tests.node.test_connections import Client
@@ -72,6 +74,19 @@ def test_container_waits_for_what_is_missing(cluster: Cluster, fields: dict[str,
     cluster.client.patch(ConfigMap, "settings", {"data": {"x": "y"}}, "default")
     cluster.advance(11)
     assert state(get(cluster)) == "running"
+
+
+def test_what_the_node_has_is_the_limit_of_a_container_without_one(cluster: Cluster) -> None:
+    fleet = cluster.add_nodes(1, shape=NodeShape(cpu="6"))
+    names = {"LIMIT": "limits.cpu", "REQUEST": "requests.cpu"}
+    env = tuple(
+        EnvVar(name=name, value_from=EnvVarSource(resource_field_ref=ResourceFieldSelector(resource=resource)))
+        for name, resource in names.items()
+    )
+    put(cluster, containers=(runs("server", env=env),))
+    client = Client()
+    cluster.run(fleet.access.execute(get(cluster), "app", ("printenv", "LIMIT", "REQUEST"), client))
+    assert client.heard == b"6\n0\n"
 
 
 def test_what_need_not_be_there_is_left_out(cluster: Cluster) -> None:

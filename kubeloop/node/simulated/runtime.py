@@ -66,6 +66,7 @@ class SimulatedRuntime:
         self._stages = Stages(rules, clock)
         self.addresses = Addresses(networks_of)
         self._pods: dict[str, _SimulatedPod] = {}
+        self.allocatable_of: Callable[[str], Mapping[str, str]] = lambda _: {}  # what a node has for its pods
         self.wake: Callable[[ObjectKey], None] = lambda _: None  # lets a pod have its turn
 
     def __len__(self) -> int:
@@ -212,11 +213,14 @@ class SimulatedRuntime:
         """What commands in a container find there; files stay until it is started anew."""
         container, process = container_named(pod, name), self._process(pod.metadata.uid, name)
         found = process.found if process is not None else None
-        variables = environment_of(pod, container, found) if container is not None else {}
+        variables = self._variables(pod, container, found) if container is not None else {}
         files = Files()
         if process is not None:
             files = process.files = process.files or files
         return Surroundings(pod.spec.hostname or pod.metadata.name, variables, files)
+
+    def _variables(self, pod: Pod, container: Container, found: Found | None) -> dict[str, str]:
+        return environment_of(pod, container, found, self.allocatable_of(pod.spec.node_name))
 
     def _process(self, uid: str, container: str) -> Process | None:
         found = self._pods.get(uid)
