@@ -161,7 +161,7 @@ def _process_settings(file: ConfigFile) -> dict[str, Any]:
     hints = get_type_hints(ManagerConfig)
     said = [(flag, getattr(file.leader_election, name)) for name, flag in _LEADERSHIP.items()]
     said += [(flag, getattr(file.client_connection, name)) for name, flag in _CONNECTION.items()]
-    found = {flag: value for flag, value in said if value or value is False}
+    found: dict[str, Any] = {flag: value for flag, value in said if value or value is False}
     if file.enable_profiling is not None:
         found["profiling"] = file.enable_profiling
     try:

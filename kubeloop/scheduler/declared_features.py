@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kubeloop.api.generated.core_v1 import Container, EphemeralContainer, PodSpec
+
+_NONE: frozenset[str] = frozenset()
 
 
 def features_of(spec: PodSpec) -> frozenset[str]:
     """What a node has to be able to do for a pod, by the names that nodes declare."""
-    return frozenset(_features(spec))
-
-
-def _features(spec: PodSpec) -> Iterator[str]:
-    containers: list[Container] = [*(spec.containers or ()), *spec.init_containers]
-    if any(rule.action == "RestartAllContainers" for one in containers for rule in one.restart_policy_rules):
-        yield "RestartAllContainersOnContainerExits"
+    found: set[str] = set()
+    containers: tuple[Container | EphemeralContainer, ...] = (
+        *(spec.containers or ()), *spec.init_containers, *spec.ephemeral_containers,
+    )  # fmt: skip
+    for one in containers:
+        if one.restart_policy_rules and _restarts_all(one):
+            found.add("RestartAllContainersOnContainerExits")
+        if one.volume_mounts and any(mount.bind_mount_options for mount in one.volume_mounts):
+            found.add("VolumeBindMountOptions")
     if spec.host_network and spec.host_users is False:
-        yield "UserNamespacesHostNetworkSupport"
-    mounting: list[Container | EphemeralContainer] = [*containers, *spec.ephemeral_containers]
-    if any(mount.bind_mount_options for one in mounting for mount in one.volume_mounts):
-        yield "VolumeBindMountOptions"
+        found.add("UserNamespacesHostNetworkSupport")
+    return frozenset(found) if found else _NONE
+
+
+def _restarts_all(container: Container | EphemeralContainer) -> bool:
+    """An ephemeral container never does."""
+    rules = container.restart_policy_rules if isinstance(container, Container) else ()
+    return any(rule.action == "RestartAllContainers" for rule in rules)

@@ -26,37 +26,36 @@ class Resource(NamedTuple):
 
 
 class Use:
-    """Which resources count for a pod, and how much of each it takes."""
+    """Which resources count for a pod, and how much of each it takes; with the columns, which last until rows grow."""
 
-    def __init__(self, weights: Sequence[tuple[str, int]], requests: Mapping[str, int], *, presumed: bool) -> None:
-        # A resource that only some nodes have counts only for pods that ask for it.
-        self._counted = [
-            (name, weight, requests.get(name, 0))
-            for name, weight in weights
-            if requests.get(name) or not amounts.is_scalar(name)
-        ]
-        self._presumed = presumed
+    def __init__(
+        self, weights: Sequence[tuple[str, int]], requests: Mapping[str, int], cluster: ClusterState, *, presumed: bool
+    ) -> None:
+        self._counted: list[tuple[int, int, Numbers, Numbers]] = []
+        for name, weight in weights:
+            # A resource that only some nodes have counts only for pods that ask for it.
+            if requests.get(name) or not amounts.is_scalar(name):
+                basic = presumed and name in (amounts.CPU, amounts.MEMORY)
+                used = cluster.amount(cluster.presumed if basic else cluster.requested, name)
+                have = cluster.amount(cluster.allocatable, name)
+                self._counted.append((weight, requests.get(name, 0), have, used))
 
     @property
     def asks_for_nothing(self) -> bool:
-        return not any(amount for _, _, amount in self._counted)
+        return not any(amount for _, amount, _, _ in self._counted)
 
-    def at(self, cluster: ClusterState, rows: Rows) -> list[Resource]:
-        return [self._resource(cluster, rows, *one) for one in self._counted]
+    def at(self, rows: Rows) -> list[Resource]:
+        return [
+            Resource(weight, have[rows], before := used[rows], before + amount)
+            for weight, amount, have, used in self._counted
+        ]
 
-    def at_row(self, cluster: ClusterState, row: int) -> list[tuple[int, int, int, int]]:
+    def at_row(self, row: int) -> list[tuple[int, int, int, int]]:
         """Weight, capacity, use before and after, of one node."""
-        found = []
-        for name, weight, amount in self._counted:
-            presumed = self._presumed and name in (amounts.CPU, amounts.MEMORY)
-            before = cluster.amount(cluster.presumed if presumed else cluster.requested, name).item(row)
-            found.append((weight, cluster.amount(cluster.allocatable, name).item(row), before, before + amount))
-        return found
-
-    def _resource(self, cluster: ClusterState, rows: Rows, name: str, weight: int, amount: int) -> Resource:
-        presumed = self._presumed and name in (amounts.CPU, amounts.MEMORY)
-        before = cluster.amount(cluster.presumed if presumed else cluster.requested, name)[rows]
-        return Resource(weight, cluster.amount(cluster.allocatable, name)[rows], before, before + amount)
+        return [
+            (weight, have.item(row), before := used.item(row), before + amount)
+            for weight, amount, have, used in self._counted
+        ]
 
 
 Scorer = Callable[[Sequence[Resource], int], NDArray[np.int64]]

@@ -9,7 +9,7 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.apps_v1 import ReplicaSet, StatefulSet
 from kubeloop.api.generated.core_v1 import Node, Pod, ReplicationController, Service, TopologySpreadConstraint
 from kubeloop.api.owners import controller_of
-from kubeloop.api.selectors import NOTHING, LabelSelector, SelectorError, from_label_selector, from_labels
+from kubeloop.api.selectors import EVERYTHING, NOTHING, LabelSelector, SelectorError, from_label_selector, from_labels
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.scheduler.framework import Hint
 from kubeloop.scheduler.handle import Handle
@@ -43,6 +43,7 @@ class Spreading:
         self._defaults = (
             _SYSTEM if self._is_system else tuple(from_plain(one, TopologySpreadConstraint) for one in given)
         )
+        self._default_actions = {one.when_unsatisfiable for one in self._defaults}
         kinds = (Service, ReplicationController, ReplicaSet, StatefulSet) if self._defaults else ()
         self._informers = {kind.__name__: handle.informers.of(resource_of_class(kind)) for kind in kinds}
 
@@ -63,7 +64,7 @@ class Spreading:
             if known is None:
                 known = states[key] = _constraints(own, pod.template.labels, action)
             return known
-        if not any(one.when_unsatisfiable == action for one in self._defaults):
+        if action not in self._default_actions:
             return ()
         selector = self._default_selector(pod)
         if selector.empty:
@@ -79,7 +80,10 @@ class Spreading:
         if known is None or known[0] != stamp:
             known = states[key] = (stamp, self._service_labels(pod))
         labels: Mapping[str, str] = known[1]
-        owner = controller_of(pod.pod.metadata.owner_references)
+        owners = pod.pod.metadata.owner_references
+        if not owners and not labels:
+            return EVERYTHING
+        owner = controller_of(owners)
         informer = self._informers.get(owner.kind) if owner is not None else None
         if owner is None or informer is None or owner.api_version != informer.resource.group_version:
             return from_labels(labels)

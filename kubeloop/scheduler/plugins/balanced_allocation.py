@@ -28,11 +28,11 @@ class BalancedAllocation(Plugin):
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> Use | Skip:
         """Pods that ask for nothing change no balance, and would all go to one node."""
-        use = Use(self._weights, pod.requests, presumed=False)
+        use = Use(self._weights, pod.requests, cluster, presumed=False)
         return SKIP if use.asks_for_nothing else use
 
     def score(self, state: Use, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
-        resources = state.at(cluster, rows)
+        resources = state.at(rows)
         capacities = [one.capacity for one in resources]
         with_pod = _evenness([one.after for one in resources], capacities)
         without = _evenness([one.before for one in resources], capacities)
@@ -41,7 +41,7 @@ class BalancedAllocation(Plugin):
         return _HALF + gain // 2
 
     def score_row(self, state: Use, cluster: ClusterState, row: int) -> int:
-        resources = state.at_row(cluster, row)
+        resources = state.at_row(row)
         if len(resources) != 2:
             return super().score_row(state, cluster, row)
         (_, first, first_before, first_after), (_, second, second_before, second_after) = resources

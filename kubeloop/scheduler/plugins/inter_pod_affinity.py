@@ -59,6 +59,8 @@ class InterPodAffinity(Plugin):
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip:
         terms = pod.template.pod_affinity_terms
+        if not terms and not len(cluster.terms):
+            return SKIP
         near = [term for term in terms if term.kind == "affinity"]
         apart = [term for term in terms if term.kind == "anti-affinity"]
         others = [term for term in self._terms_about(pod.template, cluster) if term.kind == "anti-affinity"]
@@ -103,7 +105,10 @@ class InterPodAffinity(Plugin):
     # Scoring.
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> Numbers | Skip:
-        own = [term for term in pod.template.pod_affinity_terms if term.kind == "preference"]
+        terms = pod.template.pod_affinity_terms
+        if not terms and not len(cluster.terms):
+            return SKIP
+        own = [term for term in terms if term.kind == "preference"]
         if self._ignores_others and not own:
             return SKIP
         total: Numbers | None = None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.scheduler import amounts
 from kubeloop.scheduler.changes import ASSIGNED_POD, NODE, TARGET_POD, Action
-from kubeloop.scheduler.cluster import ClusterState, Rows
+from kubeloop.scheduler.cluster import ClusterState, Numbers, Rows
 from kubeloop.scheduler.framework import MAX_SCORE, Interest, Plugin
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Code, Refusal
@@ -27,6 +27,7 @@ class _Wanted(NamedTuple):
     """What a pod requests, each with the bit that stands for it in an answer."""
 
     amounts: Sequence[tuple[str, int, int]]
+    columns: Sequence[tuple[int, int, Numbers, Numbers]]  # amount and bit, with what there is and what is used
 
 
 class NodeResourcesFit(Plugin):
@@ -54,15 +55,18 @@ class NodeResourcesFit(Plugin):
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Wanted:
         names = [name for name, amount in self._sorted(pod.requests) if amount and not self._is_ignored(name)]
-        return _Wanted(
-            [(name, pod.requests[name], 2 << min(bit, _MOST_RESOURCES - 1)) for bit, name in enumerate(names)]
-        )
+        wanted = [(name, pod.requests[name], 2 << min(bit, _MOST_RESOURCES - 1)) for bit, name in enumerate(names)]
+        have, used = cluster.allocatable, cluster.requested
+        columns = [
+            (amount, bit, cluster.amount(have, name), cluster.amount(used, name)) for name, amount, bit in wanted
+        ]
+        return _Wanted(wanted, columns)
 
     def filter(self, state: _Wanted, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         answers = (cluster.pod_count[rows] >= cluster.allowed_pods[rows]).astype(np.int16)
-        for name, amount, bit in state.amounts:
-            have = cluster.amount(cluster.allocatable, name)[rows]
-            lacking = amount > have - cluster.amount(cluster.requested, name)[rows]
+        for amount, bit, column, used in state.columns:
+            have = column[rows]
+            lacking = amount > have - used[rows]
             if lacking.any():
                 answers[lacking] |= bit
                 answers[lacking & (amount > have)] |= _UNRESOLVABLE
@@ -70,9 +74,9 @@ class NodeResourcesFit(Plugin):
 
     def filter_row(self, state: _Wanted, cluster: ClusterState, row: int) -> int:
         answer = int(cluster.pod_count.item(row) >= cluster.allowed_pods.item(row))
-        for name, amount, bit in state.amounts:
-            have = cluster.amount(cluster.allocatable, name).item(row)
-            if amount > have - cluster.amount(cluster.requested, name).item(row):
+        for amount, bit, column, used in state.columns:
+            have = column.item(row)
+            if amount > have - used.item(row):
                 answer |= bit | (_UNRESOLVABLE if amount > have else 0)
         return answer
 
@@ -94,16 +98,16 @@ class NodeResourcesFit(Plugin):
     # Scoring.
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> Use:
-        return Use(self._weights, pod.template.presumed, presumed=True)
+        return Use(self._weights, pod.template.presumed, cluster, presumed=True)
 
     def score(self, state: Use, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
-        return self._score(state.at(cluster, rows), len(cluster.alive[rows]))
+        return self._score(state.at(rows), len(cluster.alive[rows]))
 
     def score_row(self, state: Use, cluster: ClusterState, row: int) -> int:
         if self._score is not least_allocated:
             return super().score_row(state, cluster, row)
         total = weights = 0
-        for weight, capacity, _, after in state.at_row(cluster, row):
+        for weight, capacity, _, after in state.at_row(row):
             if capacity > 0:
                 total += max(capacity - after, 0) * MAX_SCORE // capacity * weight
                 weights += weight
