@@ -37,6 +37,7 @@ from kubeloop.apiserver.endpoints.delete import delete_collection, delete_object
 from kubeloop.apiserver.endpoints.read import get_object, list_objects, watch_objects
 from kubeloop.apiserver.endpoints.subresources import SUBRESOURCES, UNSTORED
 from kubeloop.apiserver.endpoints.write import create_object, patch_object, replace_object
+from kubeloop.apiserver.faults import Faults, served_faultily
 from kubeloop.apiserver.health import Health
 from kubeloop.apiserver.http import Request, Response
 from kubeloop.apiserver.inflight import InFlight
@@ -138,6 +139,7 @@ class ApiServer:
         self._configured.start()
         self._writes = writes
         self.fairness: FlowControl | None = None
+        self.faults: Faults | None = None  # which calls from outside of the process fail on purpose
         self.nodes: NodeDialer | None = None  # how nodes are reached, set by whoever wires them
 
     def share_fairly(self, seats: int) -> FlowControl:
@@ -231,7 +233,10 @@ class ApiServer:
                 ctx.annotations = trail.annotations
             if self.fairness is not None:
                 await self._take_turn(self.fairness, ctx, course)
-            response = await self.serve(ctx, course.verb)
+            if self.faults is None:
+                response = await self.serve(ctx, course.verb)
+            else:
+                response = await served_faultily(self.faults, ctx, course.verb, partial(self.serve, ctx, course.verb))
         except errors.ApiError as error:
             response = status_response(error, course.warnings)
         except PageNotFound:

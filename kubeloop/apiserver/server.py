@@ -32,6 +32,7 @@ from kubeloop.apiserver.bootstrap import BootstrapOptions, access_objects, essen
 from kubeloop.apiserver.compaction import Compactor
 from kubeloop.apiserver.context import User
 from kubeloop.apiserver.event_expiry import EVENTS_PREFIX, EventExpiry
+from kubeloop.apiserver.faults import Faults
 from kubeloop.apiserver.health import Health
 from kubeloop.apiserver.http import Hooks, Limits, Server, serve
 from kubeloop.apiserver.inflight import InFlight
@@ -116,6 +117,7 @@ class ServerConfig:
     encryption: Path | None = None  # which objects lie in the store encrypted, and with which keys
     encryption_reload: bool = False
     limits: Limits = field(default_factory=Limits)
+    faults: Faults | None = None  # which calls fail on purpose
 
 
 class RunningServer:
@@ -162,6 +164,9 @@ class RunningServer:
             parts.push_async_callback(self._stop_listening, app, listener)
             self._share_fairly(app, parts)
             self._keep_house(store, parts)
+            if config.faults is not None:
+                app.faults = config.faults
+                _in_background(config.faults.run(), "what goes wrong on purpose", parts)
             await self._ensure_own_objects(app.registry, parts)
             await announce(app.registry, self._clock, (config.advertise_address or config.host, self.port), parts)
             app.registration.catch_up()

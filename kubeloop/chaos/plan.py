@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias
 
@@ -55,9 +56,11 @@ class _Recurring(_Fault, frozen=True, kw_only=True):
 
 
 class _OnProcesses(_Recurring, frozen=True, kw_only=True):
-    """Hits one of the processes of some components at a time."""
+    """Hits so many of the processes of some components at once."""
 
+    possible: ClassVar[tuple[str, ...]] = COMPONENTS
     targets: tuple[str, ...] = COMPONENTS
+    count: Annotated[int, msgspec.Meta(ge=1, le=9)] = 1
 
 
 class Kill(_OnProcesses, frozen=True, kw_only=True, tag="kill"):
@@ -73,23 +76,55 @@ class Partition(_OnProcesses, frozen=True, kw_only=True, tag="partition"):
 
 
 class ClockJump(_OnProcesses, frozen=True, kw_only=True, tag="clock-jump"):
-    """A process's clock is wrong by so much."""
+    """A process's clock is wrong by so much; back, if it is less than nothing."""
 
+    possible: ClassVar[tuple[str, ...]] = (
+        "apiserver",
+        "controller-manager",
+        "scheduler",
+    )  # etcd asks the kernel itself
+    targets: tuple[str, ...] = possible
     by: Seconds
 
 
 class DiskFull(_OnProcesses, frozen=True, kw_only=True, tag="disk-full"):
-    """A process can't write a byte more."""
+    """A process can't write a byte more to any file; whoever ends of it is started again when there is room."""
 
+    possible: ClassVar[tuple[str, ...]] = ("etcd", "apiserver")
     targets: tuple[str, ...] = ("apiserver",)
 
 
+class LoseData(_OnProcesses, frozen=True, kw_only=True, tag="lose-data"):
+    """A member of etcd ends, and all that it had written is gone; an empty one takes its place."""
+
+    possible: ClassVar[tuple[str, ...]] = ("etcd",)
+    targets: tuple[str, ...] = possible
+
+
+class CorruptStore(_OnProcesses, frozen=True, kw_only=True, tag="corrupt-store"):
+    """The file of a server that has ended is damaged: it must refuse to serve from it, until it is whole again."""
+
+    possible: ClassVar[tuple[str, ...]] = ("apiserver",)
+    targets: tuple[str, ...] = possible
+
+
 class _OnCalls(_Fault, frozen=True, kw_only=True):
-    """Hits calls by chance, all the time. Nothing given means any."""
+    """Hits calls by chance, all the time. Nothing given means any; names of users may have `*` in them."""
 
     verbs: tuple[str, ...] = ()
-    resources: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()  # plural, or with the group: deployments.apps
+    users: tuple[str, ...] = ()
+    except_users: tuple[str, ...] = ()
     chance: Chance = 0.05
+
+    def concerns(self, user: str, verb: str, resource: str) -> bool:
+        """Whether a call can be hit; a resource has its group behind it."""
+        return (
+            (not self.verbs or verb in self.verbs)
+            and (not self.resources or resource in self.resources or resource.partition(".")[0] in self.resources)
+            and (not self.users or _is_among(user, self.users))
+            and not _is_among(user, self.except_users)
+        )
 
 
 class Errors(_OnCalls, frozen=True, kw_only=True, tag="errors"):
@@ -100,6 +135,8 @@ class Errors(_OnCalls, frozen=True, kw_only=True, tag="errors"):
 
 class Conflicts(_OnCalls, frozen=True, kw_only=True, tag="conflicts"):
     """A write is told that somebody else was faster."""
+
+    verbs: tuple[str, ...] = ("update", "patch")
 
 
 class LostAnswers(_OnCalls, frozen=True, kw_only=True, tag="lost-answers"):
@@ -118,7 +155,7 @@ class CutWatches(_Recurring, frozen=True, kw_only=True, tag="cut-watches"):
     resources: tuple[str, ...] = ()
 
 
-OnProcesses: TypeAlias = Kill | Pause | Partition | ClockJump | DiskFull
+OnProcesses: TypeAlias = Kill | Pause | Partition | ClockJump | DiskFull | LoseData | CorruptStore
 OnCalls: TypeAlias = Errors | Conflicts | LostAnswers | Slow
 Fault: TypeAlias = OnProcesses | OnCalls | CutWatches
 
@@ -161,6 +198,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def on_calls(self) -> Iterator[OnCalls]:
         return (fault for fault in self.faults if isinstance(fault, OnCalls))
 
+    def for_calls(self) -> Plan:
+        """What of it an API server does by itself, to those who call it."""
+        return msgspec.structs.replace(
+            self, faults=tuple(fault for fault in self.faults if isinstance(fault, OnCalls | CutWatches))
+        )
+
+    def document(self) -> dict[str, Any]:
+        """As it would stand in a file."""
+        plain: dict[str, Any] = msgspec.to_builtins(self, enc_hook=float)
+        return plain
+
     def moments(self) -> list[Moment]:
         """When what begins to hit whom and when that ends, in the order of time."""
         members = self.plane.members()
@@ -188,8 +236,9 @@ def _moments_of(
     while at + fault.for_ <= duration:
         if isinstance(fault, CutWatches):
             yield Moment(at, at, fault, "")
-        elif victims:
-            yield Moment(at, at + fault.for_, fault, chance.choice(victims))
+        else:
+            for victim in chance.sample(victims, min(fault.count, len(victims))):
+                yield Moment(at, at + fault.for_, fault, victim)
         at += fault.every * chance.uniform(0.5, 1.5)
 
 
@@ -215,14 +264,30 @@ def plan_of(document: Any, source: str = "the plan") -> Plan:
     if not 0 < plan.duration <= plan.longest:
         raise PlanError(f"{source}: duration must be more than nothing and at most a day")
     for index, fault in enumerate(plan.faults):
-        if isinstance(fault, _Recurring) and (fault.every <= 0 or fault.for_ < 0):
-            raise PlanError(f"{source}: faults[{index}]: `every` must be more than nothing, and `for` not less")
-        for target in getattr(fault, "targets", ()):
-            if target not in COMPONENTS:
-                raise PlanError(
-                    f"{source}: faults[{index}]: no component is called {target!r}: {', '.join(COMPONENTS)}"
-                )
+        if (why := _impossible(fault, plan.plane)) is not None:
+            raise PlanError(f"{source}: faults[{index}]: {why}")
     return plan
+
+
+def _impossible(fault: Fault, plane: Plane) -> str | None:
+    """Why a fault can't happen, if so."""
+    if isinstance(fault, _Recurring) and (fault.every <= 0 or fault.for_ < 0):
+        return "`every` must be more than nothing, and `for` not less"
+    if isinstance(fault, CorruptStore) and plane.etcd:
+        return "only a plane of one SQLite, with `etcd: 0`, has a file to damage"
+    if isinstance(fault, LoseData) and plane.etcd < 3:
+        return "a member of etcd can only be replaced where at least two others are left"
+    if isinstance(fault, _OnProcesses):
+        for target in fault.targets:
+            if target not in COMPONENTS:
+                return f"no component is called {target!r}: {', '.join(COMPONENTS)}"
+            if target not in fault.possible:
+                return f"this can't happen to {target}, only to {', '.join(fault.possible)}"
+    return None
+
+
+def _is_among(user: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(user, pattern) for pattern in patterns)
 
 
 def _seconds(kind: type, value: object) -> object:

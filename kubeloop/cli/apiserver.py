@@ -15,6 +15,7 @@ from kubeloop.apiserver.allocation import ServiceRanges
 from kubeloop.apiserver.authentication import RequestHeaders
 from kubeloop.apiserver.http import Limits
 from kubeloop.apiserver.server import AccountTokens, AuditConfig, CannotStart, RunningServer, ServerConfig, start_server
+from kubeloop.cli.chaos_flag import faults_of
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
@@ -181,4 +182,5 @@ def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
         encryption=options.encryption_provider_config,
         encryption_reload=options.encryption_provider_config_automatic_reload,
         limits=Limits(body_timeout=options.request_timeout),
+        faults=faults_of(options),
     )

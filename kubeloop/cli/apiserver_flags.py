@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeloop import KUBERNETES_VERSION, __version__
+from kubeloop.cli.chaos_flag import add_chaos_flag
 from kubeloop.cli.flag_types import (
     address,
     authorization_modes,
@@ -42,6 +43,7 @@ def add_command(commands: Any) -> None:
     _add_audit_flags(parser)
     _add_request_flags(parser)
     add_serving_flags(parser)
+    add_chaos_flag(parser)
     for name in (*ONLY_VALUE, *UNSUPPORTED):
         parser.add_argument(f"--{name}", nargs="?", action=_NotFollowed, help=argparse.SUPPRESS)
     version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"

@@ -13,8 +13,10 @@ from kubeloop import __version__
 from kubeloop.api.serving import Serving
 from kubeloop.apiserver.aggregation.following import AggregatorConfig
 from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.faults import Faults
 from kubeloop.apiserver.server import AccountTokens, ServerConfig, start_server
 from kubeloop.cli.apiserver import own_front_proxy
+from kubeloop.cli.chaos_flag import faults_of
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
@@ -42,6 +44,7 @@ class Plan:
     default_class: bool
     serving: Serving
     feature_gates: tuple[str, ...]
+    faults: Faults | None
 
 
 class RunningPlane:
@@ -73,6 +76,7 @@ def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
         options.default_storage_class,
         serving_of(options),
         gates_of(options),
+        faults_of(options),
     )
 
 
@@ -100,7 +104,14 @@ def _data_folder(options: argparse.Namespace, cleanup: ExitStack) -> Path:
 
 async def _start(plan: Plan) -> RunningPlane:
     clock = SystemClock()
-    config = ServerConfig(store=plan.store, host=plan.host, port=plan.port, bootstrap_tokens=True, serving=plan.serving)
+    config = ServerConfig(
+        store=plan.store,
+        host=plan.host,
+        port=plan.port,
+        bootstrap_tokens=True,
+        serving=plan.serving,
+        faults=plan.faults,
+    )
     names = serving_names([plan.host], config.services.networks[0], socket.gethostname())
     pki = ensure_pki(plan.folder / "pki", names, clock.now())
     async with AsyncExitStack() as parts:

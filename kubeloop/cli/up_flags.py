@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from kubeloop.cli.chaos_flag import add_chaos_flag
 from kubeloop.cli.flag_types import address, count, port
 from kubeloop.cli.serving_flags import add_serving_flags
 
@@ -102,6 +103,7 @@ def add_command(commands: Any) -> None:
         help="make a default class of volumes named standard: directories on the nodes",
     )
     add_serving_flags(parser)
+    add_chaos_flag(parser)
     parser.add_argument(
         "--store",
         type=_store,

@@ -9,6 +9,7 @@ from kubeloop.apiserver.http.limits import Hooks, Limits
 from kubeloop.apiserver.http.messages import (
     Handler,
     HijackResponse,
+    NoResponse,
     Request,
     Response,
     StreamResponse,
@@ -22,6 +23,7 @@ __all__ = [
     "HijackResponse",
     "Hooks",
     "Limits",
+    "NoResponse",
     "Request",
     "Response",
     "Server",

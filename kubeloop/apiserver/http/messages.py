@@ -95,6 +95,12 @@ class HijackResponse(Response):
         self.take_over = take_over
 
 
+class NoResponse(Response):
+    """No answer at all: the connection breaks."""
+
+    __slots__ = ()
+
+
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 

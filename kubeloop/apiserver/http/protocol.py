@@ -14,6 +14,7 @@ from kubeloop.apiserver.http.head import CONTINUE, NO_BODY_STATUSES, connection_
 from kubeloop.apiserver.http.messages import (
     READ_ONLY_METHODS,
     HijackResponse,
+    NoResponse,
     Request,
     Response,
     StreamResponse,
@@ -198,6 +199,8 @@ class Connection(asyncio.Protocol):
                 self._open_stream(request, response)
             elif isinstance(response, HijackResponse):
                 self._hand_over(request, response)
+            elif isinstance(response, NoResponse):
+                self._transport.abort()
             else:
                 self._answer(request, response)
         except Exception as error:

@@ -63,6 +63,11 @@ class Stream:
         self.lost()
         self._on_end()
 
+    def cut_off(self) -> None:
+        """Break the connection, as is done to a peer that falls behind."""
+        if not self.closed:
+            self._on_overflow()
+
     def lost(self) -> None:
         """The connection is gone, or about to be: tell whoever writes."""
         if self.closed:

@@ -1,0 +1,110 @@
+"""Which calls to an API server go wrong, and how: by chance from a plan's seed.
+
+A server is handed this object by whoever starts it, and asks it about every call that it is about to carry out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.chaos.plan import Conflicts, CutWatches, Errors, LostAnswers, OnCalls, Plan, Slow
+
+# Told among a refusal's causes, so that whoever looks into it can tell it from a real one.
+ON_PURPOSE = "FailedOnPurpose"
+_RETRY_AFTER = 1
+
+
+class Struck(NamedTuple):
+    """What happens to one call."""
+
+    delay: float = 0.0
+    error: errors.ApiError | None = None
+    loses_answer: bool = False
+
+
+class CallFaults:
+    """A plan's faults on calls, and on open watches."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._faults = tuple(enumerate(plan.faults))
+        self._on_calls = tuple((index, fault) for index, fault in self._faults if isinstance(fault, OnCalls))
+        self._slow = tuple((index, fault) for index, fault in self._on_calls if isinstance(fault, Slow))
+        self._seed = plan.seed
+        self._chances = [random.Random(f"{plan.seed}/{index}") for index, _ in self._faults]
+        self._watches: dict[object, tuple[str, Callable[[], None]]] = {}
+
+    def strike(self, user: str, verb: str, resource: str, name: str) -> Struck | None:
+        """What happens to a call; a resource has its group behind it. The first fault that hits is the only one."""
+        for index, fault in self._on_calls:
+            if verb == "watch" and isinstance(fault, LostAnswers | Slow):
+                continue  # a watch has no one answer; its events are slow, not it
+            if fault.concerns(user, verb, resource) and self._chances[index].random() < fault.chance:
+                return _struck(fault, index, resource, name)
+        return None
+
+    def delay_of_event(self, user: str, resource: str) -> float:
+        """How long the next events of an open watch take."""
+        for index, fault in self._slow:
+            if fault.concerns(user, "watch", resource) and self._chances[index].random() < fault.chance:
+                return float(fault.by)
+        return 0.0
+
+    def watch_opened(self, resource: str, cut: Callable[[], None]) -> Callable[[], None]:
+        """Somebody watches; the function that is returned tells that they no longer do."""
+        token = object()
+        self._watches[token] = (resource, cut)
+        return lambda: self._watches.pop(token, None) and None
+
+    def cut_watches(self, resources: tuple[str, ...] = ()) -> int:
+        """Break all watches of some resources, or of any; how many there were."""
+        found = [
+            cut
+            for resource, cut in self._watches.values()
+            if not resources or resource in resources or resource.partition(".")[0] in resources
+        ]
+        for cut in found:
+            cut()
+        return len(found)
+
+    async def run(self) -> None:
+        """What happens by itself, until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for index, fault in self._faults:
+                if isinstance(fault, CutWatches):
+                    group.create_task(self._cut_again_and_again(fault, self._chances[index]))
+
+    async def _cut_again_and_again(self, fault: CutWatches, chance: random.Random) -> None:
+        while True:
+            await asyncio.sleep(fault.every * chance.uniform(0.5, 1.5))
+            self.cut_watches(fault.resources)
+
+
+def _struck(fault: OnCalls, index: int, resource: str, name: str) -> Struck:
+    if isinstance(fault, Slow):
+        return Struck(delay=fault.by)
+    if isinstance(fault, LostAnswers):
+        return Struck(loses_answer=True)
+    if isinstance(fault, Conflicts):
+        plural, _, group = resource.partition(".")
+        return Struck(error=_told(errors.conflict(group, plural, name), index))
+    assert isinstance(fault, Errors)
+    retry_after = _RETRY_AFTER if fault.code in (429, 503) else 0
+    return Struck(error=_told(errors.generic(fault.code, "injected fault", retry_after), index))
+
+
+def _told(error: errors.ApiError, index: int) -> errors.ApiError:
+    """The same, with where it comes from."""
+    cause = errors.Cause(reason=ON_PURPOSE, message=f"faults[{index}] of the chaos plan")
+    error.details = msgspec.structs.replace(error.details or errors.Details(), causes=(*error.causes, cause))
+    return error
+
+
+def is_on_purpose(error: errors.ApiError) -> bool:
+    """Whether a plan made it up: nothing of the call has happened."""
+    return any(cause.reason == ON_PURPOSE for cause in error.causes)
