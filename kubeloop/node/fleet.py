@@ -86,7 +86,7 @@ class Fleet:
         self._pod_loop.watches(self._pods, own_key, _matters)
         self._node_loop.watches(nodes, own_key, _is_news_of_node)
         nodes.add_handler(Callbacks(on_update=self._on_node_changed))
-        self._pods.add_handler(Callbacks(on_add=self._claim_address))
+        self._pods.add_handler(Callbacks(on_add=self._count_in, on_delete=self._count_out))
         self._registered = asyncio.Event()
         self._missing = set(wanted)
         self._heartbeat.on_registered = self._note_registered
@@ -138,10 +138,15 @@ class Fleet:
         if not self._missing:
             self._registered.set()
 
-    def _claim_address(self, pod: Pod) -> None:
-        """No other pod may get an address that one had before this agent began."""
+    def _count_in(self, pod: Pod) -> None:
+        """No other pod may get an address or room that one had before this agent began."""
         if pod.status.pod_ips and not is_terminal(pod):
             self.runtime.addresses.claim(one.ip for one in pod.status.pod_ips)
+            if pod.metadata.deletion_timestamp is None:
+                self.worker.allocator.take(pod)
+
+    def _count_out(self, pod: Pod) -> None:
+        self.worker.allocator.release(pod.spec.node_name, pod.metadata.uid)
 
     def _on_node_changed(self, old: Node, new: Node) -> None:
         """A node was switched off or on, cut off or brought back: its pods have to hear of it."""

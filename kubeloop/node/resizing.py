@@ -67,7 +67,7 @@ def found_allocation(pod: Pod) -> Allocation:
     status = pod.status
     return msgspec.structs.replace(
         allocation_of(pod),
-        generation=status.observed_generation or pod.metadata.generation,
+        generation=0,  # a pod may wait for other sizes: they have to be compared
         containers=_found(regular_of(pod), status.container_statuses),
         init=_found(pod.spec.init_containers, status.init_container_statuses),
     )

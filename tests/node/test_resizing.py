@@ -6,6 +6,7 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import ContainerResizePolicy, Event, Pod, ResourceRequirements
 from kubeloop.api.wire import Quantity
+from kubeloop.node.fleet import Fleet, FleetConfig
 from kubeloop.node.registration import NodeShape
 from kubeloop.testing import Cluster, builders
 from tests.node.pods import container, get, put
@@ -119,3 +120,23 @@ def test_container_that_asks_for_it_is_started_anew_with_its_new_size(cluster: C
     assert sizes(pod) == ("800m", "800m")
     assert container(pod).restart_count == 1
     assert conditions(pod) == {}
+
+
+def test_new_agent_knows_what_pods_were_given(cluster: Cluster) -> None:
+    fleet = cluster.add_nodes(1, shape=NodeShape(cpu="1"))
+    put(cluster, containers=(sized("500m"),))
+    put(cluster, "other", containers=(sized("400m"),))
+    resize(cluster, "800m")
+    for loop in fleet.loops:
+        cluster.stop(loop)
+    before = get(cluster).status
+    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=1))
+    for loop in again.loops:
+        cluster.start(loop)
+    assert get(cluster).status == before
+    put(cluster, "third", containers=(sized("200m"),))
+    assert get(cluster, "third").status.reason == "OutOfcpu"
+    cluster.client.delete(Pod, "other", "default")
+    cluster.settle()
+    cluster.advance(5)
+    assert sizes(get(cluster)) == ("800m", "800m")
