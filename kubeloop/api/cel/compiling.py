@@ -32,6 +32,7 @@ from kubeloop.api.cel.macros import RESULT, TARGET
 from kubeloop.api.cel.syntax import Bind, Call, Fold, Ident, ListNode, Literal, MapNode, Node, ObjectNode, Select
 from kubeloop.api.cel.types import Type
 from kubeloop.api.cel.values import Cancelled, CelError, MadeObject, Optional, contains, is_list
+from kubeloop.api.cel.visiting import Visitor
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 
 OBJECT_COST: Final = 40
@@ -42,46 +43,40 @@ _CONVERSIONS: Final = frozenset(
 )
 
 
-class Compiler:
+class Compiler(Visitor[Step]):
     def __init__(self) -> None:
         self._scope: dict[str, int] = {}
         self.size = 0
 
-    def step(self, node: Node) -> Step:
-        match node:
-            case Literal(value=value):
-                return Constant(value)
-            case Ident() if node.is_type:
-                return self._type_value(node.type.params[0])
-            case Select(field=""):
-                return self.step(node.operand)  # all of it is one name
-            case Select() if node.is_test:
-                return has_field(self._chained(node.operand), node.key or node.field, holds_objects(node.operand))
-            case Ident(name=name) if name == TARGET:
-                return repeated(self._scope[name], self._scope[f"{name} costs"])
-            case Ident(name=name) if name in self._scope and name != RESULT:
-                return local_costing_one(self._scope[name])
-            case Ident() | Select() | Call() if is_attribute(node):
-                return costing_one(self._attribute(node)) if costs_itself(node) else self._attribute(node)
-            case Call():
-                return self._call(node)
-            case ListNode():
-                return self._list(node)
-            case MapNode():
-                return self._map(node)
-            case ObjectNode():
-                return self._object(node)
-            case Fold():
-                return self._fold(node)
-            case Bind():
-                return self._bind(node)
-        raise TypeError(type(node))
+    def _literal(self, node: Literal) -> Step:
+        return Constant(node.value)
 
     # Names.
 
+    def _ident(self, node: Ident) -> Step:
+        name = node.name
+        if node.is_type:
+            return self._type_value(node.type.params[0])
+        if name == TARGET:
+            return repeated(self._scope[name], self._scope[f"{name} costs"])
+        if name in self._scope and name != RESULT:
+            return local_costing_one(self._scope[name])
+        return self._whole(node)
+
+    def _select(self, node: Select) -> Step:
+        if not node.field:
+            return self.visit(node.operand)  # all of it is one name
+        if node.is_test:
+            return has_field(self._chained(node.operand), node.key or node.field, holds_objects(node.operand))
+        return self._whole(node)
+
+    def _whole(self, node: Node) -> Step:
+        """A chain whose value is used."""
+        return costing_one(self._attribute(node)) if costs_itself(node) else self._attribute(node)
+
     def _chained(self, node: Node) -> Step:
         """What a chain goes on from, or chooses: without what it would cost by itself."""
-        return self._attribute(node) if is_attribute(node) else self.step(node)
+        return self._attribute(node) if is_attribute(node) else self.visit(node)
 
     def _attribute(self, node: Node) -> Step:
         match node:
@@ -93,7 +88,7 @@ class Compiler:
             case Select(operand=operand):
                 return field(self._chained(operand), node.key or node.field, holds_objects(operand))
             case Call(function="_?_:_", args=[condition, yes, no]):
-                return choice(self.step(condition), self._chained(yes), self._chained(no))
+                return choice(self.visit(condition), self._chained(yes), self._chained(no))
             case Call(function="_?._", args=[operand, Literal(value=key)]):
                 return optional_field(self._chained(operand), key, holds_objects(operand))
             case Call(args=[operand, index]):
@@ -122,7 +117,9 @@ class Compiler:
     # Calls.
 
     def _call(self, node: Call) -> Step:
-        operands = [self.step(operand) for operand in node.operands]
+        if is_attribute(node):
+            return self._whole(node)
+        operands = [self.visit(operand) for operand in node.operands]
         if (special := SPECIAL.get(node.function)) is not None:
             return special(operands)
         if node.function in _BY_PATTERN and isinstance(operands[1], Constant):
@@ -143,7 +140,7 @@ class Compiler:
     # Collections and objects.
 
     def _list(self, node: ListNode) -> Step:
-        elements = [self.step(element) for element in node.elements]
+        elements = [self.visit(element) for element in node.elements]
         optional = node.optional
 
         def make(frame: Frame) -> Any:
@@ -160,7 +157,7 @@ class Compiler:
         return _made_once(make, elements)
 
     def _map(self, node: MapNode) -> Step:
-        entries = [(self.step(entry.key), self.step(entry.value), entry.is_optional) for entry in node.entries]
+        entries = [(self.visit(entry.key), self.visit(entry.value), entry.is_optional) for entry in node.entries]
 
         def make(frame: Frame) -> Any:
             made: dict[Any, Any] = {}
@@ -178,7 +175,7 @@ class Compiler:
         return _made_once(make, [part for entry in entries for part in entry[:2]])
 
     def _object(self, node: ObjectNode) -> Step:
-        entries = [(entry.key, self.step(entry.value), entry.is_optional) for entry in node.entries]
+        entries = [(entry.key, self.visit(entry.value), entry.is_optional) for entry in node.entries]
         type_name = node.type_name
 
         def make(frame: Frame) -> Any:
@@ -201,13 +198,13 @@ class Compiler:
             return self._collecting(node, addition)
         if (quantifier := Quantifier.of(node)) is not None:
             return self._deciding(node, quantifier)
-        ranged, start = self.step(node.range), self.step(node.start)
+        ranged, start = self.visit(node.range), self.visit(node.start)
         with self._inner():
             accumulator = self._named(node.accumulator)
             with self._inner():
                 begin = rounds([self._named(name) for name in node.variables])
-                condition, step = self.step(node.condition), self.step(node.step)
-            result = self.step(node.result)
+                condition, step = self.visit(node.condition), self.visit(node.step)
+            result = self.visit(node.result)
 
         def fold(frame: Frame) -> Any:
             values = ranged(frame)
@@ -223,10 +220,10 @@ class Compiler:
 
     def _deciding(self, node: Fold, quantifier: Quantifier) -> Step:
         """A loop that asks whether something holds of all elements, or of one; failures count if nothing decides."""
-        ranged = self.step(node.range)
+        ranged = self.visit(node.range)
         with self._inner():
             begin = rounds([self._named(name) for name in node.variables])
-            predicate = self.step(quantifier.predicate)
+            predicate = self.visit(quantifier.predicate)
         decisive, looking = quantifier.decisive, quantifier.looking
 
         def decide(frame: Frame) -> bool:
@@ -252,11 +249,11 @@ class Compiler:
 
     def _collecting(self, node: Fold, addition: Addition) -> Step:
         """A loop that adds to a list or map: in place, because nobody else has it yet."""
-        ranged = self.step(node.range)
+        ranged = self.visit(node.range)
         with self._inner():
             begin = rounds([self._named(name) for name in node.variables])
-            predicate = self.step(addition.predicate) if addition.predicate is not None else None
-            parts = [self.step(part) for part in addition.parts]
+            predicate = self.visit(addition.predicate) if addition.predicate is not None else None
+            parts = [self.visit(part) for part in addition.parts]
         add, cost = addition.add, addition.cost
         if isinstance(node.start, ListNode) and isinstance(parts[0], Constant):
             cost -= LIST_COST  # the list of one is always the same
@@ -274,11 +271,11 @@ class Compiler:
         return collect
 
     def _bind(self, node: Bind) -> Step:
-        value = self.step(node.value)
+        value = self.visit(node.value)
         with self._inner():
             slot = self._named(node.name)
             paid = self._named(f"{node.name} costs")
-            body = self.step(node.body)
+            body = self.visit(node.body)
 
         def bind(frame: Frame) -> Any:
             frame.locals[slot] = value(frame)

@@ -16,6 +16,7 @@ from kubeloop.api.cel.estimates import EMPTY, NOTHING, ONE, UNKNOWN, Range, exac
 from kubeloop.api.cel.macros import TARGET
 from kubeloop.api.cel.syntax import Bind, Call, Fold, Ident, ListNode, Literal, MapNode, Node, ObjectNode, Select
 from kubeloop.api.cel.types import Type, is_optional
+from kubeloop.api.cel.visiting import Visitor
 
 Path = tuple[str, ...]
 # How large a value at a path, of a type, may be; None if nobody can tell.
@@ -30,7 +31,7 @@ _HAS_FIELDS: Final = frozenset(("map", "object", "variable"))
 
 def estimated_cost(tree: Node, size_at: SizeAt) -> Range:
     """Of a tree that was checked."""
-    return _Estimator(size_at).cost(tree)
+    return _Estimator(size_at).visit(tree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class _Local:
     cost: Range = ONE
 
 
-class _Estimator:
+class _Estimator(Visitor[Range]):
     def __init__(self, size_at: SizeAt) -> None:
         self._size_at = size_at
         self._paths: dict[Node, Path] = {}
@@ -65,30 +66,16 @@ class _Estimator:
         self._entries: dict[Node, _Entries] = {}
         self._locals: dict[str, list[_Local]] = {}
 
-    def cost(self, node: Node) -> Range:
-        match node:
-            case Ident():
-                return self._ident(node)
-            case Select():
-                return self._select(node)
-            case Call():
-                return self._call(node)
-            case ListNode():
-                return self._list(node)
-            case MapNode():
-                return self._map(node)
-            case ObjectNode():
-                return self._total(entry.value for entry in node.entries).plus(_OBJECT)
-            case Fold():
-                return self._fold(node)
-            case Bind():
-                return self._bind(node)
+    def _literal(self, node: Literal) -> Range:
         return NOTHING
+
+    def _object(self, node: ObjectNode) -> Range:
+        return self._total(entry.value for entry in node.entries).plus(_OBJECT)
 
     def _total(self, nodes: Iterator[Node]) -> Range:
         total = NOTHING
         for node in nodes:
-            total = total.plus(self.cost(node))
+            total = total.plus(self.visit(node))
         return total
 
     # Names and fields.
@@ -110,10 +97,10 @@ class _Estimator:
 
     def _select(self, node: Select) -> Range:
         if not node.field:  # all of it is one name
-            cost = self.cost(node.operand)
+            cost = self.visit(node.operand)
             self._paths[node] = self._path(node.operand)
             return cost
-        cost = self.cost(node.operand)
+        cost = self.visit(node.operand)
         if node.is_test:
             return cost
         self._paths[node] = (*self._path(node.operand), node.field)
@@ -129,7 +116,7 @@ class _Estimator:
     def _list(self, node: ListNode) -> Range:
         cost, size = NOTHING, EMPTY if node.elements else NOTHING
         for element in node.elements:
-            cost = cost.plus(self.cost(element))
+            cost = cost.plus(self.visit(element))
             size = size.spanning(self._size_or_unknown(element))
         self._entries[node] = _Entries("list", ONE, size)
         return cost.plus(_LIST)
@@ -138,7 +125,7 @@ class _Estimator:
         cost = NOTHING
         keys = values = EMPTY if node.entries else NOTHING
         for entry in node.entries:
-            cost = cost.plus(self.cost(entry.key)).plus(self.cost(entry.value))
+            cost = cost.plus(self.visit(entry.key)).plus(self.visit(entry.value))
             keys = keys.spanning(self._size_or_unknown(entry.key))
             values = values.spanning(self._size_or_unknown(entry.value))
         self._entries[node] = _Entries("map", keys, values)
@@ -148,18 +135,18 @@ class _Estimator:
 
     def _call(self, node: Call) -> Range:
         if node.function == "_?._":
-            return self.cost(node.args[0]).plus(ONE)
+            return self.visit(node.args[0]).plus(ONE)
         if node.function == "dyn":
-            cost = self.cost(node.args[0])
+            cost = self.visit(node.args[0])
             self._copy_sizes(node, node.args[0])
             return cost.plus(ONE)
         costs, args = [], []
         for arg in node.args:
-            costs.append(self.cost(arg))
+            costs.append(self.visit(arg))
             args.append(self._argument(arg))
         spent, target = NOTHING, None
         if node.target is not None:
-            spent = self.cost(node.target)
+            spent = self.visit(node.target)
             target = self._argument(node.target)
         own, size = EMPTY, None
         for overload in node.overloads:
@@ -212,11 +199,11 @@ class _Estimator:
     # Comprehensions.
 
     def _fold(self, node: Fold) -> Range:
-        cost = self.cost(node.range).plus(self.cost(node.start))
+        cost = self.visit(node.range).plus(self.visit(node.start))
         accumulator = _Local(self._path(node.start), self._size(node.start), self._entries_of(node.start))
         with self._naming(node.accumulator, accumulator):
             round_cost = self._round(node)
-            cost = cost.plus(self.cost(node.result))
+            cost = cost.plus(self.visit(node.result))
         rounds = self._size_or_unknown(node.range)
         cost = cost.plus(rounds.times(round_cost))
         if isinstance(node.start, Literal):
@@ -233,17 +220,17 @@ class _Estimator:
         value = _Local((*path, "@items" if is_list else "@values"), entries.value if entries is not None else None)
         bound = [key, value] if len(node.variables) == 2 else [value if is_list else key]
         with self._naming(node.variables[0], bound[0]), self._naming(node.variables[-1], bound[-1]):
-            condition = self.cost(node.condition)
-            return self.cost(node.step).plus(condition)
+            condition = self.visit(node.condition)
+            return self.visit(node.step).plus(condition)
 
     def _bind(self, node: Bind) -> Range:
-        value_cost = self.cost(node.value)
+        value_cost = self.visit(node.value)
         path, size, entries = self._path(node.value), self._size(node.value), self._entries_of(node.value)
         # Upstream writes down an optional's expression twice, and gives names by a loop over an empty list.
         repeated = node.name == TARGET
         before = NOTHING if repeated else _LIST.plus(value_cost)
         with self._naming(node.name, _Local(path, size, entries, value_cost if repeated else ONE)):
-            cost = before.plus(self.cost(node.body))
+            cost = before.plus(self.visit(node.body))
             self._copy_sizes(node, node.body)
         return cost
 

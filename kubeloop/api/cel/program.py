@@ -28,7 +28,7 @@ class Program:
         self.tree = tree
         self.type = type
         compiler = Compiler()
-        self._run = compiler.step(tree)
+        self._run = compiler.visit(tree)
         self._size = compiler.size
 
     def evaluate(self, variables: Mapping[str, Any], limit: int = CALL_LIMIT) -> tuple[Any, int]:

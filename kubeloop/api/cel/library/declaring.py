@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import ceil
-from typing import Any
+from typing import Any, Final
 
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.types import Type
+from kubeloop.api.cel.types import Type, list_of, map_of, variable
 from kubeloop.api.cel.values import size_of
 
 STRING_FACTOR = 0.1  # of a step, for each character that is looked at
 REGEX_FACTOR = 0.25  # of a step, for each character of a pattern
+
+# Any type, the same wherever it stands in an overload.
+A: Final = variable("A")
+B: Final = variable("B")
+LIST: Final = list_of(A)
+MAP: Final = map_of(A, B)
 
 Cost = Callable[[tuple[Any, ...]], int]
 

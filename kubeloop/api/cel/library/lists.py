@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import STRING_FACTOR, function, method
+from kubeloop.api.cel.library.declaring import LIST, STRING_FACTOR, A, B, function, method
 from kubeloop.api.cel.library.times import span
 from kubeloop.api.cel.types import (
     ANY,
@@ -23,13 +23,9 @@ from kubeloop.api.cel.types import (
     list_of,
     map_of,
     optional_of,
-    variable,
 )
 from kubeloop.api.cel.values import NONE, CelError, Duration, Optional, UInt, contains, equal, is_list
 
-A: Final = variable("A")
-B: Final = variable("B")
-LIST: Final = list_of(A)
 _SUMMABLE: Final = {"int": INT, "uint": UINT, "double": DOUBLE, "duration": DURATION}
 _COMPARABLE: Final = {
     **_SUMMABLE, "bool": BOOL, "timestamp": TIMESTAMP, "string": STRING, "bytes": BYTES,

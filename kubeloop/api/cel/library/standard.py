@@ -9,8 +9,12 @@ from typing import Any, Final
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.conversions import CONVERSIONS
 from kubeloop.api.cel.library.declaring import (
+    LIST,
+    MAP,
     REGEX_FACTOR,
     STRING_FACTOR,
+    A,
+    B,
     function,
     method,
     traversing,
@@ -29,10 +33,7 @@ from kubeloop.api.cel.types import (
     TIMESTAMP,
     UINT,
     Type,
-    list_of,
-    map_of,
     optional_of,
-    variable,
 )
 from kubeloop.api.cel.values import (
     INT_MAX,
@@ -53,10 +54,6 @@ from kubeloop.api.cel.values import (
 )
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern, is_in
 
-A: Final = variable("A")
-B: Final = variable("B")
-LIST: Final = list_of(A)
-MAP: Final = map_of(A, B)
 LARGEST_LIST: Final = 1_000_000  # joining costs one, however long the lists
 NUMERIC: Final = {"int64": INT, "uint64": UINT, "double": DOUBLE}
 
