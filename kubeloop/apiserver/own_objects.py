@@ -1,4 +1,5 @@
-"""Keeps the server's own objects in the store: makes those that are missing, corrects those that describe the server.
+"""Keeps the server's own objects in the store: makes those that are missing, corrects those that describe the server,
+and gives access rules what they lack.
 
 They go past admission and authorization, which need some of them to be there already.
 """
@@ -19,6 +20,7 @@ from kubeloop.api.defaults import apply_defaults
 from kubeloop.api.kinds import Resource
 from kubeloop.api.schema import node_of
 from kubeloop.api.times import format_time
+from kubeloop.apiserver.bootstrap.access_updates import completed
 from kubeloop.apiserver.managers import set_entries
 from kubeloop.apiserver.storage import Registry, Storage
 from kubeloop.apiserver.view import stored_bytes
@@ -32,6 +34,7 @@ _DESCRIBE_THE_SERVER = {
     ("endpoints", "kubernetes"),
     ("endpointslices", "kubernetes"),
 }
+_ACCESS = "rbac.authorization.k8s.io"
 _FURTHER_SLICES = "kubernetes-"  # of servers that listen on other ports
 
 
@@ -69,7 +72,7 @@ class OwnObjects:
         name, namespace = obj.metadata.name, obj.metadata.namespace
         record = storage.peek(namespace, name)
         if record is not None and not _describes_the_server(resource, name):
-            return None
+            return _completed(storage, record, obj) if resource.group == _ACCESS else None
         fresh = self._prepared(storage, obj, namespace)
         if record is not None:
             return _corrected(storage, record, fresh)
@@ -105,6 +108,18 @@ def _entries(plain: dict[str, Any], resource: Resource, now: str) -> list[dict[s
     shape = node_of(resource.definition)
     entries: list[dict[str, Any]] = track_update(None, plain, shape, MANAGER, resource.group_version, "", now, [], None)
     return entries
+
+
+def _completed(storage: Storage, record: Record, wanted: Any) -> asyncio.Future[Event] | None:
+    """The record of an access rule with what it lacks by now."""
+    present = storage.view.decode_stored(record.value, record.mod_revision)
+    found = completed(present, wanted)
+    if found is present:
+        return None
+    try:
+        return storage.store.write(record.key, stored_bytes(found), record.mod_revision)
+    except Conflict:
+        return None
 
 
 def _corrected(storage: Storage, record: Record, fresh: Any) -> asyncio.Future[Event] | None:

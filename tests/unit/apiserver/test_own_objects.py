@@ -95,3 +95,53 @@ def test_what_administrators_changed_stays_and_what_they_deleted_comes_back() ->
         assert stored(store, "/registry/namespaces/kube-public")["status"]["phase"] == "Active"
 
     on_a_server(scenario)
+
+
+VIEWERS = "/registry/clusterroles/system:basic-user"
+BINDING = "/registry/clusterrolebindings/system:basic-user"
+
+
+async def change(store: MemoryStore, key: str, **parts: Any) -> None:
+    await store.write(key, json.dumps({**stored(store, key), **parts}).encode())
+
+
+def test_access_rules_get_what_they_lack_and_keep_what_administrators_added() -> None:
+    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+        await own.ensure(bootstrap_objects(OPTIONS))
+        whole, everybody = stored(store, VIEWERS)["rules"], stored(store, BINDING)["subjects"]
+        extra = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
+        nobody = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "nobody"}
+        await change(store, VIEWERS, rules=[extra, *whole[1:]])
+        await change(store, BINDING, subjects=[nobody])
+        await own.ensure(bootstrap_objects(OPTIONS))
+        rules = stored(store, VIEWERS)["rules"]
+        assert extra in rules
+        given = {
+            (group, resource, verb)
+            for rule in rules
+            for group in rule.get("apiGroups", ())
+            for resource in rule.get("resources", ())
+            for verb in rule["verbs"]
+        }
+        assert {
+            (group, resource, verb)
+            for rule in whole
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        } <= given
+        assert stored(store, BINDING)["subjects"] == [nobody, *everybody]
+
+    on_a_server(scenario)
+
+
+def test_access_rules_that_administrators_keep_for_themselves_are_left_alone() -> None:
+    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+        await own.ensure(bootstrap_objects(OPTIONS))
+        meta = stored(store, VIEWERS)["metadata"]
+        kept = {"rbac.authorization.kubernetes.io/autoupdate": "false"}
+        await change(store, VIEWERS, rules=None, metadata={**meta, "annotations": kept})
+        await own.ensure(bootstrap_objects(OPTIONS))
+        assert stored(store, VIEWERS)["rules"] is None
+
+    on_a_server(scenario)

@@ -1,0 +1,53 @@
+"""What a later version, or a feature that is on now, adds to the access rules that an earlier start has made.
+
+Nothing is taken away: what administrators added stays. They keep a rule as it is by annotating it
+`rbac.authorization.kubernetes.io/autoupdate: "false"`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from kubeloop.api.generated.rbac_v1 import AggregationRule, ClusterRole, ClusterRoleBinding, Role, RoleBinding
+from kubeloop.apiserver.authorization.escalation import missing_rights
+
+AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+_A = TypeVar("_A")
+
+
+def completed(present: Any, wanted: Any) -> Any:
+    """A role or binding with everything that it should have; the same object where it has that."""
+    if present.metadata.annotations.get(AUTOUPDATE) == "false":
+        return present
+    meta = replace(
+        present.metadata,
+        labels={**wanted.metadata.labels, **present.metadata.labels},
+        annotations={**wanted.metadata.annotations, **present.metadata.annotations},
+    )
+    changed = replace(_with_content(present, wanted), metadata=meta)
+    return present if changed == present else changed
+
+
+def _with_content(present: Any, wanted: Any) -> Any:
+    if isinstance(present, ClusterRoleBinding | RoleBinding):
+        return replace(present, subjects=_joined(present.subjects, wanted.subjects))
+    if isinstance(present, ClusterRole) and wanted.aggregation_rule is not None:
+        return replace(present, aggregation_rule=_aggregation(present.aggregation_rule, wanted.aggregation_rule))
+    if isinstance(present, ClusterRole | Role):
+        rules = present.rules or ()
+        missing = missing_rights(rules, wanted.rules or ())
+        return replace(present, rules=(*rules, *missing)) if missing else present
+    return present
+
+
+def _aggregation(present: AggregationRule | None, wanted: AggregationRule) -> AggregationRule:
+    if present is None:
+        return wanted
+    selectors = _joined(present.cluster_role_selectors, wanted.cluster_role_selectors)
+    return replace(present, cluster_role_selectors=selectors)
+
+
+def _joined(present: tuple[_A, ...], wanted: tuple[_A, ...]) -> tuple[_A, ...]:
+    return (*present, *(one for one in wanted if one not in present))
