@@ -57,7 +57,7 @@ class Repair:
     def _add_missing(self, held: dict[str, ObjectMeta]) -> None:
         for key, service in held.items():
             if self._store.peek(key) is None:
-                log.warning("%s of service %s/%s was not recorded", key, service.namespace, service.name)
+                log.info("%s of service %s/%s was not recorded", key, service.namespace, service.name)
                 with suppress(StoreError):
                     if key.startswith(PORTS):
                         self._recorder.record_ports([int(key.removeprefix(PORTS))], service)
