@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -18,12 +19,17 @@ _HIDDEN_INPUTS = {"time.time", "time.monotonic", "time.sleep", "datetime.now", "
 _CLOCK = PACKAGE / "clock.py"
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
 def imported_by(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -47,7 +53,7 @@ def test_time_and_chance_come_from_the_clock_alone() -> None:
 
 
 def hidden_inputs_of(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and not is_seeded(node)}
     modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     chance = {call for call in calls if call.startswith("random.")} if "random" in modules else set()
@@ -59,7 +65,7 @@ def is_seeded(call: ast.Call) -> bool:
 
 
 def test_module_opens_with_a_sentence_that_says_what_it_is_for() -> None:
-    assert [name_of(path) for path in MODULES if not ast.get_docstring(ast.parse(path.read_text()))] == []
+    assert [name_of(path) for path in MODULES if not ast.get_docstring(tree_of(path))] == []
 
 
 def test_module_has_a_name_that_says_something() -> None:
