@@ -42,8 +42,11 @@ def converted(value: Any, declared: Declared) -> Any:
 def _object(value: dict[str, Any], declared: Declared) -> dict[str, Any]:
     if declared.element is not None:
         return {key: converted(held, declared.element) for key, held in value.items()}
-    properties = declared.properties
-    return {key: converted(held, properties[key]) if key in properties else held for key, held in value.items()}
+    changed = dict(value)
+    for key, inner in declared.properties.items():
+        if inner.is_converted and key in value:
+            changed[key] = converted(value[key], inner)
+    return changed
 
 
 def _list(value: list[Any], declared: Declared) -> Any:

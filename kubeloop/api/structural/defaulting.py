@@ -22,7 +22,8 @@ def apply_schema_defaults(value: Any, schema: Structural | None) -> None:
                 continue
             if name not in schema.properties and _is_needless(inner, declared_inner):
                 value[name] = inner = deepcopy(declared_inner.default)
-            apply_schema_defaults(inner, declared_inner)
+            if declared_inner.has_defaults:
+                apply_schema_defaults(inner, declared_inner)
     elif isinstance(value, list) and schema.items is not None:
         for index, item in enumerate(value):
             if _is_needless(item, schema.items):

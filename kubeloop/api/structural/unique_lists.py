@@ -24,8 +24,9 @@ def repeated_items(value: Any, schema: Structural | None, path: Path | None = No
         errors += [duplicate(path.index(index), value[index]) for index in _second_ones(value)]
     elif schema.list_type == "map":
         errors += _repeated_keys(value, schema.list_keys, path)
-    for index, item in enumerate(value):
-        errors += repeated_items(item, schema.items, path.index(index))
+    if schema.items is not None and schema.items.has_unique_lists:
+        for index, item in enumerate(value):
+            errors += repeated_items(item, schema.items, path.index(index))
     return errors
 
 
@@ -34,6 +35,8 @@ def _in_fields(value: dict[str, Any], schema: Structural, path: Path | None) -> 
     for name in sorted(value):
         declared = schema.properties.get(name)
         if declared is not None:
+            if not declared.has_unique_lists:
+                continue
             errors += repeated_items(value[name], declared, Path(name) if path is None else path.child(name))
         elif isinstance(schema.additional, Structural):
             at = Path(name, None, True) if path is None else path.key(name)
