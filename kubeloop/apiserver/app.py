@@ -51,7 +51,7 @@ from kubeloop.apiserver.rendering import warning_headers
 from kubeloop.apiserver.routing import PageNotFound, Router, Target
 from kubeloop.apiserver.storage import Registry
 from kubeloop.clock import Clock, new_uid
-from kubeloop.store import Overtaken, StoreError
+from kubeloop.store import Overtaken, StoreError, StoreFull
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.audit import Auditor
@@ -242,7 +242,7 @@ class ApiServer:
         except PageNotFound:
             response = not_found_page()
         except StoreError as error:
-            response = status_response(errors.internal_error(str(error)))
+            response = status_response(_store_failure(error))
         self.metrics.observe(course.verb, course.target, response.status, self.clock.monotonic() - started)
         if course.flow is not None:
             response.headers = (*response.headers, *course.flow.headers)
@@ -421,6 +421,11 @@ def status_response(error: errors.ApiError, warnings: Sequence[str] = ()) -> Res
     """A failure, with what was said on the way to it."""
     headers = (*error.headers.items(), *(warning_headers(warnings) if warnings else ()))
     return Response(error.code, msgspec.json.encode(error.status()) + b"\n", headers=headers)
+
+
+def _store_failure(error: StoreError) -> errors.ApiError:
+    """Upstream passes on what etcd says of a full disk, and so clients know it."""
+    return errors.ApiError(str(error)) if isinstance(error, StoreFull) else errors.internal_error(str(error))
 
 
 def not_found_page() -> Response:

@@ -20,6 +20,7 @@ from kubeloop.store.errors import (
     StoreClosed,
     StoreCorrupt,
     StoreError,
+    StoreFull,
     StoreInUse,
     WatchOverflow,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "StoreClosed",
     "StoreCorrupt",
     "StoreError",
+    "StoreFull",
     "StoreInUse",
     "Subscription",
     "Watch",

@@ -17,6 +17,9 @@ from kubeloop.store.errors import Conflict, FutureRevision, StoreClosed, StoreEr
 from kubeloop.store.log import LoadedLog, Log
 
 SWEEP_EVENTS = 2000  # some two milliseconds
+# How soon after a failure it is tried whether writes succeed again, if nobody has tried: nobody may, who was told that
+# the server is not ready.
+TRY_SECONDS = 2.0
 
 Pending: TypeAlias = tuple[Event, "asyncio.Future[Event]"]
 
@@ -36,6 +39,7 @@ class LoggedStore(Committed):
         self._drained = asyncio.Event()  # set while nothing gathers and nothing is in flight
         self._drained.set()
         self._trouble = ""
+        self._trial: asyncio.TimerHandle | None = None
         super().__init__(history_bytes)
 
     def _adopt(self, loaded: LoadedLog) -> None:
@@ -52,6 +56,8 @@ class LoggedStore(Committed):
         self._accepting = False
         await self._drained.wait()
         self._end_watches()
+        if self._trial is not None:
+            self._trial.cancel()
         await self._log.close()
 
     async def settled(self) -> None:
@@ -169,8 +175,23 @@ class LoggedStore(Committed):
         self.lost += 1
         for _, future in failed:
             if not future.done():
-                future.set_exception(StoreError(str(error)))  # one each: a traceback belongs to one writer
+                future.set_exception(type(error)(str(error)))  # one each: a traceback belongs to one writer
         self._note_drained()
+        self._try_again_later()
+
+    def _try_again_later(self) -> None:
+        if self._trial is None:
+            self._trial = self._loop.call_later(TRY_SECONDS, self._try_again)
+
+    def _try_again(self) -> None:
+        self._trial = None
+        if self._trouble and self._accepting and not self._in_flight and not self._gathering:
+            self._log.append([], self._revision, self._tried)
+
+    def _tried(self, error: StoreError | None) -> None:
+        self._trouble = "" if error is None else str(error)
+        if error is not None:
+            self._try_again_later()
 
     def _note_drained(self) -> None:
         if not self._gathering and not self._in_flight:

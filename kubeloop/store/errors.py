@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from kubeloop.store.base import Record
 
 
+# What etcd says when it has no room, and so what clients of Kubernetes know.
+SPACE_EXCEEDED = "etcdserver: mvcc: database space exceeded"
+
+
 class StoreError(Exception):
     """The store could not do what it was asked; the message is one sentence for a person."""
 
@@ -55,6 +59,10 @@ class StoreClosed(StoreError):
 
 class StoreInUse(StoreError):
     """Another process has the same data open."""
+
+
+class StoreFull(StoreError):
+    """There is no room for a write. What is there can be read, and writes succeed again once there is room."""
 
 
 class StoreCorrupt(StoreError):

@@ -43,7 +43,8 @@ class Log(Protocol):
     def append(self, events: Sequence[Event], after: int, appended: Appended) -> None:
         """Make a batch durable, all or nothing, then call back on the event loop.
 
-        `after` is the revision of the last event that the log holds.
+        `after` is the revision of the last event that the log holds. A batch of nothing tries whether one of
+        something would succeed.
         """
 
     def compact(self, revision: int, garbage: Sequence[int]) -> None:

@@ -22,13 +22,14 @@ from kubeloop.clock import Clock, new_uid
 from kubeloop.store import sqlite_file
 from kubeloop.store.base import Event
 from kubeloop.store.checkpoint import Checkpointer
-from kubeloop.store.errors import StoreCorrupt, StoreError, StoreInUse
+from kubeloop.store.errors import SPACE_EXCEEDED, StoreCorrupt, StoreError, StoreFull, StoreInUse
 from kubeloop.store.filelock import FileLock
 from kubeloop.store.log import Appended, LoadedLog
 from kubeloop.store.wal import refuse_lost_commits
 
 SLICE_ROWS = 128  # deletes at a time: some milliseconds at worst, when each row is on a page of its own
 
+_REMEDY = "put a copy in its place (kubeloop snapshot restore), or move its files away to begin with nothing"
 _UNREACHABLE = frozenset(
     (
         sqlite3.SQLITE_CANTOPEN,
@@ -153,15 +154,23 @@ class SqliteLog:
     def _append(self, batch: _Batch) -> None:
         error: StoreError | None = None
         try:
+            if not batch.rows:
+                sqlite_file.touch(self._connection)
             # More may go than comes, or compaction would never catch up with a busy store.
             self._transact(batch.rows, min(max(SLICE_ROWS, 2 * len(batch.rows)), sqlite_file.MAX_PARAMETERS))
         except sqlite3.Error as failure:
-            error = StoreError(f"the store {self._path} could not write: {failure}")
+            error = self._could_not_write(failure)
             self._checkpointer.start_new_log()  # or what is left of this could be taken for a lost commit
         except Exception as failure:
             error = StoreError(f"the store {self._path} failed: {failure!r}")
         with suppress(RuntimeError):  # the loop was closed without closing the store: nobody is left to be told
             self._loop.call_soon_threadsafe(batch.appended, error)
+
+    def _could_not_write(self, failure: sqlite3.Error) -> StoreError:
+        said = f"the store {self._path} could not write: {failure}"
+        if getattr(failure, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+            return StoreFull(f"{SPACE_EXCEEDED}: {said}")
+        return StoreError(said)
 
     def _transact(self, rows: list[sqlite_file.Row], slice_rows: int) -> None:
         garbage = list(islice(self._garbage, slice_rows))
@@ -187,5 +196,5 @@ def _explained(path: str, error: StoreError | sqlite3.Error | OSError) -> StoreE
     else:
         damaged = isinstance(error, StoreCorrupt)
     if damaged:
-        return StoreCorrupt(f"the store {path} is damaged: {reason}")
+        return StoreCorrupt(f"the store {path} is damaged: {reason}; {_REMEDY}")
     return StoreError(f"cannot open the store {path}: {reason}")

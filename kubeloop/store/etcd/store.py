@@ -10,7 +10,15 @@ from math import inf
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.store.base import Event, Record
 from kubeloop.store.committed import DEFAULT_HISTORY_BYTES
-from kubeloop.store.errors import Conflict, FutureRevision, Overtaken, StoreClosed, StoreError
+from kubeloop.store.errors import (
+    SPACE_EXCEEDED,
+    Conflict,
+    FutureRevision,
+    Overtaken,
+    StoreClosed,
+    StoreError,
+    StoreFull,
+)
 from kubeloop.store.etcd.compaction import Compactions
 from kubeloop.store.etcd.config import EtcdConfig
 from kubeloop.store.etcd.connection import Connection, Unavailable
@@ -196,7 +204,7 @@ class EtcdStore(FollowingCopy):
         if not isinstance(error, StoreError):
             error = StoreError(f"the store failed: {error!r}")
         elif not isinstance(error, Conflict | Overtaken):
-            error = StoreError(str(error))
+            error = StoreFull(SPACE_EXCEEDED) if SPACE_EXCEEDED in str(error) else StoreError(str(error))
             self._trouble = str(error)
         if not write.settled.done():
             write.settled.set_exception(error)
