@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import custom_kinds, hostile, informers, stores
+from bench import custom_kinds, hostile, informers, nodes, stores
 from bench.figures import Size, list_seconds, prepare, request_rates, watch_rate
 from bench.program import running
 
@@ -23,10 +23,11 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=500)
     parser.add_argument("--informer-pods", type=int, default=5000)
     parser.add_argument("--informer-changes", type=int, default=2000)
-    parts = ("server", "custom", "stores", "informers")
+    parts = ("server", "custom", "stores", "informers", "nodes")
     parser.add_argument("--only", choices=parts, help="one part of the measurements")
     parser.add_argument("--store", default="sqlite", help="or an empty etcd: etcd://HOST:PORT (default: sqlite)")
     parser.add_argument("--kopf-index", action="store_true", help="measure kopf's own index too, which takes minutes")
+    parser.add_argument("--many-pods", action="store_true", help="fill the nodes with 50,000 pods, which takes minutes")
     options = parser.parse_args()
     size = Size(options.objects, options.connections, options.watchers, options.events)
     with (
@@ -43,6 +44,8 @@ def main() -> None:
             where = Path(folder) / "informers"
             count, changes, index = options.informer_pods, options.informer_changes, options.kopf_index
             runner.run(measure_informers(where, count, changes, index))
+        if options.only in (None, "nodes"):
+            runner.run(measure_nodes(Path(folder) / "nodes", options.many_pods))
 
 
 async def measure(folder: Path, size: Size, store: str) -> None:
@@ -82,6 +85,11 @@ async def measure_informers(folder: Path, pods: int, changes: int, index: bool) 
         await informers.fill(program, pods)
         async for name, value in informers.compare(program, pods, changes, index):
             report(name, value)
+
+
+async def measure_nodes(folder: Path, many_pods: bool) -> None:
+    async for name, value in nodes.figures(folder, many_pods):
+        report(name, value)
 
 
 def report(figure: str, value: float) -> None:

@@ -38,9 +38,10 @@ class Program:
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def running(folder: Path, store: str = "sqlite") -> AbstractAsyncContextManager[Program]:
-    """Start in a folder, with a store, wait until `/readyz` says ok, stop at the end."""
-    return _started(folder, ["up", "--data-dir", str(folder), "--port", "0", "--store", store])
+def running(folder: Path, store: str = "sqlite", nodes: int = 0) -> AbstractAsyncContextManager[Program]:
+    """Start in a folder, with a store and nodes, wait until `/readyz` says ok, stop at the end."""
+    where = ["--data-dir", str(folder), "--port", "0", "--store", store]
+    return _started(folder, ["up", *where, "--nodes", str(nodes)])
 
 
 def another_server(first: Program, store: str) -> AbstractAsyncContextManager[Program]:
