@@ -58,10 +58,11 @@ def reference_to(obj: Any) -> core_v1.ObjectReference:
 class _Tally:
     """What the recorders of all components that write the same way have in common."""
 
-    __slots__ = ("dropped", "last_stamp")
+    __slots__ = ("dropped", "is_full", "last_stamp")
 
     def __init__(self) -> None:
         self.dropped = 0
+        self.is_full = False  # whether the last event found no room
         self.last_stamp = 0  # of the newest name that was made
 
 
@@ -129,9 +130,12 @@ class EventRecorder:
                 made = msgspec.structs.replace(made, source=source, reporting_instance=host)
         try:
             self._queue.put_nowait(made)
+            self._tally.is_full = False
         except asyncio.QueueFull:
             self._tally.dropped += 1
-            log.error("too many queued events, dropped %s of %s/%s", reason, about.namespace, about.name)
+            if not self._tally.is_full:  # one line, and not one for each, when they come by the thousand
+                log.error("too many queued events, dropped %s of %s/%s", reason, about.namespace, about.name)
+            self._tally.is_full = True
 
     async def run(self) -> None:
         """Write what is taken note of, until cancelled."""
