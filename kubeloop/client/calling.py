@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from math import inf
+from typing import Any, Final, TypeVar
 
 from kubeloop.api import errors
 from kubeloop.api.calls import Call, WatchEvent
 from kubeloop.api.kinds import Resource
+from kubeloop.client.deadlines import Deadlines
 from kubeloop.client.errors import CallTimeout, ConnectionLost, TransportError
 from kubeloop.client.metrics import ClientMetrics
 from kubeloop.client.rate_limit import Limiter
@@ -22,6 +24,7 @@ from kubeloop.client.retries import retry_delay
 from kubeloop.client.transport import ClientTransport
 
 T = TypeVar("T")
+_TOO_LATE: Final = "{}: no answer within {:g} s"
 
 
 class Caller:
@@ -31,16 +34,22 @@ class Caller:
         self._transport = transport
         self._limiter = limiter
         self._metrics = metrics
+        self._deadlines = Deadlines()
 
     async def call(self, call: Call) -> Any:
         """One call; its retries and waits share its time."""
-        limit = asyncio.timeout(call.timeout)
+        if call.timeout is None:
+            return await self._attempts(call, inf)
+        deadline = self._deadlines.begin(call.timeout)
         try:
-            async with limit:
-                return await self._attempts(call, limit)
-        except TimeoutError as error:
+            return await self._attempts(call, deadline.when)
+        except asyncio.CancelledError:
+            if not deadline.was_cut():
+                raise
             what = f"{call.verb} {call.resource.qualified} {call.name}".rstrip()
-            raise _timed_out(what, call.timeout, error) from None
+            raise CallTimeout(_TOO_LATE.format(what, call.timeout)) from None
+        finally:
+            deadline.end()
 
     async def document(self, path: str, seconds: float | None) -> Any:
         """What is served at a path that is no resource."""
@@ -48,7 +57,9 @@ class Caller:
             async with asyncio.timeout(seconds):
                 return await self._transport.document(path)
         except TimeoutError as error:
-            raise _timed_out(f"get {path}", seconds, error) from None
+            if isinstance(error, TransportError) or seconds is None:
+                raise  # a transport told it already
+            raise CallTimeout(_TOO_LATE.format(f"get {path}", seconds)) from None
 
     async def watch(self, call: Call) -> AsyncGenerator[Sequence[WatchEvent], None]:
         """A watch; a server that asks to wait is asked again, as long as it has not begun."""
@@ -84,7 +95,7 @@ class Caller:
     async def close(self) -> None:
         await self._transport.close()
 
-    async def _attempts(self, call: Call, limit: asyncio.Timeout) -> Any:
+    async def _attempts(self, call: Call, deadline: float) -> Any:
         attempt = 0
         while True:
             attempt += 1
@@ -94,8 +105,7 @@ class Caller:
             except (errors.ApiError, ConnectionLost) as error:
                 delay = self._delay_before_retry(call, error, attempt)
                 # The answer says more than a timeout would.
-                deadline = limit.when()
-                if deadline is not None and asyncio.get_running_loop().time() + delay >= deadline:
+                if asyncio.get_running_loop().time() + delay >= deadline:
                     raise
             await asyncio.sleep(delay)
 
@@ -110,13 +120,6 @@ class Caller:
     async def _turn(self, call: Call) -> None:
         if self._limiter is not None:
             self._metrics.waited(call.verb, await self._limiter.wait())
-
-
-def _timed_out(what: str, seconds: float | None, error: TimeoutError) -> TimeoutError:
-    """Ours to tell, unless a transport told it already."""
-    if isinstance(error, TransportError) or seconds is None:
-        return error
-    return CallTimeout(f"{what}: no answer within {seconds:g} s")
 
 
 @asynccontextmanager
