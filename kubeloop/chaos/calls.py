@@ -94,7 +94,7 @@ def _struck(fault: OnCalls, index: int, resource: str, name: str) -> Struck:
         plural, _, group = resource.partition(".")
         return Struck(error=_told(errors.conflict(group, plural, name), index))
     assert isinstance(fault, Errors)
-    retry_after = _RETRY_AFTER if fault.code in (429, 503) else 0
+    retry_after = _RETRY_AFTER if fault.code == 429 else 0  # by which a client knows that it may simply try again
     return Struck(error=_told(errors.generic(fault.code, "injected fault", retry_after), index))
 
 

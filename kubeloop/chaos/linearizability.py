@@ -9,14 +9,54 @@ A call without an answer stays open for good; it may take effect at any time, or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kubeloop.chaos.history import Operation, by_key
 
 _ABSENT = ""
-# An object's mark, and which of the open calls have taken effect.
-_Case = tuple[str, frozenset[int]]
+
+
+class _Case(NamedTuple):
+    """An object's mark, and which of the open calls have taken effect: those that will be answered, and the others."""
+
+    state: str
+    done: frozenset[int]
+    unheard: frozenset[int]
+
+
+class _Cases:
+    """Cases, without those that another one makes needless.
+
+    A call that is never answered need not have taken effect at all. So of two cases with the same state and the same
+    calls to be answered, the one in which fewer others have taken effect can go on in every way in which the other can.
+    """
+
+    def __init__(self, cases: Iterable[_Case] = ()) -> None:
+        self._least: dict[tuple[str, frozenset[int]], list[frozenset[int]]] = {}
+        for case in cases:
+            self.add(case)
+
+    def add(self, case: _Case) -> bool:
+        """Whether it was needed."""
+        least = self._least.setdefault((case.state, case.done), [])
+        if any(other <= case.unheard for other in least):
+            return False
+        least[:] = [other for other in least if not case.unheard <= other]
+        least.append(case.unheard)
+        return True
+
+    def __contains__(self, case: _Case) -> bool:
+        return case.unheard in self._least.get((case.state, case.done), ())
+
+    def __iter__(self) -> Iterator[_Case]:
+        for (state, done), least in self._least.items():
+            for unheard in least:
+                yield _Case(state, done, unheard)
+
+    def states(self) -> tuple[str, ...]:
+        return tuple(sorted({state for state, _ in self._least}))
 
 
 class Violation(NamedTuple):
@@ -44,19 +84,20 @@ def violations(operations: Iterable[Operation]) -> list[Violation]:
 
 def first_violation(history: Sequence[Operation]) -> Violation | None:
     """The first answer about one object that no order of effects explains; the object is absent at first."""
-    cases: set[_Case] = {(_ABSENT, frozenset())}
-    open_calls: set[int] = set()
+    history = sorted(history, key=lambda operation: operation.called)
+    alike = _alike(history)
+    cases = _Cases([_Case(_ABSENT, frozenset(), frozenset())])
+    open_calls: dict[int, None] = {}  # in the order in which they came
     for _, is_answer, index in _moments(history):
         if not is_answer:
-            open_calls.add(index)
+            open_calls[index] = None
             continue
-        explained = _with_effect_of(index, cases, open_calls, history)
+        explained = _with_effect_of(index, cases, open_calls, history, alike)
         if not explained:
-            states = tuple(sorted({state for state, _ in cases}))
-            others = tuple(history[one] for one in sorted(open_calls - {index}))
-            return Violation(history[index], others, states)
-        open_calls.remove(index)
-        cases = {(state, done - {index}) for state, done in explained}
+            others = tuple(history[one] for one in open_calls if one != index)
+            return Violation(history[index], others, cases.states())
+        del open_calls[index]
+        cases = _Cases(case._replace(done=case.done - {index}) for case in explained)
     return None
 
 
@@ -69,29 +110,50 @@ def _moments(history: Sequence[Operation]) -> list[tuple[float, bool, int]]:
     return sorted(calls + answers)
 
 
-def _with_effect_of(index: int, cases: set[_Case], open_calls: set[int], history: Sequence[Operation]) -> set[_Case]:
+def _alike(history: Sequence[Operation]) -> list[object]:
+    """For each call by what it is known; calls without an answer whose effects nobody could tell apart are alike."""
+    told = {operation.mark for operation in history if operation.action == "get"}
+    told |= {operation.expected for operation in history}
+    return [
+        (operation.action, operation.expected)
+        if operation.outcome == "unknown" and (not operation.mark or operation.mark not in told)
+        else index
+        for index, operation in enumerate(history)
+    ]
+
+
+def _with_effect_of(
+    index: int, cases: _Cases, open_calls: Iterable[int], history: Sequence[Operation], alike: Sequence[object]
+) -> list[_Case]:
     """All cases in which a call has taken effect, each reached by letting open calls take theirs in some order."""
-    reached, seen, waiting = set[_Case](), set(cases), list(cases)
+    reached: list[_Case] = []
+    seen = _Cases(cases)
+    waiting = deque(cases)
     while waiting:
-        state, done = waiting.pop()
-        if index in done:
-            reached.add((state, done))
+        case = waiting.popleft()
+        if case not in seen:
+            continue  # something better was found meanwhile
+        if index in case.done:
+            reached.append(case)
             continue
-        for other in open_calls - done:
-            for after in _effects(history[other], state):
-                case = (after, done | {other})
-                if case not in seen:
-                    seen.add(case)
-                    waiting.append(case)
+        candidates = {alike[one]: one for one in reversed(list(open_calls)) if one not in case.done | case.unheard}
+        for other in candidates.values():
+            for after in _effects(history[other], case.state):
+                following = _following(case, other, after, history[other].outcome == "unknown")
+                if seen.add(following):
+                    waiting.append(following)
     return reached
+
+
+def _following(case: _Case, call: int, state: str, is_unheard: bool) -> _Case:
+    if is_unheard:
+        return _Case(state, case.done, case.unheard | {call})
+    return _Case(state, case.done | {call}, case.unheard)
 
 
 def _effects(operation: Operation, state: str) -> tuple[str, ...]:
     """The states that an operation can leave behind it; none if its answer does not fit the one it finds."""
-    if operation.outcome == "unknown":
-        after = _after(operation, state)
-        return (state,) if after is None else (state, after)
-    if operation.outcome == "ok":
+    if operation.outcome in ("ok", "unknown"):
         after = _after(operation, state)
         return () if after is None else (after,)
     return (state,) if _refused(operation, state) else ()

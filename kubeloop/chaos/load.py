@@ -12,6 +12,7 @@ from kubeloop.api import errors
 from kubeloop.api.calls import Call, Verb, WatchEvent
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.chaos.calls import is_on_purpose
 from kubeloop.chaos.history import Action, Operation, Outcome
 from kubeloop.chaos.watched import Seen
 from kubeloop.client.errors import ClientError, ConnectError
@@ -128,7 +129,7 @@ def _mark_of(found: ConfigMap) -> str:
 
 def _outcome_of(error: BaseException) -> Outcome | None:
     """What a failure means for what was asked; None if it certainly never arrived."""
-    if isinstance(error, ConnectError):
+    if isinstance(error, ConnectError) or (isinstance(error, errors.ApiError) and is_on_purpose(error)):
         return None
     if isinstance(error, errors.AlreadyExists):
         return "exists"
@@ -151,7 +152,7 @@ class Watcher:
 
     async def begin(self) -> None:
         """Find out where to start from, before anything is written."""
-        found = await self._transport.call(_call("list", labelSelector=_SELECTOR))
+        found = await _insist(self._transport, _call("list", labelSelector=_SELECTOR))
         self._version = found.resource_version
 
     async def watch(self) -> None:
@@ -196,9 +197,21 @@ class Watcher:
             )
 
 
+async def _insist(transport: ClientTransport, call: Call) -> Any:
+    """Ask until there is an answer: calls may still fail, on purpose."""
+    while True:
+        try:
+            async with asyncio.timeout(_CALL_WITHIN):
+                return await transport.call(call)
+        except errors.AlreadyExists:
+            raise
+        except _FAILURES:
+            await asyncio.sleep(_PAUSE)
+
+
 async def conclude(transport: ClientTransport) -> dict[str, str]:
     """Write the last object, which tells watchers that nothing follows; the marks of all others."""
     with suppress(errors.AlreadyExists):
-        await transport.call(_call("create", body=_marked(LAST_KEY, "end")))
-    found = await transport.call(_call("list", labelSelector=_SELECTOR))
+        await _insist(transport, _call("create", body=_marked(LAST_KEY, "end")))
+    found = await _insist(transport, _call("list", labelSelector=_SELECTOR))
     return {one.metadata.name: _mark_of(one) for one in found.items if one.metadata.name != LAST_KEY}

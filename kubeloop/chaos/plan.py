@@ -263,6 +263,10 @@ def plan_of(document: Any, source: str = "the plan") -> Plan:
         raise PlanError(f"{source}: must be {KIND} of {API_VERSION}, not {plan.kind} of {plan.api_version}")
     if not 0 < plan.duration <= plan.longest:
         raise PlanError(f"{source}: duration must be more than nothing and at most a day")
+    if plan.plane.api_servers > 1 and not plan.plane.etcd:
+        raise PlanError(f"{source}: plane: only one API server can use a SQLite file; several need etcd")
+    if not plan.plane.api_servers:
+        raise PlanError(f"{source}: plane: there must be an API server")
     for index, fault in enumerate(plan.faults):
         if (why := _impossible(fault, plan.plane)) is not None:
             raise PlanError(f"{source}: faults[{index}]: {why}")

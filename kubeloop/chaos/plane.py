@@ -17,9 +17,12 @@ import ssl
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from kubeloop.chaos.clocks import Clocks
+from kubeloop.chaos.membership import replace_member
 from kubeloop.chaos.network import HUB, Network
 from kubeloop.chaos.plan import Plane
 from kubeloop.chaos.processes import Process
@@ -51,13 +54,23 @@ def etcd_program() -> str:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What lets things go wrong."""
+
+    network: Network | None = None  # where processes are on hosts of their own
+    clocks: Clocks | None = None  # that can be set wrong
+    calls: Path | None = None  # the plan by which API servers let calls fail
+
+
 class RunningPlane:
     """All processes of a plane, by name."""
 
-    def __init__(self, folder: Path, plane: Plane, port: int = 0, network: Network | None = None) -> None:
+    def __init__(self, folder: Path, plane: Plane, port: int = 0, surroundings: Surroundings | None = None) -> None:
         self.folder = folder
-        self._network = network
-        self._hub = _HOST if network is None else HUB
+        self._around = around = surroundings or Surroundings()
+        self._network = around.network
+        self._hub = _HOST if around.network is None else HUB
         self.members = plane.members()
         self.kubeconfig = folder / "admin.conf"
         names = [name for names in self.members.values() for name in names]
@@ -74,8 +87,15 @@ class RunningPlane:
             "controller-manager": self._manager,
             "scheduler": self._scheduler,
         }
+        clocks = self._around.clocks
+        with_clock = {} if clocks is None else {name: clocks.environment(name) for name in self._ports}
         made = [
-            Process(name, self._placed(name, commands[component](name)), self.folder, environment)
+            Process(
+                name,
+                self._placed(name, commands[component](name)),
+                self.folder,
+                {**environment, **with_clock.get(name, {})},
+            )
             for component, names in self.members.items()
             for name in names
         ]
@@ -125,6 +145,22 @@ class RunningPlane:
                     await asyncio.sleep(_LOOK_EVERY)
         raise CannotRun(f"{server} does not get ready:\n{process.last_words()}")
 
+    async def replace_member(self, name: str) -> None:
+        """Tell etcd's other members that an empty one takes the place of this."""
+        others = [self._client_url(one) for one in self.members["etcd"] if one != name]
+        await replace_member(others, name, self._peer_url(name))
+
+    @property
+    def store_file(self) -> Path:
+        """Where everything lies if there is no etcd."""
+        return self.folder / "store.db"
+
+    def _client_url(self, member: str) -> str:
+        return f"http://{self._host(member)}:{self._ports[member][0]}"
+
+    def _peer_url(self, member: str) -> str:
+        return f"http://{self._host(member)}:{self._ports[member][1]}"
+
     def _write_kubeconfig(self, server: str) -> None:
         """An administrator's access data, with the balancer in a server's place."""
         import yaml
@@ -138,8 +174,8 @@ class RunningPlane:
     # -- commands -----------------------------------------------------------------------------------------------------
 
     def _etcd(self, name: str) -> Sequence[str]:
-        client, peer = (f"http://{self._host(name)}:{port}" for port in self._ports[name])
-        peers = ",".join(f"{one}=http://{self._host(one)}:{self._ports[one][1]}" for one in self.members["etcd"])
+        client, peer = self._client_url(name), self._peer_url(name)
+        peers = ",".join(f"{one}={self._peer_url(one)}" for one in self.members["etcd"])
         return (
             etcd_program(),
             f"--name={name}",
@@ -155,7 +191,7 @@ class RunningPlane:
 
     def _api_server(self, name: str) -> Sequence[str]:
         endpoints = ",".join(f"{self._host(one)}:{self._ports[one][0]}" for one in self.members["etcd"])
-        store = f"etcd://{endpoints}" if endpoints else f"sqlite:{self.folder / 'store.db'}"
+        store = f"etcd://{endpoints}" if endpoints else f"sqlite:{self.store_file}"
         return (
             *_kubeloop("apiserver"),
             f"--store={store}",
@@ -163,6 +199,7 @@ class RunningPlane:
             f"--bind-address={self._host(name)}",
             f"--secure-port={self._ports[name][0]}",
             f"--kubeconfig={self.folder / name}.conf",
+            *([f"--chaos-plan={self._around.calls}"] if self._around.calls else []),
         )
 
     def _manager(self, name: str) -> Sequence[str]:

@@ -30,10 +30,16 @@ class Process:
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None and self.is_running else None
 
-    async def start(self) -> None:
+    async def start(self, *further: str) -> None:
+        """Run it, with further arguments this once."""
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
+                *self._command,
+                *further,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
             )
 
     async def kill(self) -> None:

@@ -12,19 +12,40 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from kubeloop.api.generated.coordination_v1 import Lease
-from kubeloop.api.times import parse_micro_time
-from kubeloop.chaos.disturbances import cut_off, held, killed
+from kubeloop.chaos.clocks import Clocks
+from kubeloop.chaos.disturbances import (
+    BrokenPromise,
+    clock_set,
+    cut_off,
+    data_lost,
+    disk_full,
+    held,
+    killed,
+    store_damaged,
+)
 from kubeloop.chaos.history import Operation
 from kubeloop.chaos.linearizability import violations
 from kubeloop.chaos.load import Notes, Watcher, Worker, conclude
+from kubeloop.chaos.membership import CannotReplace
 from kubeloop.chaos.network import Network
-from kubeloop.chaos.plan import Kill, Moment, Partition, Pause, Plan
-from kubeloop.chaos.plane import CannotRun, RunningPlane
+from kubeloop.chaos.plan import (
+    ClockJump,
+    CorruptStore,
+    DiskFull,
+    Kill,
+    LoseData,
+    Moment,
+    Partition,
+    Pause,
+    Plan,
+)
+from kubeloop.chaos.plane import CannotRun, RunningPlane, Surroundings
 from kubeloop.chaos.watched import watch_problems
 from kubeloop.client import Client
 from kubeloop.client.config import load_config
@@ -65,9 +86,12 @@ class Run:
         self._plan = plan
         self._clock = clock
         self._tell = tell
-        self._moments = plan.moments()
+        self._moments = [moment for moment in plan.moments() if moment.target]  # all else is for API servers to do
         self._network = network
-        self._plane = RunningPlane(folder, plan.plane, network=network)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._clocks = Clocks(folder) if any(isinstance(fault, ClockJump) for fault in plan.faults) else None
+        self._plane = RunningPlane(folder, plan.plane, 0, Surroundings(network, self._clocks, _for_calls(plan, folder)))
+        self._broken: list[str] = []
         self._notes = Notes(clock)
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._told: list[str] = []
@@ -96,7 +120,10 @@ class Run:
         ]
         stop = asyncio.Event()
         watching = [asyncio.create_task(watcher.watch()) for watcher in watchers]
-        looking = asyncio.create_task(self._look_at_leaders(Client(self._transport(stack))))
+        beside = [
+            asyncio.create_task(self._look_at_leaders(Client(self._transport(stack)))),
+            asyncio.create_task(self._start_again()),
+        ]
         working = [asyncio.create_task(worker.work(stop)) for worker in workers]
         try:
             await self._disturb()
@@ -104,9 +131,9 @@ class Run:
             await asyncio.gather(*working)
             present = await self._settle(watchers, self._transport(stack))
         finally:
-            for task in (*watching, looking, *working):
+            for task in (*watching, *beside, *working):
                 task.cancel()
-            await asyncio.gather(*watching, looking, *working, return_exceptions=True)
+            await asyncio.gather(*watching, *beside, *working, return_exceptions=True)
         return self._judge(present, watchers)
 
     def _transport(self, stack: AsyncExitStack) -> HttpTransport:
@@ -130,8 +157,11 @@ class Run:
             began = self._clock.monotonic()
             self._told.append(f"{moment.at:.1f} s: {type(moment.fault).__name__.lower()} {moment.target}")
             self._tell(self._told[-1])
-            async with self._disturbance(moment):
-                await asyncio.sleep(moment.until - moment.at)
+            try:
+                async with self._disturbance(moment):
+                    await asyncio.sleep(moment.until - moment.at)
+            except (BrokenPromise, CannotReplace) as broken:
+                self._broken.append(str(broken))
             if moment.target in self._plane.members["apiserver"]:
                 with suppress(CannotRun):  # while etcd is gone it has nothing to be ready with
                     await self._plane.ready(moment.target)
@@ -146,6 +176,16 @@ class Run:
             return held(process)
         if isinstance(fault, Partition) and self._network is not None:
             return cut_off(self._network, process)
+        if isinstance(fault, ClockJump) and self._clocks is not None:
+            return clock_set(self._clocks, process, fault.by)
+        if isinstance(fault, DiskFull):
+            return disk_full(process)
+        if isinstance(fault, LoseData):
+            return data_lost(
+                process, self._plane.folder / process.name, partial(self._plane.replace_member, process.name)
+            )
+        if isinstance(fault, CorruptStore):
+            return store_damaged(process, self._plane.store_file, random.Random(f"{self._plan.seed}/{moment.at}"))
         raise CannotRun(f"nothing here can do {type(fault).__name__} to {moment.target}")
 
     async def _settle(self, watchers: Iterable[Watcher], transport: HttpTransport) -> dict[str, str]:
@@ -162,16 +202,28 @@ class Run:
 
     # -- what is watched over -----------------------------------------------------------------------------------------
 
+    async def _start_again(self) -> None:
+        """What has ended by itself, such as a leader without its lease, is started again, as any supervisor would."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY)
+            for name, process in self._plane.processes.items():
+                if not process.is_running and not self._turns[name].locked():
+                    self._tell(f"{name} has ended by itself, and is started again")
+                    await process.start()
+
     async def _look_at_leaders(self, client: Client) -> None:
+        """By our own watch: what a leader writes is the time on its own, which may be wrong."""
+        renewals: dict[str, tuple[str | None, float]] = {}
         while True:
             await asyncio.sleep(_LOOK_EVERY)
             with suppress(Exception):  # as long as nobody answers, there is nothing to see
                 for name in _LEADERS:
                     lease = await client.get(Lease, name, "kube-system")
-                    renewed = lease.spec.renew_time if lease.spec is not None else None
-                    if renewed is not None:
-                        age = (self._clock.now() - parse_micro_time(renewed)).total_seconds()
-                        self._ages.append((self._clock.monotonic(), age))
+                    renewed, now = lease.spec.renew_time if lease.spec is not None else None, self._clock.monotonic()
+                    before, since = renewals.get(name, (None, now))
+                    self._ages.append((now, now - since))
+                    if renewed != before:
+                        renewals[name] = (renewed, now)
 
     def _quorum_gone(self) -> list[tuple[float, float]]:
         """When fewer members of etcd were there than it takes, and a little while after."""
@@ -192,7 +244,7 @@ class Run:
         def with_quorum(began: float, ended: float) -> bool:
             return not any(began < until and since < ended for since, until in gone)
 
-        problems = [str(one) for one in violations(notes.operations)]
+        problems = [*self._broken, *map(str, violations(notes.operations))]
         problems += watch_problems(notes.watches, notes.operations, present)
         problems += ["a watcher had to begin anew" for watcher in watchers if watcher.expired]
         return Report(
@@ -208,6 +260,16 @@ class Run:
 
 # How long after a quorum is back its absence may still be felt.
 _RECOVERY = 5.0
+
+
+def _for_calls(plan: Plan, folder: Path) -> Path | None:
+    """The file from which API servers learn what they shall do to calls, if anything."""
+    ours = plan.for_calls()
+    if not ours.faults:
+        return None
+    path = folder / "calls.yaml"
+    path.write_bytes(msgspec.json.encode(ours.document()))
+    return path
 
 
 def _outcomes(operations: Iterable[Operation]) -> dict[str, int]:

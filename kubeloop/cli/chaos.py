@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from kubeloop.chaos.clocks import NoClocks
 from kubeloop.chaos.network import Network, NoNetwork, network_of
 from kubeloop.chaos.plan import Partition, Plan, PlanError, load_plan
 from kubeloop.chaos.plane import CannotRun
@@ -40,7 +41,7 @@ def run_chaos(options: argparse.Namespace) -> int:
             return 0
         with tempfile.TemporaryDirectory(prefix="kubeloop-chaos-") as temporary:
             report = _report_on(plan, options.folder or Path(temporary))
-    except (PlanError, CannotRun, NoNetwork) as error:
+    except (PlanError, CannotRun, NoNetwork, NoClocks) as error:
         print(f"kubeloop: {error}", file=sys.stderr)
         return 2
     if options.output == "json":

@@ -91,10 +91,11 @@ class VirtualClock:
     def __init__(self, loop: VirtualLoop, start: datetime = START, seed: int = 0) -> None:
         self._loop = loop
         self._start = start
+        self.wrong_by = 0.0  # seconds by which the time of day is not the true one
         self._random = random.Random(seed)
 
     def now(self) -> datetime:
-        return self._start + timedelta(seconds=self._loop.time())
+        return self._start + timedelta(seconds=self._loop.time() + self.wrong_by)
 
     def monotonic(self) -> float:
         return self._loop.time()

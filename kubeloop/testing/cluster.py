@@ -33,9 +33,11 @@ from kubeloop.testing.loop import ClusterLoop
 from kubeloop.testing.plane import CONFIG, config_of, own_objects, start_plane
 
 if TYPE_CHECKING:
+    from kubeloop.chaos.plan import Plan
     from kubeloop.node.fleet import Fleet
     from kubeloop.node.registration import NodeShape
     from kubeloop.node.telling import Loudness
+    from kubeloop.testing.chaos import Chaos
     from kubeloop.testing.serving import Address
 
 T = TypeVar("T")
@@ -217,6 +219,15 @@ class Cluster:
         seed = next(self._forks) if seed is None else seed
         return Cluster(seed=seed, start=self.clock.now(), beginning=store, **self._options)
 
+    def chaos(self, plan: Plan | Path | str | Mapping[str, Any]) -> Chaos:
+        """From here on calls of the code under test fail, watches break and the clock jumps as a plan says.
+
+        Until its duration is over: then all is well again. The plan is one, or plain data, or a file.
+        """
+        from kubeloop.testing.chaos import Chaos
+
+        return self._loop.run(_begun(Chaos(plan, self.faults, self.clock)))
+
     # The world outside.
 
     @contextmanager
@@ -282,6 +293,11 @@ def _what(obj: Any) -> Any:
         return type(obj)
     group, _, version = obj.api_version.rpartition("/")
     return f"{obj.kind}.{group}/{version}"
+
+
+async def _begun(chaos: Chaos) -> Chaos:
+    chaos.begin()
+    return chaos
 
 
 async def _started(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubeloop.api import errors
 from kubeloop.api.calls import Call, WatchEvent
@@ -18,7 +18,11 @@ from kubeloop.api.kinds import Resource
 from kubeloop.client.errors import ConnectionLost
 from kubeloop.client.transport import ClientTransport
 
+if TYPE_CHECKING:
+    from kubeloop.chaos.calls import CallFaults, Struck
+
 ErrorOf = Callable[[Call], Exception]
+_USER = "kubernetes-admin"  # as whom all code under test calls
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
@@ -63,6 +67,12 @@ class Fault:
             self.times -= 1
 
 
+def _error_of(struck: Struck) -> ErrorOf | None:
+    if (error := struck.error) is not None:
+        return lambda _: error
+    return lost if struck.loses_answer else None
+
+
 class Faults:
     """All switches of a cluster."""
 
@@ -70,6 +80,7 @@ class Faults:
         self._random = random.Random(seed)
         self._faults: list[Fault] = []
         self._watches: dict[asyncio.Future[None], Call] = {}
+        self.plan: CallFaults | None = None  # what hits calls beside the switches, by chance
 
     def fail(
         self,
@@ -150,7 +161,28 @@ class Faults:
             if fault.concerns(call) and (fault.chance >= 1.0 or self._random.random() < fault.chance):
                 fault.hit()
                 return fault
-        return None
+        return self._planned(call) if self.plan is not None else None
+
+    def _planned(self, call: Call) -> Fault | None:
+        """What a plan does to a call, as a switch for this call alone."""
+        assert self.plan is not None
+        struck = self.plan.strike(_USER, call.verb, call.resource.qualified, call.name)
+        if struck is None:
+            return None
+        return Fault(
+            verb=call.verb,
+            resource=call.resource.qualified,
+            name=call.name,
+            times=0,
+            chance=1.0,
+            error=_error_of(struck),
+            delay=struck.delay,
+            answered=struck.loses_answer,
+        )
+
+    def delay_of_event(self, call: Call) -> float:
+        """How long the next events of a watch take."""
+        return 0.0 if self.plan is None else self.plan.delay_of_event(_USER, call.resource.qualified)
 
     def opened(self, call: Call) -> asyncio.Future[None]:
         """A watch begins; the future is set when it shall break."""
@@ -190,6 +222,8 @@ class FaultyTransport:
         broken = self._faults.opened(call)
         try:
             while batch := await _next_of(batches, broken, call):
+                if delay := self._faults.delay_of_event(call):
+                    await asyncio.sleep(delay)
                 yield batch
         finally:
             self._faults.closed(broken)

@@ -46,7 +46,13 @@ def test_conflicts_come_to_changes_alone_and_name_the_object() -> None:
 
 def test_only_those_who_are_meant_are_hit() -> None:
     found = faults(
-        {"fault": "slow", "chance": 1, "by": "2s", "verbs": ["get"], "resources": ["pods", "leases.coordination.k8s.io"]},
+        {
+            "fault": "slow",
+            "chance": 1,
+            "by": "2s",
+            "verbs": ["get"],
+            "resources": ["pods", "leases.coordination.k8s.io"],
+        },
         {"fault": "errors", "chance": 1, "users": ["system:serviceaccount:*"], "exceptUsers": ["*:default"]},
     )
     assert strike(found, "get") == strike(found, "get", "leases.coordination.k8s.io") == Struck(delay=2.0)

@@ -182,3 +182,17 @@ def test_what_a_true_register_does_is_always_explained(seed: int) -> None:
             did(action, outcome, moment - chance.random() * 12, moment + chance.random() * 12, mark, expected)
         )
     assert first_violation(history) is None
+
+
+def test_many_calls_without_an_answer_are_judged_soon() -> None:
+    """Each may have happened or not: as many histories as there are subsets of them."""
+    unheard = [
+        did(action, "unknown", moment, moment + 0.5, mark=f"{action}-{moment}" if action == "create" else "")
+        for moment in range(200)
+        for action in ("create", "delete")
+    ]
+    seen = [did("get", "ok", 300, 301, "create-77"), did("get", "missing", 302, 303), did("create", "exists", 304, 305)]
+    assert first_violation([*unheard, *seen]) is None
+    found = first_violation([*unheard, *seen, did("get", "ok", 306, 307, "create-77")])
+    assert found is not None
+    assert found.operation.called == 306

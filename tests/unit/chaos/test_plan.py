@@ -37,6 +37,14 @@ def test_a_plan_comes_from_a_file(tmp_path: Path) -> None:
         ({**HEAD, "faults": [{"fault": "kill", "every": "soon"}]}, 'invalid duration "soon"'),
         ({**HEAD, "faults": [{"fault": "kill", "every": "1s", "targets": ["db"]}]}, "no component is called 'db'"),
         ({**HEAD, "faults": [{"fault": "errors", "chance": 2}]}, "<= 1"),
+        (
+            {**HEAD, "faults": [{"fault": "clock-jump", "by": "1m", "every": "1s", "targets": ["etcd"]}]},
+            "happen to etcd",
+        ),
+        ({**HEAD, "faults": [{"fault": "corrupt-store", "every": "1s"}]}, "only a plane of one SQLite"),
+        ({**HEAD, "plane": {"etcd": 1}, "faults": [{"fault": "lose-data", "every": "1s"}]}, "two others are left"),
+        ({**HEAD, "plane": {"etcd": 0}}, "several need etcd"),
+        ({**HEAD, "plane": {"apiServers": 0}}, "there must be an API server"),
         ({**HEAD, "duration": "25h"}, "at most a day"),
         ({**HEAD, "duration": True}, "expected a time"),
         (None, "Expected `object`"),
@@ -78,4 +86,19 @@ def test_another_fault_does_not_move_the_moments_of_those_before_it() -> None:
 
 
 def test_a_plane_without_a_component_has_nobody_to_hit() -> None:
-    assert plan({**KILLS, "targets": ["etcd"]}, plane={"etcd": 0}).moments() == []
+    assert plan({**KILLS, "targets": ["etcd"]}, plane={"etcd": 0, "apiServers": 1}).moments() == []
+
+
+def test_several_are_hit_at_once_and_never_one_twice() -> None:
+    moments = plan({**KILLS, "targets": ["etcd"], "count": 2}, duration="10m").moments()
+    by_time: dict[float, list[str]] = {}
+    for moment in moments:
+        by_time.setdefault(moment.at, []).append(moment.target)
+    assert {len(set(targets)) for targets in by_time.values()} == {2}
+
+
+def test_what_is_for_servers_to_do_is_a_plan_of_its_own_that_a_file_can_hold() -> None:
+    whole = plan(KILLS, {"fault": "cut-watches", "every": "1500ms"}, {"fault": "slow", "by": "20ms", "users": ["a*"]})
+    ours = whole.for_calls()
+    assert [type(fault).__name__ for fault in ours.faults] == ["CutWatches", "Slow"]
+    assert plan_of(ours.document()) == ours

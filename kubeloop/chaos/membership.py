@@ -1,0 +1,47 @@
+"""Telling etcd that a member is gone for good and that an empty one takes its place, by its JSON gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.request import Request, urlopen
+
+_TRIES = 40
+_BETWEEN = 0.25
+_ANSWERS_WITHIN = 5.0
+
+
+class CannotReplace(RuntimeError):
+    """Nobody of the others agrees."""
+
+
+async def replace_member(others: Sequence[str], name: str, peer: str) -> None:
+    """Replace the member of a name; `others` are the URLs of members who are there, `peer` is where it listens."""
+    error: Exception | None = None
+    for attempt in range(_TRIES):
+        try:
+            await asyncio.to_thread(_replace, others[attempt % len(others)], name, peer)
+            return
+        except (OSError, ValueError) as failure:  # no leader yet, or not enough members are there
+            error = failure
+            await asyncio.sleep(_BETWEEN)
+    raise CannotReplace(f"{name} cannot be replaced: {error}")
+
+
+def _replace(url: str, name: str, peer: str) -> None:
+    present = _ask(url, "list", {}).get("members", [])
+    for member in present:
+        if peer in member["peerURLs"]:
+            if not member.get("name"):
+                return  # one that was added before, and has not started yet
+            _ask(url, "remove", {"ID": member["ID"]})
+    _ask(url, "add", {"peerURLs": [peer]})
+
+
+def _ask(url: str, what: str, body: dict[str, Any]) -> dict[str, Any]:
+    request = Request(f"{url}/v3/cluster/member/{what}", json.dumps(body).encode(), method="POST")
+    with urlopen(request, timeout=_ANSWERS_WITHIN) as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found

@@ -1,0 +1,70 @@
+"""A plan of faults, carried out on a cluster of a test: the same as on real processes, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kubeloop.chaos.calls import CallFaults, Struck
+from kubeloop.chaos.plan import ClockJump, CutWatches, OnCalls, Plan, PlanError, load_plan, plan_of
+from kubeloop.sim.loop import VirtualClock
+from kubeloop.testing.faults import Faults
+
+
+class Chaos(CallFaults):
+    """What goes wrong, from `begin` until the plan's duration is over, or `end` is called."""
+
+    def __init__(self, plan: Plan | Path | str | Mapping[str, Any], faults: Faults, clock: VirtualClock) -> None:
+        self.plan = _read(plan)
+        super().__init__(self.plan)
+        self._faults_of_cluster = faults
+        self._clock = clock
+        self._timers: list[asyncio.TimerHandle] = []
+        self.hits = 0  # calls, watches and clocks that something was done to
+
+    def begin(self) -> None:
+        """Lay the plan out in the time to come."""
+        loop, plan = asyncio.get_running_loop(), self.plan
+        self._faults_of_cluster.plan = self
+        for at, until, fault in dict.fromkeys((one.at, one.until, one.fault) for one in plan.moments()):
+            if isinstance(fault, CutWatches):
+                self._timers.append(loop.call_later(at, self._cut, fault))
+            elif isinstance(fault, ClockJump):
+                self._timers.append(loop.call_later(at, self._set_clock, fault.by))
+                self._timers.append(loop.call_later(until, self._set_clock, 0.0))
+        self._timers.append(loop.call_later(plan.duration, self.end))
+
+    def end(self) -> None:
+        """All is well from here on."""
+        for timer in self._timers:
+            timer.cancel()
+        self._clock.wrong_by = 0.0
+        if self._faults_of_cluster.plan is self:
+            self._faults_of_cluster.plan = None
+
+    def strike(self, user: str, verb: str, resource: str, name: str) -> Struck | None:
+        struck = super().strike(user, verb, resource, name)
+        self.hits += struck is not None
+        return struck
+
+    def _cut(self, fault: CutWatches) -> None:
+        for resource in fault.resources or ("",):
+            self.hits += self._faults_of_cluster.drop_watches(resource)
+
+    def _set_clock(self, wrong_by: float) -> None:
+        self.hits += wrong_by != 0
+        self._clock.wrong_by = wrong_by
+
+
+def _read(given: Plan | Path | str | Mapping[str, Any]) -> Plan:
+    """Raises PlanError, also for what takes processes."""
+    if isinstance(given, Plan):
+        plan = given
+    else:
+        plan = load_plan(Path(given)) if isinstance(given, Path | str) else plan_of(given)
+    for index, fault in enumerate(plan.faults):
+        if not isinstance(fault, OnCalls | CutWatches | ClockJump):
+            raise PlanError(f"faults[{index}]: a cluster in a test has no processes: try `kubeloop chaos run`")
+    return plan
