@@ -11,8 +11,9 @@ import msgspec
 from kubeloop.api import codec
 from kubeloop.api.apply.ownership import track_update
 from kubeloop.api.apply.settable import Settable, all_but, nothing_but
-from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry
+from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta
 from kubeloop.api.kinds import Resource
+from kubeloop.api.schema import Node
 from kubeloop.api.strategy import Strategy
 from kubeloop.api.structural.instance import Instance
 from kubeloop.api.times import format_time
@@ -22,6 +23,7 @@ from kubeloop.apiserver.current import Current, plain_entry
 from kubeloop.apiserver.versions import conversion_of
 
 _MAX_NAME = 128
+_DEEPEST_PLAIN = 3
 _UNKNOWN = msgspec.Raw()
 
 
@@ -69,12 +71,12 @@ class _Fresh:
 
     def __init__(self, remembered: int) -> None:
         self._remembered = remembered
-        self._known: dict[tuple[Resource, str, bytes], msgspec.Raw | None] = {}
+        self._known: dict[tuple[Resource, str, object], msgspec.Raw | None] = {}
 
     def track(self, obj: Any, resource: Resource, ctx: Context, settable: Settable | None) -> None:
         """Set the managedFields of a new object, of which nobody owns anything yet."""
         manager = manager_of(ctx)
-        likeness = (resource, manager, _likeness(obj))
+        likeness = (resource, manager, _look_of(obj, resource, ctx))
         fields = self._known.get(likeness, _UNKNOWN)
         if fields is _UNKNOWN:
             fields = self._owned(obj, resource, manager, settable)
@@ -98,6 +100,41 @@ class _Fresh:
         plain = codec.to_plain(obj)
         entries = track_update(None, plain, resource.node, manager, resource.group_version, "", "", [], settable)
         return msgspec.Raw(msgspec.json.encode(entries[0]["fieldsV1"])) if entries else None
+
+
+def _look_of(obj: Any, resource: Resource, ctx: Context) -> object:
+    """Something that objects have in common whose creators own the same of them, as cheap as there is."""
+    meta = obj.metadata
+    if ctx.has_typed_body and meta.generate_name:
+        return ctx.request.body  # the same for all that a loop makes from one template
+    if _is_plain(resource) and not (meta.labels or meta.annotations or meta.finalizers or meta.owner_references):
+        return bool(meta.generate_name), *_outline(obj)
+    return _likeness(obj)
+
+
+def _outline(part: msgspec.Struct) -> tuple[object, ...]:
+    """Which fields of a struct are set, and to something; those of its metadata aside."""
+    return tuple(
+        [
+            (_outline(value) if type(value) is not ObjectMeta else ()) if isinstance(value, msgspec.Struct)
+            else None if value is None else bool(value)
+            for value in msgspec.structs.astuple(part)
+        ]
+    )  # fmt: skip
+
+
+@cache
+def _is_plain(resource: Resource) -> bool:
+    """Whether a kind has neither lists nor maps beyond its metadata, as events: then its fields have fixed names."""
+    return not resource.is_custom and all(
+        _has_fixed_names(node) for name, node in resource.node.fields.items() if name != "metadata"
+    )
+
+
+def _has_fixed_names(node: Node, depth: int = 0) -> bool:
+    if node.is_struct:
+        return depth < _DEEPEST_PLAIN and all(_has_fixed_names(one, depth + 1) for one in node.fields.values())
+    return node.type not in ("array", "object", "any")
 
 
 def _likeness(obj: Any) -> bytes:
