@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
@@ -11,6 +12,7 @@ from kubeloop.api.fields import quote
 _LEADING_ZEROS: Final = re.compile("(?<![0-9a-fA-F])0+(?=[0-9a-fA-F])")
 
 
+@lru_cache(maxsize=8192)  # one write looks at the same few addresses many times
 def parse_ip(value: str) -> IPv4Address | IPv6Address | None:
     """An address as upstream's lenient parser reads it: leading zeros are decimal, zones are refused."""
     try:
@@ -34,6 +36,7 @@ def parse_cidr(value: str) -> tuple[IPv4Address | IPv6Address, IPv4Network | IPv
         return None
 
 
+@lru_cache(maxsize=8192)
 def _is_plain(value: str) -> bool:
     try:
         ip_address(value)
@@ -43,6 +46,8 @@ def _is_plain(value: str) -> bool:
 
 
 def _is_mapped(address: str) -> bool:
+    if ":" not in address:
+        return False
     try:
         return IPv6Address(address).ipv4_mapped is not None
     except ValueError:
