@@ -23,7 +23,7 @@ _CA_LIFE = timedelta(days=3650)
 _LEAF_LIFE = timedelta(days=365)
 # A certificate is renewed at a start in the last quarter of its life; a clock that is a little behind sees it as valid.
 _RENEW_BEFORE = timedelta(days=90)
-_CLOCK_SKEW = timedelta(minutes=5)
+_CLOCK_SKEW = timedelta(hours=1)  # clocks that are behind, or are set back, see certificates as valid all the same
 
 
 class NotUsable(ValueError):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LIFE = timedelta(days=365)
 _RENEW_BEFORE = timedelta(days=90)
-_CLOCK_SKEW = timedelta(minutes=5)
+_CLOCK_SKEW = timedelta(hours=1)  # clocks that are behind, or are set back, see certificates as valid all the same
 
 
 def ensure_self_signed(folder: Path, name: str, hosts: Sequence[str], now: datetime) -> tuple[Path, Path]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from kubeloop.api import codec
@@ -48,8 +48,9 @@ class Heartbeat:
         self._clock = clock
         self._wanted = dict(wanted)
         self._untaint = untaint
-        self._reported: dict[str, datetime] = {}
-        self._renewed: dict[str, datetime] = {}
+        # By a clock that nobody sets: a node does not fall silent because the time of day was corrected.
+        self._reported: dict[str, float] = {}
+        self._renewed: dict[str, float] = {}
         self.on_registered: Callable[[str], None] = lambda _: None
         self.on_beat: tuple[Callable[[Node], None], ...] = ()
         self.volumes_in_use: Callable[[str], tuple[str, ...]] = lambda _: ()
@@ -88,7 +89,7 @@ class Heartbeat:
             made: Node = await self._client.create(self._wanted[name])
         except AlreadyExists:
             return await self._client.get(Node, name)
-        self._reported[name] = self._clock.now()
+        self._reported[name] = self._clock.monotonic()
         return await self._without_first_taint(made) if self._untaint else made
 
     async def _without_first_taint(self, node: Node) -> Node:
@@ -107,7 +108,7 @@ class Heartbeat:
                 await self._client.create(lease_of(node, now))
             except AlreadyExists:
                 await self._patch_lease(name, now)
-        self._renewed[name] = now
+        self._renewed[name] = self._clock.monotonic()
 
     async def _patch_lease(self, name: str, now: datetime) -> bool:
         """Renew a lease; whether it is there."""
@@ -120,20 +121,20 @@ class Heartbeat:
     def _seconds_until_renewal(self, name: str) -> float:
         """A node that is looked at for another reason keeps its turn."""
         last = self._renewed.get(name)
-        return 0.0 if last is None else self._period() - (self._clock.now() - last).total_seconds()
+        return 0.0 if last is None else self._period() - (self._clock.monotonic() - last)
 
     async def _report(self, node: Node) -> None:
         name, now = node.metadata.name, self._clock.now()
         trouble = "node is shutting down" if self._roster.is_shutting_down(node) else ""
         conditions = conditions_of(self._roster.pressures_of(node), node.status.conditions, now, trouble)
-        last = self._reported.get(name)
-        fresh = last is not None and now - last < timedelta(seconds=REPORT_SECONDS)
+        last, asked = self._reported.get(name), self._clock.monotonic()
+        fresh = last is not None and asked - last < REPORT_SECONDS
         in_use = self.volumes_in_use(name)
         same_volumes = in_use == node.status.volumes_in_use
         if fresh and same_volumes and says_the_same(node.status.conditions, conditions):
             return
         await self._write(name, conditions, None if same_volumes else in_use)
-        self._reported[name] = now
+        self._reported[name] = asked
 
     async def _write(self, name: str, conditions: tuple[NodeCondition, ...], in_use: tuple[str, ...] | None) -> None:
         """A node's conditions, and the volumes that it uses unless that is the same."""

@@ -1,7 +1,7 @@
 """When a node last gave a sign of life, as this loop saw it, and what is said of one that has fallen silent. Pure.
 
-Clocks of nodes may go wrong: what counts is when a change of the lease or of the status was seen here, not what moment
-is written in it.
+Clocks may go wrong, those of nodes and our own: what counts is when a change of the lease or of the status was seen
+here, by a clock that nobody sets, not what moment is written in it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kubeloop.api import codec
 from kubeloop.api.conditions import find_condition
@@ -30,6 +30,13 @@ class Patience:
     startup_grace: timedelta
 
 
+class Moment(NamedTuple):
+    """A moment: the time of day, which is told to others, and the seconds by which we reckon ourselves."""
+
+    time: datetime
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """What was seen of a node, and when it last gave a sign of life."""
@@ -37,33 +44,37 @@ class Health:
     node: Node
     ready: NodeCondition | None
     renewed: str  # the newest renewal of its lease
-    alive_at: datetime
+    alive_at: float  # in seconds that nobody sets
 
     @property
     def status(self) -> str:
         """Its readiness; a node that has never reported is unknown."""
         return self.ready.status if self.ready is not None else "Unknown"
 
-    def is_overdue(self, patience: Patience, now: datetime) -> bool:
-        return now > self.alive_at + (patience.startup_grace if self.ready is None else patience.grace)
+    def is_overdue(self, patience: Patience, now: Moment) -> bool:
+        grace = patience.startup_grace if self.ready is None else patience.grace
+        return now.seconds > self.alive_at + grace.total_seconds()
 
 
-def observed(before: Health | None, node: Node, renewed: str, now: datetime) -> Health:
+def observed(before: Health | None, node: Node, renewed: str, now: Moment) -> Health:
     """A node's health after one more look; the very same if nothing has changed."""
     if before is None or before.node.metadata.uid != node.metadata.uid:
         return _first_seen(node, renewed, now)
-    if before.node is node and renewed <= before.renewed:
+    renewed = renewed or before.renewed
+    if before.node is node and renewed == before.renewed:
         return before
     ready = find_condition(node.status.conditions, READY)
-    alive = renewed > before.renewed or _heartbeat_of(ready) != _heartbeat_of(before.ready)
-    return Health(node, ready, max(renewed, before.renewed), now if alive else before.alive_at)
+    # A renewal of an earlier time is one as well: the node's clock was set back.
+    alive = renewed != before.renewed or _heartbeat_of(ready) != _heartbeat_of(before.ready)
+    return Health(node, ready, renewed, now.seconds if alive else before.alive_at)
 
 
-def _first_seen(node: Node, renewed: str, now: datetime) -> Health:
+def _first_seen(node: Node, renewed: str, now: Moment) -> Health:
     ready = find_condition(node.status.conditions, READY)
     if ready is not None or renewed or node.metadata.creation_timestamp is None:
-        return Health(node, ready, renewed, now)
-    return Health(node, ready, renewed, parse_time(node.metadata.creation_timestamp))
+        return Health(node, ready, renewed, now.seconds)
+    age = (now.time - parse_time(node.metadata.creation_timestamp)).total_seconds()
+    return Health(node, ready, renewed, now.seconds - max(age, 0.0))
 
 
 def _heartbeat_of(ready: NodeCondition | None) -> Any:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 from kubeloop.api.calls import STRATEGIC_PATCH
 from kubeloop.api.conditions import find_condition
@@ -22,6 +21,7 @@ from kubeloop.controllers.node_lifecycle.evictors import Evictors
 from kubeloop.controllers.node_lifecycle.health import (
     READY,
     Health,
+    Moment,
     Patience,
     observed,
     silent_conditions,
@@ -79,7 +79,7 @@ class Hands:
 class Findings:
     """What one look has found so far."""
 
-    now: datetime
+    now: Moment
     tallies: dict[str, Tally] = field(default_factory=dict)
 
     def count(self, health: Health) -> None:
@@ -120,7 +120,7 @@ class Monitor:
         await self._take_note_of_coming_and_going(nodes)
         if self._leases_are_behind():
             return
-        findings = Findings(self._clock.now())
+        findings = Findings(Moment(self._clock.now(), self._clock.monotonic()))
         busy = [node for node in nodes if not self._is_settled(node, findings)]
         limit = asyncio.Semaphore(AT_ONCE)
 
@@ -182,7 +182,7 @@ class Monitor:
             findings.count(health)
         return settled
 
-    def _observe(self, node: Node, now: datetime) -> Health:
+    def _observe(self, node: Node, now: Moment) -> Health:
         lease: Lease | None = self._views.leases.get(LEASE_NAMESPACE, node.metadata.name)
         renewed = (lease.spec.renew_time or "") if lease is not None and lease.spec is not None else ""
         health = observed(self._health.get(node.metadata.name), node, renewed, now)
@@ -205,13 +205,13 @@ class Monitor:
             await self._settle_pods(before, health)
         self._instruments.node_seconds.observe(self._clock.monotonic() - began)
 
-    async def _update_health(self, node: Node, now: datetime) -> tuple[str, Health]:
+    async def _update_health(self, node: Node, now: Moment) -> tuple[str, Health]:
         """How ready a node was by its own word, and its health after what had to be said of it was written."""
         health = self._observe(node, now)
         before = health.status if health.ready is not None else ""
         if not health.is_overdue(self._patience, now):
             return before, health
-        conditions = silent_conditions(node, now)
+        conditions = silent_conditions(node, now.time)
         if READY not in conditions:
             return before, health
         await self._check_lease(node.metadata.name)
@@ -274,7 +274,7 @@ class Monitor:
             await self._make_reachable(nodes)
         elif turn is Turn.SOME_BACK:
             log.info("some node is ready again: all have their whole grace period from now on")
-            now = self._clock.now()
+            now = self._clock.monotonic()
             for name, health in self._health.items():
                 self._health[name] = replace(health, alive_at=now)
 

@@ -12,7 +12,6 @@ Differs from upstream: a pod that can't be deleted is tried again until it is go
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import NamedTuple
 
 from kubeloop.api.calls import STRATEGIC_PATCH
@@ -91,22 +90,22 @@ class Reconciler:
         node = self._nodes.get("", name)
         if node is None:
             return
-        now = self._clock.now()
+        now = self._clock.monotonic()
         for pod in self._pods.by_index(NODE, name):
             key = Key(*key_of(pod))
             self._judge(key, pod, now)
             if (eviction := self._evictions.get(key)) is not None:
-                self._queue.add_after(key, seconds_until(eviction.due, now))
+                self._queue.add_after(key, eviction.due - now)
 
     async def _reconcile_pod(self, key: Key) -> Result | None:
-        pod, now = self._pods.get(*key), self._clock.now()
+        pod, now = self._pods.get(*key), self._clock.monotonic()
         if pod is None:
             self._drop(key, None)
             return None
         self._judge(key, pod, now)
         if (eviction := self._evictions.get(key)) is None:
             return None
-        if (left := seconds_until(eviction.due, now)) > 0:
+        if (left := eviction.due - now) > 0:
             return Result(requeue_after=left)
         if not self._queue.retries(key):
             self._deleter.tell(key, f"Marking for deletion Pod {key}")
@@ -115,7 +114,7 @@ class Reconciler:
             del self._evictions[key]
         return None
 
-    def _judge(self, key: Key, pod: Pod, now: datetime) -> None:
+    def _judge(self, key: Key, pod: Pod, now: float) -> None:
         node: Node | None = self._nodes.get("", pod.spec.node_name) if pod.spec.node_name else None
         before = self._evictions.get(key)
         if before is not None and before.uid != pod.metadata.uid:
@@ -165,7 +164,7 @@ class Deleter:
         except NotFound:
             return
         self._deleted.value += 1
-        self._lateness.observe(max(0.0, -seconds_until(eviction.due, self._clock.now())))
+        self._lateness.observe(max(0.0, self._clock.monotonic() - eviction.due))
 
     async def _say_why(self, pod: Pod) -> None:
         now, generation = format_time(self._clock.now()), pod.metadata.generation or 0
@@ -179,10 +178,6 @@ class Deleter:
     def tell(self, key: Key, message: str) -> None:
         about = ObjectReference(api_version="v1", kind="Pod", name=key.name, namespace=key.namespace)
         self._recorder.event(about, "Normal", REASON, message)
-
-
-def seconds_until(moment: datetime, now: datetime) -> float:
-    return (moment - now).total_seconds()
 
 
 def taints_changed(old: Node | None, new: Node | None) -> bool:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Node, Taint, Toleration
 from kubeloop.api.placement import tolerates
 
 NO_EXECUTE: Final = "NoExecute"
+_LONGEST: Final = 1e10  # a toleration may be of any length, a timer may not
 
 
 class Eviction(NamedTuple):
-    """A pod is to be deleted: since when that is known, and when it is due."""
+    """A pod is to be deleted: since when that is known, and when it is due; in seconds that nobody sets."""
 
     uid: str
-    known_since: datetime
-    due: datetime
+    known_since: float
+    due: float
 
     @property
     def is_immediate(self) -> bool:
@@ -42,7 +42,7 @@ def seconds_tolerated(taints: Iterable[Taint], tolerations: Collection[Toleratio
     return shortest
 
 
-def eviction_of(uid: str, seconds: float | None, before: Eviction | None, now: datetime) -> Eviction | None:
+def eviction_of(uid: str, seconds: float | None, before: Eviction | None, now: float) -> Eviction | None:
     """What becomes of a pod's eviction when its taints are tolerated for this long from now.
 
     A moment that was set stays: the pod doesn't gain time because its taints change, nor lose any, unless they are
@@ -54,12 +54,4 @@ def eviction_of(uid: str, seconds: float | None, before: Eviction | None, now: d
         before = None
     if before is not None and (seconds > 0 or before.is_immediate):
         return before
-    return Eviction(uid, now, moment_after(now, seconds))
-
-
-def moment_after(now: datetime, seconds: float) -> datetime:
-    """As far into the future as dates go: a toleration may be of any length."""
-    try:
-        return now + timedelta(seconds=seconds)
-    except OverflowError:
-        return datetime.max.replace(tzinfo=now.tzinfo)
+    return Eviction(uid, now, now + min(seconds, _LONGEST))
