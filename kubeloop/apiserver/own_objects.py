@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -25,7 +24,7 @@ from kubeloop.apiserver.managers import set_entries
 from kubeloop.apiserver.storage import Registry, Storage
 from kubeloop.apiserver.view import stored_bytes
 from kubeloop.clock import Clock, new_uid
-from kubeloop.store import Conflict, Event, Overtaken, Record
+from kubeloop.store import Conflict, Event, Overtaken, Record, StoreClosed, StoreError
 
 MANAGER = "kube-apiserver"
 # What depends on how the server was started this time; everything else belongs to the administrators once it is made.
@@ -35,6 +34,7 @@ _DESCRIBE_THE_SERVER = {
     ("endpointslices", "kubernetes"),
 }
 _ACCESS = "rbac.authorization.k8s.io"
+_TRY_SECONDS = 1.0
 _FURTHER_SLICES = "kubernetes-"  # of servers that listen on other ports
 
 
@@ -58,13 +58,23 @@ class OwnObjects:
                     raise failure
 
     async def ensure_by_and_by(self, objects: Iterable[tuple[Resource, Any]]) -> None:
-        """The same, one by one, with others' requests answered in between."""
+        """The same, one by one, with others' requests answered in between; however long the store fails."""
         for resource, obj in objects:
-            write = self.write(resource, obj)
-            if write is not None:
-                with suppress(Conflict, Overtaken):  # another server does the same
-                    await write
+            await self._ensure_one(resource, obj)
             await asyncio.sleep(0)
+
+    async def _ensure_one(self, resource: Resource, obj: Any) -> None:
+        while True:
+            try:
+                if (write := self.write(resource, obj)) is not None:
+                    await write
+                return
+            except (Conflict, Overtaken):
+                return  # another server does the same
+            except StoreClosed:
+                raise
+            except StoreError:
+                await asyncio.sleep(_TRY_SECONDS)  # a disk that is full may have room later
 
     def write(self, resource: Resource, obj: Any) -> asyncio.Future[Event] | None:
         """Begin to make or correct one; None if there is nothing to do."""

@@ -15,7 +15,16 @@ from pathlib import Path
 import pytest
 
 import kubeloop
-from kubeloop.store import Compacted, StoreCorrupt, StoreError, StoreInUse, checkpoint
+from kubeloop.store import (
+    Compacted,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreInUse,
+    checkpoint,
+    engine,
+    sqlite_file,
+)
 from kubeloop.store.sqlite import SqliteStore
 
 
@@ -173,6 +182,41 @@ def test_a_full_disk_fails_the_batch_and_the_store_recovers(tmp_path: Path) -> N
             await store.write("/c", bytes(1_000_000))
         async with opened(path) as store:
             assert [record.key for record in store.range("").records] == ["/a", "/c"]
+
+    asyncio.run(main())
+
+
+def test_a_full_disk_is_told_in_etcds_words_until_a_trial_finds_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "TRY_SECONDS", 0.01)
+
+    async def main() -> None:
+        async with opened(tmp_path / "store.db") as store:
+            await store.write("/a", b"kept")
+            connection = store._log._connection  # type: ignore[attr-defined]
+            trials = []
+
+            def touch(used: sqlite3.Connection) -> None:
+                trials.append(used)
+                if len(trials) < 3:
+                    raise sqlite3.OperationalError("still no room")
+                really_touch(used)
+
+            really_touch = sqlite_file.touch
+            monkeypatch.setattr(sqlite_file, "touch", touch)
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            connection.execute(f"PRAGMA max_page_count={pages}").fetchall()
+            with pytest.raises(
+                StoreFull, match=r"^etcdserver: mvcc: database space exceeded: the store .*disk is full$"
+            ):
+                await store.write("/c", bytes(1_000_000))
+            assert store.trouble.startswith("etcdserver: mvcc: database space exceeded")
+            async with asyncio.timeout(10):
+                while store.trouble:  # noqa: ASYNC110  # nothing else tells
+                    await asyncio.sleep(0.005)
+            assert len(trials) == 3
+            assert store.revision == 2, "a trial leaves nothing behind"
 
     asyncio.run(main())
 

@@ -1,0 +1,115 @@
+"""Plans that are carried out on real processes, and promises that are kept all the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeloop.chaos.plan import load_plan
+from tests.e2e.plane import PROGRAM, SOURCE_ROOT, environment
+
+HEAD = {"apiVersion": "kubeloop.dev/v1alpha1", "kind": "ChaosPlan", "load": {"clients": 6, "watchers": 2, "keys": 10}}
+# All members of etcd at once, one with all its data, one that stands still.
+MEMBERS = {
+    "seed": 2,
+    "duration": "9s",
+    "plane": {"apiServers": 2, "controllerManagers": 1, "schedulers": 1},
+    "faults": [
+        {"fault": "kill", "targets": ["etcd"], "count": 3, "every": "4s", "for": "500ms"},
+        {"fault": "lose-data", "every": "5s", "for": "200ms"},
+        {"fault": "pause", "targets": ["etcd"], "every": "3s", "for": "1s"},
+    ],
+}
+# A minority without a way to the others, be it etcd's leader, an API server or a leader of the loops.
+PARTITIONS = {
+    "seed": 4,
+    "duration": "9s",
+    "plane": {"apiServers": 2, "controllerManagers": 2, "schedulers": 0},
+    "faults": [
+        {"fault": "partition", "targets": ["etcd"], "every": "3s", "for": "2s"},
+        {"fault": "partition", "targets": ["apiserver"], "every": "4s", "for": "2s"},
+        {"fault": "partition", "targets": ["controller-manager"], "every": "4s", "for": "3s"},
+    ],
+}
+# Clocks that disagree by up to twenty minutes, while calls fail and watches break.
+CLOCKS = {
+    "seed": 5,
+    "duration": "8s",
+    "plane": {"etcd": 1, "apiServers": 2, "controllerManagers": 2, "schedulers": 1},
+    "faults": [
+        {"fault": "clock-jump", "by": "10m", "every": "2s", "for": "1500ms"},
+        {"fault": "clock-jump", "by": "-10m", "every": "2s", "for": "1500ms"},
+        {"fault": "errors", "chance": 0.03, "code": 503},
+        {"fault": "conflicts", "chance": 0.05},
+        {"fault": "lost-answers", "chance": 0.03},
+        {"fault": "slow", "chance": 0.05, "by": "200ms"},
+        {"fault": "cut-watches", "every": "1s"},
+    ],
+}
+# One SQLite file: no room for more, the end of its server, changed bytes.
+DISK = {
+    "seed": 6,
+    "duration": "7s",
+    "plane": {"etcd": 0, "apiServers": 1, "controllerManagers": 1, "schedulers": 0},
+    "faults": [
+        {"fault": "disk-full", "every": "3s", "for": "1s"},
+        {"fault": "kill", "targets": ["apiserver"], "every": "5s", "for": "200ms"},
+        {"fault": "corrupt-store", "every": "5s", "for": "0s"},
+    ],
+}
+
+
+def carry_out(plan: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "plan.yaml").write_text(json.dumps({**HEAD, **plan}))
+    command = [*PROGRAM, "chaos", "run", str(folder / "plan.yaml"), "--folder", str(folder / "plane"), "-o", "json"]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=150)
+
+
+def kept(run: subprocess.CompletedProcess[str], *, disturbances: int) -> dict[str, Any]:
+    """The report of a run that kept every promise, and in which enough has happened to prove something."""
+    assert run.returncode == 0, run.stdout + run.stderr
+    report: dict[str, Any] = json.loads(run.stdout)
+    assert report["problems"] == []
+    assert len(report["disturbances"]) >= disturbances
+    assert report["operations"]["ok"] > 100
+    assert report["events"] > 100
+    return report
+
+
+def test_etcd_loses_its_quorum_its_data_and_its_pace_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+    report = kept(carry_out(MEMBERS, tmp_path), disturbances=6)
+    assert any("losedata" in line for line in report["disturbances"])
+
+
+def test_whoever_is_cut_off_from_the_others_nothing_is_lost_and_nothing_is_told_twice(tmp_path: Path) -> None:
+    run = carry_out(PARTITIONS, tmp_path)
+    if os.geteuid() != 0:
+        assert run.returncode == 2
+        assert "network" in run.stderr
+        pytest.skip(run.stderr)
+    kept(run, disturbances=4)
+
+
+def test_clocks_jump_and_calls_fail_and_leaders_lead_on(tmp_path: Path) -> None:
+    run = carry_out(CLOCKS, tmp_path)
+    if run.returncode == 2 and "libfaketime" in run.stderr:
+        pytest.skip(run.stderr)
+    report = kept(run, disturbances=3)
+    assert report["longest_without_leader"] < 10
+
+
+def test_a_full_disk_and_a_damaged_file_cost_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    report = kept(carry_out(DISK, tmp_path), disturbances=3)
+    assert report["operations"]["unknown"] > 0, "no write has met the full disk"
+    assert "is damaged: file is not a database; put a copy" in (tmp_path / "plane" / "apiserver-0.log").read_text()
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE_ROOT / "examples").glob("*/*.yaml")), ids=lambda path: path.name)
+def test_plans_among_the_examples_can_be_carried_out(path: Path) -> None:
+    if "ChaosPlan" in path.read_text():
+        assert load_plan(path).faults
