@@ -91,6 +91,7 @@ class Bindings:
             else:
                 self._unbind(queued, cycle, refusal)
         except asyncio.CancelledError:  # whether the pod was bound is not known: informers tell, or it is tried again
+            cycle.is_interrupted = True
             decider.release(cycle)
             decider.queue.done(key)
             decider.queue.add(queued.info)

@@ -29,6 +29,7 @@ class Cycle:
         self.pod = pod
         self.node = ""  # the one that was chosen
         self.states: dict[Any, Any] = {}  # of plugins that look at more than one node, by name
+        self.is_interrupted = False  # while it was bound: nobody knows whether it is
         self._opinions = opinions  # of extenders, if there are any
         self._view: View | None = None
         self._answers: _Answers = []
@@ -101,8 +102,22 @@ class Cycle:
                 return None
             self.states[plugin.name] = state
             if not isinstance(state, Skip) and implements(type(plugin), "filter"):
-                found.append((plugin, state, plugin.filter(state, self.cluster, ALL)))
+                answers = self._open_answers(plugin, state, found) if plugin.costly else None
+                found.append((plugin, state, plugin.filter(state, self.cluster, ALL) if answers is None else answers))
         return found
+
+    def _open_answers(self, plugin: Plugin, state: Any, others: _Answers) -> NDArray[np.int16]:
+        """Only about nodes that nobody else refuses; if the plugin fails on one of them, so does the attempt."""
+        assert self._view is not None
+        is_open = self._view.fits.copy()
+        for _, _, numbers in others:
+            is_open &= numbers == 0
+        rows = np.flatnonzero(is_open)
+        answers = np.zeros(self.cluster.size, np.int16)
+        answers[rows] = plugin.filter(state, self.cluster, rows)
+        for number in np.unique(answers[answers != 0]):
+            _raise_if_failed(plugin, plugin.refusal(state, int(number)))
+        return answers
 
     def _narrow(self, plugin: Plugin, state: Narrowed) -> None:
         self._narrowing.add(plugin.name)
@@ -246,8 +261,7 @@ class Cycle:
             return
         for number in np.unique(answers[refused]):
             refusal = plugin.refusal(state, int(number))
-            if refusal.code is Code.ERROR:
-                raise SchedulingError(f'running "{plugin.name}" filter plugin: {refusal.message}')
+            _raise_if_failed(plugin, refusal)
             diagnosis.note(refusal)
             diagnosis.groups.append((refusal, np.flatnonzero(refused & (answers == number))))
         open_rows &= ~refused
@@ -258,6 +272,11 @@ class Cycle:
         found = [(part.plugin, part.state, part.answers) for part in self._view.filters] + self._answers
         order = {plugin.name: position for position, plugin in enumerate(self.profile.filters)}
         return sorted(found, key=lambda one: order.get(one[0].name, len(order)))
+
+
+def _raise_if_failed(plugin: Plugin, refusal: Refusal) -> None:
+    if refusal.code is Code.ERROR:
+        raise SchedulingError(f'running "{plugin.name}" filter plugin: {refusal.message}')
 
 
 class _Told(Plugin):

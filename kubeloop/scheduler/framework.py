@@ -75,6 +75,7 @@ class Plugin:
     name: ClassVar[str]
     local: ClassVar[bool] = True
     follows_pods: ClassVar[bool] = True  # of local ones: whether the pods on a node matter, or only the node itself
+    costly: ClassVar[bool] = False  # of others: asked only about nodes that nobody before it refuses
     # What the numbers of `filter` mean: 1 is the first of these.
     refusals: ClassVar[tuple[Refusal, ...]] = ()
 

@@ -41,6 +41,7 @@ class Handle:
     preempted: Callable[[int], None]  # told how many pods end for another
     followed: set[Resource] = field(default_factory=set)
     optional: set[Resource] = field(default_factory=set)  # what older servers do not have, and nobody waits for
+    shared: dict[Any, Any] = field(default_factory=dict)  # what the plugins of all profiles have in common
 
     def follow(self, resource: Resource, *, optional: bool = False) -> Informer:
         """The cache of a resource; its changes may help pods that plugins refused."""

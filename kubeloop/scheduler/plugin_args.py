@@ -254,6 +254,11 @@ def _constraint(path: Path, constraints: Sequence[TopologySpreadConstraint], ind
     return found
 
 
+def seconds_of(text: str | None, default: float) -> float:
+    """A duration that was found to be one."""
+    return default if text is None else parse_duration(text) / _SECOND
+
+
 def _at_least(path: Path, text: str | None, least: int, why: str) -> FieldErrors:
     if text is None:
         return []

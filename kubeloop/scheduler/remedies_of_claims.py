@@ -9,7 +9,11 @@ from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeCla
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from kubeloop.api.generated.storage_v1 import CSINode, StorageClass
 from kubeloop.api.volumes import claim_uses, class_of_claim, requested_size
-from kubeloop.scheduler.devices import Allocator, devices_on
+from kubeloop.scheduler.device_allocator import AllocationError, Allocator, InvalidPools
+from kubeloop.scheduler.device_use import InUse
+from kubeloop.scheduler.devices import Inventory
+from kubeloop.scheduler.extended_devices import IN_MEMORY
+from kubeloop.scheduler.outcome import Code
 from kubeloop.scheduler.plugins.volume_restrictions import conflict
 from kubeloop.scheduler.plugins.volume_zone import zones_of
 from kubeloop.scheduler.remedies import Case, Remedy
@@ -99,18 +103,30 @@ def attachable(case: Case) -> str:
 
 def devices(case: Case) -> str:
     """Which claim is short, and of which class of devices."""
-    slices, told = case.listed(ResourceSlice).list(), []
-    reached = devices_on(slices, case.node)
+    if case.state.left_over is not None:
+        return f"claim {case.state.left_over.metadata.name} of an earlier attempt is in the way: it is deleted"
     if "not available" in case.refusal.message:
-        return "; ".join(f"claim {one.metadata.name} has its devices elsewhere" for one in case.state.allocated)
-    for claim in case.state.needy:
-        alone = Allocator(reached, lambda name: case.listed(DeviceClass).get("", name), (), slices)
-        classes = ", ".join(_classes_of(claim))
-        if alone.allocate([claim]) is None:
-            told.append(f"claim {claim.metadata.name}: it can't reach enough devices of {classes}")
-        else:
-            told.append(f"claim {claim.metadata.name}: devices of {classes} are taken by other claims")
-    return "; ".join(told)
+        elsewhere = "has its devices elsewhere, or they do not become ready"
+        return "; ".join(f"claim {one.metadata.name} {elsewhere}" for one in case.state.allocated)
+    if case.refusal.code is Code.ERROR:
+        return ""
+    unused = Allocator(
+        Inventory(case.listed(ResourceSlice).list()), lambda name: case.listed(DeviceClass).get("", name), InUse()
+    )
+    claims = [*case.state.needy, *(one.claims[-1] for one in case.state.made.values())]
+    return "; ".join(_shortage(case, unused, one) for one in claims)
+
+
+def _shortage(case: Case, unused: Allocator, claim: ResourceClaim) -> str:
+    classes = ", ".join(_classes_of(claim))
+    try:
+        is_enough = unused.allocate(case.node, [claim]) is not None
+    except (AllocationError, InvalidPools) as error:
+        return str(error)
+    name = "extended resources" if claim.metadata.name == IN_MEMORY else f"claim {claim.metadata.name}"
+    if is_enough:
+        return f"{name}: devices of {classes} are taken by other claims"
+    return f"{name}: it can't reach enough devices of {classes}"
 
 
 def _classes_of(claim: ResourceClaim) -> list[str]:

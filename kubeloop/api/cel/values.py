@@ -88,6 +88,19 @@ class MadeObject(dict[str, Any]):
         self.type_name = type_name
 
 
+class DefaultingMap(dict[str, Any]):
+    """A map that has something for every key, though only some are in it."""
+
+    __slots__ = ("default",)
+
+    def __init__(self, known: Mapping[str, Any], default: Any) -> None:
+        super().__init__(known)
+        self.default = default
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return super().get(key, self.default)
+
+
 class MapList(tuple[Any, ...]):
     """A list of objects that are told apart by some of their fields."""
 

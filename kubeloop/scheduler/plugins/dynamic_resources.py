@@ -1,27 +1,53 @@
 """DynamicResources: only nodes that can reach devices for the pod's claims; these are given to it as it is bound.
 
-Differs from upstream: extended resources that a device class stands for are not turned into claims, devices that
-several claims may share by capacity are given to one alone, and nobody waits for conditions of devices.
+Extended resources that a device class stands for are claims, too, where the node itself has none of them: one claim for
+all of them is made as the pod is bound. Devices that have to be made ready first are waited for.
+
+Differs from upstream: nothing is made for extended resources of which the node has some of its own, also if the pod has
+other claims; who waits for devices hears of them at once, not every five seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from kubeloop.api.codec import to_plain
-from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from kubeloop.api.placement import node_selector_matches
+from kubeloop.api.quantity import parse_quantity
 from kubeloop.client.resolving import resource_of_class
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.clock import new_uid
+from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.keys import key_of
 from kubeloop.scheduler.changes import NODE, TARGET_POD, Action
+from kubeloop.scheduler.claim_attempt import Attempt, Choice, Found
+from kubeloop.scheduler.claim_writes import ClaimWrites, is_reserved_for
+from kubeloop.scheduler.device_conditions import (
+    BindingFailed,
+    deadline_of,
+    has_conditions,
+    is_hopeless,
+    is_ready,
+    too_late,
+)
+from kubeloop.scheduler.device_use import DeviceUse
+from kubeloop.scheduler.extended_devices import (
+    ClassesByResource,
+    may_need_devices,
+    needs_of,
+    new_claim,
+    pod_served,
+    status_of,
+)
 from kubeloop.scheduler.framework import SKIP, Interest, Nominated, Plugin, Skip, failed, unresolvable, unschedulable
 from kubeloop.scheduler.handle import Handle
-from kubeloop.scheduler.outcome import Refusal
+from kubeloop.scheduler.outcome import Refusal, SchedulingError
+from kubeloop.scheduler.plugin_args import seconds_of
+from kubeloop.scheduler.pod_claims import Unusable, check, claims_of
 from kubeloop.scheduler.pod_info import PodInfo, Template
 
 if TYPE_CHECKING:
@@ -30,36 +56,15 @@ if TYPE_CHECKING:
 
     from kubeloop.scheduler.cluster import ClusterState, Rows
     from kubeloop.scheduler.cycle import Cycle
-    from kubeloop.scheduler.devices import DeviceId, Given
+    from kubeloop.scheduler.device_allocator import Allocator
+    from kubeloop.scheduler.devices import Inventory
     from kubeloop.scheduler.outcome import Diagnosis
 
-FINALIZER = "resource.kubernetes.io/delete-protection"
-_NOT_HERE, _NOT_ALL = 1, 2
-_RESERVED_AT_MOST = 256
-_TRIES = 5
+_NOT_HERE, _NOT_ALL, _INVALID, _LEFT_OVER = 1, 2, 3, 4  # from there on: what went wrong
+_FILTER_SECONDS = 10.0
+_BINDING_SECONDS = 600.0
 _MOST_CHOICES = 8  # alternatives that a request may have
-
-log = logging.getLogger(__name__)
-
-
-class _Claims(NamedTuple):
-    """A pod's claims: those that have devices, and those that need some."""
-
-    allocated: Sequence[ResourceClaim]
-    needy: Sequence[ResourceClaim]
-
-
-class _Choice(NamedTuple):
-    """What the claims get, in their order."""
-
-    given: Sequence[tuple[ResourceClaim, dict[str, Any]]]
-
-
-class _Supply(NamedTuple):
-    """All devices there are, and those that are taken."""
-
-    slices: Sequence[ResourceSlice]
-    taken: set[DeviceId]
+_BY_POD = "scheduler: pod with extended resources"
 
 
 class DynamicResources(Plugin):
@@ -67,19 +72,43 @@ class DynamicResources(Plugin):
 
     name = "DynamicResources"
     local = False
+    costly = True
     refusals = (
         unresolvable(name, "resourceclaim not available on the node"),
         unresolvable(name, "cannot allocate all claims"),
+        unresolvable(name, "invalid resource pools were encountered"),
+        unresolvable(name, "cannot schedule extended resource claim"),
     )
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
+        self._filter_seconds = seconds_of(args.get("filterTimeout"), _FILTER_SECONDS)
+        self._patience = seconds_of(args.get("bindingTimeout"), _BINDING_SECONDS)
         self._claims = handle.follow(resource_of_class(ResourceClaim))
         self._classes = handle.follow(resource_of_class(DeviceClass))
         self._slices = handle.follow(resource_of_class(ResourceSlice))
         self._rules = handle.follow(resource_of_class(DeviceTaintRule), optional=True)
-        # By uid: claims whose devices are being written, until the cache shows them.
-        self._pending: dict[str, tuple[ObjectKey, tuple[DeviceId, ...]]] = {}
+        self._writes = ClaimWrites(handle.client, handle.clock)
+        self._by_resource = ClassesByResource.of(handle)
+        self._use = self._shared_use(handle)
+        self._changed = asyncio.Event()
+        self._claims.add_handler(_on_any(self._changed.set))
+        self._inventory: Inventory | None = None
+        for one in (self._slices, self._rules):
+            one.add_handler(_on_any(self._forget_inventory))
+        self._last: tuple[str, Attempt] | None = None  # with the pod's uid
+
+    def _shared_use(self, handle: Handle) -> DeviceUse:
+        """Profiles have plugins of their own, and the same devices."""
+        found: DeviceUse | None = handle.shared.get(DeviceUse)
+        if found is None:
+            found = handle.shared[DeviceUse] = DeviceUse()
+            self._claims.add_indexer(_BY_POD, pod_served)
+            self._claims.add_handler(found)
+        return found
+
+    def _forget_inventory(self) -> None:
+        self._inventory = None
 
     def interests(self) -> Sequence[Interest]:
         every = Action.ADD | Action.UPDATE | Action.DELETE
@@ -92,270 +121,299 @@ class DynamicResources(Plugin):
             Interest(self._rules.resource.qualified, Action.UPDATE | Action.DELETE),
         )
 
+    def _may_help(self, pod: PodInfo, old: Any, new: Any) -> bool:
+        """Its own claims, or devices that somebody gave back."""
+        if new is None:
+            return old.status.allocation is not None or pod.uid in pod_served(old)
+        if old is not None and old.status.allocation is not None and new.status.allocation is None:
+            return True
+        try:
+            claims = claims_of(pod.pod, self._claims.get)
+        except Unusable:
+            return False
+        is_mine = any(one.metadata.uid == new.metadata.uid for one in claims)
+        return is_mine and (old is None or old.status != new.status)
+
     def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
         """Not before all claims have been made."""
         if not pod.pod.spec.resource_claims:
             return None
-        found = self._claims_of(pod.pod)
-        return unresolvable(self.name, found) if isinstance(found, str) else None
+        try:
+            claims_of(pod.pod, self._claims.get)
+        except Unusable as error:
+            return unresolvable(self.name, str(error))
+        return None
 
     # Filtering.
 
     def concerns(self, template: Template) -> bool:
-        return bool(template.pod.spec.resource_claims)
+        return bool(template.pod.spec.resource_claims) or may_need_devices(template.requests)
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Claims | Skip | Refusal:
-        if not pod.pod.spec.resource_claims:
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> Attempt | Skip | Refusal:
+        extended = self._by_resource.amounts(pod.requests)
+        if not pod.pod.spec.resource_claims and not extended:
             return SKIP
-        claims = self._claims_of(pod.pod)
-        if isinstance(claims, str):
-            return unresolvable(self.name, claims)
-        why_not = next((told for one in claims if (told := self._unusable(one, pod))), "")
-        if why_not:
-            return unresolvable(self.name, why_not)
-        allocated = [one for one in claims if one.status.allocation is not None]
-        needy = [one for one in claims if one.status.allocation is None]
-        return _Claims(allocated, needy) if claims else SKIP
+        try:
+            claims = claims_of(pod.pod, self._claims.get)
+            for one in claims:
+                self._check(one, pod.pod)
+        except Unusable as error:
+            return unresolvable(self.name, str(error))
+        if not claims and not extended:
+            return SKIP
+        attempt = Attempt(pod.pod, claims, tuple(extended))
+        if extended:
+            attempt.left_over = next(iter(self._claims.by_index(_BY_POD, pod.uid)), None)
+        self._last = pod.uid, attempt
+        return attempt
 
-    def filter(self, state: _Claims, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+    def _check(self, claim: ResourceClaim, pod: Pod) -> None:
+        if claim.status.allocation is None and self._use.is_pending(claim.metadata.uid):
+            raise Unusable(f"resource claim {key_of(claim)} is in the process of being allocated")
+        check(claim, pod, self._class)
+
+    def _class(self, name: str) -> DeviceClass | None:
+        found: DeviceClass | None = self._classes.get("", name)
+        return found
+
+    def filter(self, state: Attempt, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         import numpy as np
 
-        numbers, supply = np.arange(cluster.size)[rows], self._supply()
+        numbers = np.arange(cluster.size)[rows]
         answers = np.zeros(len(numbers), np.int16)
+        allocator = self._allocator()
         for position, row in enumerate(numbers):
             node = cluster.nodes.get(int(row))
-            if node is not None:
-                answers[position] = self._answer(state, node, supply)
+            if node is None:
+                continue
+            answers[position] = self._answer(state, node, allocator)
+            if answers[position] > _LEFT_OVER:  # nobody can tell: other nodes are not better
+                answers[:] = answers[position]
+                break
         return answers
 
-    def _answer(self, state: _Claims, node: Node, supply: _Supply) -> int:
-        if any(not _is_available(claim, node) for claim in state.allocated):
-            return _NOT_HERE
-        return _NOT_ALL if state.needy and self._devices(state.needy, node, supply) is None else 0
+    def refusal(self, state: Attempt, number: int) -> Refusal:
+        return state.problems[number - _LEFT_OVER - 1] if number > _LEFT_OVER else self.refusals[number - 1]
+
+    def _answer(self, state: Attempt, node: Node, allocator: Allocator) -> int:
+        if state.left_over is not None:
+            return _LEFT_OVER
+        found = self._needed(state, node)
+        if found.claims:
+            number = self._allocate(state, node, found, allocator)
+            if number:
+                return number
+        unavailable = [one for one in state.allocated if not self._is_available(one, node)]
+        state.unavailable.update((one.metadata.uid, one) for one in unavailable)
+        return _NOT_HERE if unavailable else 0
+
+    def _needed(self, state: Attempt, node: Node) -> Found:
+        """Claims that need devices on a node; what it has of extended resources is not taken from elsewhere."""
+        room = node.status.allocatable
+        lacking = tuple(one for one in state.extended if one not in room or not parse_quantity(room[one]))
+        if not lacking:
+            return Found(state.needy, ())
+        if lacking not in state.made:
+            needs = needs_of(state.pod, {one: self._by_resource[one] or "" for one in lacking})
+            claim = new_claim(state.pod, new_uid(self.handle.clock), needs.requests)
+            state.made[lacking] = Found((*state.needy, claim), needs.mappings)
+        return state.made[lacking]
+
+    def _allocate(self, state: Attempt, node: Node, found: Found, allocator: Allocator) -> int:
+        from kubeloop.scheduler.device_allocator import AllocationError, InvalidPools, OutOfTime
+
+        clock, name = self.handle.clock, node.metadata.name
+        deadline = clock.monotonic() + self._filter_seconds if self._filter_seconds else float("inf")
+        try:
+            given = allocator.allocate(node, found.claims, lambda: clock.monotonic() > deadline)
+        except InvalidPools:
+            return _INVALID
+        except OutOfTime:
+            return _LEFT_OVER + state.problem(failed(self.name, f"node {name}: timed out trying to allocate devices"))
+        except AllocationError as error:
+            return _LEFT_OVER + state.problem(failed(self.name, error))
+        if given is None:
+            return _NOT_ALL
+        state.found[name] = found._replace(given=given)
+        return 0
+
+    def _is_available(self, claim: ResourceClaim, node: Node) -> bool:
+        """Whether a node can reach what a claim has, and it is or may become ready."""
+        allocation = claim.status.allocation
+        selector = allocation.node_selector if allocation is not None else None
+        if selector is not None and not node_selector_matches(selector, node):
+            return False
+        return not is_hopeless(claim, self.handle.clock.now(), self._patience)
+
+    def _allocator(self) -> Allocator:
+        from kubeloop.scheduler.device_allocator import Allocator
+        from kubeloop.scheduler.devices import Inventory, with_taints
+
+        if self._inventory is None:
+            self._inventory = Inventory(with_taints(self._slices.list(), self._rules.list()))
+        return Allocator(self._inventory, self._class, self._use.now)
 
     # Making room.
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> Nominated | Refusal | None:
         """Take devices back that the pod's own claims have where it can't go, if nobody else uses them."""
-        claims = cycle.states.get(self.name)
-        for claim in claims.allocated if isinstance(claims, _Claims) else ():
-            nodes = cycle.cluster.nodes.values()
-            idle = all(one.uid == cycle.pod.uid for one in claim.status.reserved_for)
-            if idle and not all(_is_available(claim, node) for node in nodes):
-                self.handle.spawn(self._take_back(claim))
+        state = cycle.states.get(self.name)
+        if not isinstance(state, Attempt):
+            return None
+        for claim in state.unavailable.values():
+            if all(one.uid == cycle.pod.uid for one in claim.status.reserved_for):
+                self.handle.spawn(self._writes.take_back(claim))
                 return unschedulable(self.name, "deallocation of ResourceClaim completed")
+        if state.left_over is not None:
+            self.handle.spawn(self._writes.delete(state.left_over))
+            return unschedulable(self.name, "deletion of ResourceClaim completed")
         return None
-
-    async def _take_back(self, claim: ResourceClaim) -> None:
-        meta = claim.metadata
-        status = {"reservedFor": None, "allocation": None, "devices": None}
-        body = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
-        try:
-            await self.handle.client.patch("resourceclaims", meta.name, body, meta.namespace, subresource="status")
-        except (Conflict, NotFound) as error:
-            log.info("the devices of %s stay where they are: %s", key_of(claim), error)
 
     # Scoring.
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> _Claims | Skip:
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> Attempt | Skip:
         """Only who leaves a choice has a preference: the first of what would do."""
-        claims = self._claims_of(pod.pod)
-        needy = [one for one in claims if one.status.allocation is None] if isinstance(claims, list) else []
-        chosen = any(request.first_available for one in needy for request in one.spec.devices.requests or ())
-        return _Claims((), needy) if chosen else SKIP
+        if self._last is None or self._last[0] != pod.uid:
+            return SKIP
+        state = self._last[1]
+        chosen = any(request.first_available for one in state.claims for request in one.spec.devices.requests or ())
+        return state if chosen else SKIP
 
-    def score(self, state: _Claims, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+    def score(self, state: Attempt, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         import numpy as np
 
-        supply = self._supply()
-        found = (self._devices(state.needy, cluster.nodes[int(row)], supply) for row in np.arange(cluster.size)[rows])
-        return np.array([_liking(state.needy, given) for given in found], np.int64)
+        names = [cluster.name_of(int(row)) for row in np.arange(cluster.size)[rows]]
+        return np.array([_liking(state, state.found[name]) if name in state.found else 0 for name in names], np.int64)
 
     def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         from kubeloop.scheduler.normalizing import spread_out
 
         return spread_out(scores)
 
-    def _devices(self, claims: Sequence[ResourceClaim], node: Node, supply: _Supply) -> list[list[Given]] | None:
-        from kubeloop.scheduler.devices import Allocator, devices_on
-
-        slices, taken = supply
-        allocator = Allocator(devices_on(slices, node), lambda name: self._classes.get("", name), taken, slices)
-        return allocator.allocate(claims)
-
-    def _supply(self) -> _Supply:
-        from kubeloop.scheduler.devices import with_taints
-
-        return _Supply(with_taints(self._slices.list(), self._rules.list()), self._taken())
-
-    def _taken(self) -> set[DeviceId]:
-        from kubeloop.scheduler.devices import DeviceId
-
-        self._forget_written()
-        taken = {one for _, devices in self._pending.values() for one in devices}
-        for claim in self._claims.list():
-            if claim.status.allocation is not None:
-                results = claim.status.allocation.devices.results
-                taken |= {DeviceId(one.driver, one.pool, one.device) for one in results if not one.admin_access}
-        return taken
-
-    def _forget_written(self) -> None:
-        for uid, (key, _) in tuple(self._pending.items()):
-            claim = self._claims.get(*key)
-            if claim is None or claim.metadata.uid != uid or claim.status.allocation is not None:
-                del self._pending[uid]
-
-    # Claims.
-
-    def _claims_of(self, pod: Pod) -> list[ResourceClaim] | str:
-        """The claims of a pod; or which of them is not there."""
-        found: list[ResourceClaim] = []
-        made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
-        for one in pod.spec.resource_claims:
-            if one.resource_claim_name is None and one.name not in made:
-                return f'pod "{key_of(pod)}": ResourceClaim not created yet'
-            name = one.resource_claim_name or made.get(one.name)
-            if name is None:  # it was found that the pod needs none
-                continue
-            claim = self._claims.get(pod.metadata.namespace, name)
-            if claim is None:
-                return f'resourceclaim.resource.k8s.io "{name}" not found'
-            if claim.metadata.deletion_timestamp is not None:
-                return f'resourceclaim "{name}" is being deleted'
-            found.append(claim)
-        return found
-
-    def _unusable(self, claim: ResourceClaim, pod: PodInfo) -> str:
-        if claim.status.allocation is not None:
-            ours = any(one.uid == pod.uid for one in claim.status.reserved_for)
-            return "" if ours or len(claim.status.reserved_for) < _RESERVED_AT_MOST else "resourceclaim in use"
-        if claim.metadata.uid in self._pending:
-            return f"resource claim {key_of(claim)} is in the process of being allocated"
-        for request in claim.spec.devices.requests or ():
-            asked: list[tuple[str, str]] = [
-                (f"{request.name}/{one.name}", one.device_class_name) for one in request.first_available
-            ]
-            if request.exactly is not None:
-                asked = [(request.name, request.exactly.device_class_name)]
-            for name, wanted in asked:
-                if self._classes.get("", wanted) is None:
-                    return f"request {name}: device class {wanted} does not exist"
-        return ""
-
-    def _may_help(self, pod: PodInfo, old: Any, new: Any) -> bool:
-        """Its own claims, or devices that somebody gave back."""
-        if new is None or (old is not None and old.status.allocation is not None and new.status.allocation is None):
-            return True
-        claims = self._claims_of(pod.pod)
-        return isinstance(claims, list) and any(one.metadata.uid == new.metadata.uid for one in claims)
-
     # Binding.
 
     def reserve(self, cycle: Cycle, node: str) -> Refusal | None:
-        claims, row = cycle.states.get(self.name), cycle.cluster.row_of(node)
-        if not isinstance(claims, _Claims) or row is None:
+        state = cycle.states.get(self.name)
+        if not isinstance(state, Attempt):
             return None
-        devices = self._devices(claims.needy, cycle.cluster.nodes[row], self._supply()) if claims.needy else []
-        if devices is None:
-            return self.refusals[_NOT_ALL - 1]
-        given = []
-        for claim, chosen in zip(claims.needy, devices, strict=True):
-            self._pending[claim.metadata.uid] = key_of(claim), tuple(one.offer.id for one in chosen)
-            given.append((claim, self._allocation(claim, chosen, node)))
-        cycle.states[_Choice] = _Choice(given)
+        from kubeloop.scheduler.device_results import allocation_of
+
+        found = state.found.get(node, Found((), ()))
+        choice = cycle.states[Choice] = Choice(list(state.claims), found.mappings)
+        new_id = partial(new_uid, self.handle.clock)
+        for claim, given in zip(found.claims, found.given, strict=True):
+            uid = claim.metadata.uid
+            self._use.promise(uid, [one.part for one in given if not one.is_admin])
+            choice.allocations[uid] = allocation_of(claim, given, node, self._class, new_id)
+            if claim not in state.claims:
+                choice.to_make = claim
         return None
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
-        choice: _Choice | None = cycle.states.pop(_Choice, None)
-        for claim, _ in choice.given if choice is not None else ():
-            self._pending.pop(claim.metadata.uid, None)
+        state, choice = cycle.states.get(self.name), cycle.states.pop(Choice, None)
+        if not isinstance(state, Attempt):
+            return
+        for uid in choice.allocations.keys() - choice.written if choice is not None else ():
+            self._use.drop(uid)
+        if cycle.is_interrupted:  # the pod may have been bound, and use what it was given
+            return
+        pod = cycle.pod.pod
+        for claim in state.claims if choice is None else choice.claims:
+            if claim.status.allocation is not None and is_reserved_for(claim, pod) and claim is not _made(choice):
+                self.handle.spawn(self._writes.release(claim, pod))
+        if (made := _made(choice)) is not None:
+            self.handle.spawn(self._writes.delete(made))
 
     def will_pre_bind(self, cycle: Cycle, node: str) -> bool:
-        return _Choice in cycle.states
+        return Choice in cycle.states
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
-        claims, choice = cycle.states.get(self.name), cycle.states.get(_Choice)
-        if not isinstance(claims, _Claims) or choice is None:
+        choice: Choice | None = cycle.states.get(Choice)
+        if choice is None:
             return None
-        given = {claim.metadata.uid: allocation for claim, allocation in choice.given}
-        for claim in (*claims.allocated, *claims.needy):
-            why_not = await self._write(claim, given.get(claim.metadata.uid), cycle.pod.pod)
-            if why_not:
-                return failed(self.name, why_not)
+        pod = cycle.pod.pod
+        try:
+            for index, claim in enumerate(choice.claims):
+                if not is_reserved_for(claim, pod):
+                    choice.claims[index] = await self._bind(choice, claim, pod)
+            if choice.to_make is not None:
+                await self._make(choice, choice.to_make, pod)
+            if has_conditions(choice.claims):
+                note = f"waiting for binding conditions for device on node {node}"
+                self.handle.reporter.event(pod, "Normal", "BindingConditionsPending", note, action="Scheduling")
+                await self._until_ready(choice)
+        except (SchedulingError, BindingFailed) as error:
+            return failed(self.name, error)
         return None
 
-    async def _write(self, claim: ResourceClaim, allocation: dict[str, Any] | None, pod: Pod) -> str:
-        """Write who gets what; a claim that has changed meanwhile is looked at again."""
-        client, key = self.handle.client, key_of(claim)
-        for _ in range(_TRIES):
-            current = await client.get(ResourceClaim, key.name, key.namespace)
-            if current.metadata.deletion_timestamp is not None:
-                return f"claim {key} got deleted in the meantime"
-            if allocation is not None and current.status.allocation is not None:
-                return f"claim {key} got allocated elsewhere in the meantime"
-            if any(one.uid == pod.metadata.uid for one in current.status.reserved_for):
-                return ""
+    async def _bind(self, choice: Choice, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+        uid = claim.metadata.uid
+        written = await self._writes.bind(claim, choice.allocations.get(uid), pod)
+        choice.written.add(uid)
+        return written
+
+    async def _make(self, choice: Choice, claim: ResourceClaim, pod: Pod) -> None:
+        """The claim for extended resources, and what the pod tells of it."""
+        old = claim.metadata.uid
+        made = choice.made = await self._writes.make(claim)
+        uid = made.metadata.uid
+        choice.allocations[uid] = choice.allocations.pop(old)
+        self._use.rename(old, uid)
+        choice.made = await self._bind(choice, made, pod)
+        choice.claims.append(choice.made)
+        await self._writes.tell_pod(pod, status_of(made, choice.mappings))
+
+    async def _until_ready(self, choice: Choice) -> None:
+        """Raises if a device fails, or takes too long."""
+        latest = self.handle.clock.now() + timedelta(seconds=self._patience)
+        while (claim := self._not_ready(choice)) is not None:
+            self._changed.clear()
+            deadline = min(latest, deadline_of(claim, self._patience) or latest)
+            left = (deadline - self.handle.clock.now()).total_seconds()
+            if left <= 0:
+                raise too_late(claim)
             try:
-                await self._update(current, allocation, pod)
-            except Conflict:
-                await asyncio.sleep(0)
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
+            except TimeoutError:
                 continue
-            return ""
-        return f"claim {key} keeps changing"
 
-    async def _update(self, claim: ResourceClaim, allocation: dict[str, Any] | None, pod: Pod) -> None:
-        client, meta = self.handle.client, claim.metadata
-        if allocation is not None and FINALIZER not in meta.finalizers:
-            change = {"resourceVersion": meta.resource_version, "finalizers": [*meta.finalizers, FINALIZER]}
-            claim = await client.patch("resourceclaims", meta.name, {"metadata": change}, meta.namespace)
-        reserved = [to_plain(one) for one in claim.status.reserved_for]
-        reserved.append({"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid})
-        status: dict[str, Any] = {"reservedFor": reserved}
-        if allocation is not None:
-            status["allocation"] = allocation
-        body = {"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status}
-        await client.patch("resourceclaims", meta.name, body, meta.namespace, subresource="status")
-
-    def _allocation(self, claim: ResourceClaim, given: Sequence[Given], node: str) -> dict[str, Any]:
-        results = [_result(one) for one in given]
-        config = [
-            {"source": "FromClass", "requests": [one.request], **to_plain(each)}
-            for one in given
-            if (found := self._classes.get("", one.asked.device_class_name)) is not None
-            for each in found.spec.config
-        ]
-        config += [{"source": "FromClaim", **to_plain(each)} for each in claim.spec.devices.config]
-        devices = {"results": results, **({"config": config} if config else {})}
-        everywhere = all(one.offer.slice.spec.all_nodes for one in given)
-        return {"devices": devices} if everywhere else {"devices": devices, "nodeSelector": _only(node)}
+    def _not_ready(self, choice: Choice) -> ResourceClaim | None:
+        """The first claim whose devices are not, as the cache has it since it has it."""
+        for index, claim in enumerate(choice.claims):
+            current = self._claims.get(*key_of(claim))
+            uid = claim.metadata.uid
+            if current is None and uid in choice.seen:
+                raise BindingFailed(f'resourceclaim.resource.k8s.io "{claim.metadata.name}" not found')
+            if current is not None and (uid in choice.seen or current.status.allocation is not None):
+                choice.seen.add(uid)
+                choice.claims[index] = current
+            if not is_ready(choice.claims[index]):
+                return choice.claims[index]
+        return None
 
 
-def _is_available(claim: ResourceClaim, node: Node) -> bool:
-    """Whether a node can reach what a claim has."""
-    allocation = claim.status.allocation
-    selector = allocation.node_selector if allocation is not None else None
-    return selector is None or node_selector_matches(selector, node)
+def _made(choice: Choice | None) -> ResourceClaim | None:
+    return None if choice is None else choice.made
 
 
-def _liking(claims: Sequence[ResourceClaim], given: Sequence[Sequence[Given]] | None) -> int:
+def _on_any(call: Callable[[], None]) -> Callbacks:
+    return Callbacks(lambda _: call(), lambda _, __: call(), lambda _: call())
+
+
+def _liking(state: Attempt, found: Found) -> int:
     """The earlier of what a request would take, the better."""
-    total = 0
-    for claim, chosen in zip(claims, given or (), strict=given is not None):
-        names = {one.request for one in chosen}
-        for request in claim.spec.devices.requests or ():
-            for position, one in enumerate(request.first_available):
-                if f"{request.name}/{one.name}" in names:
-                    total += _MOST_CHOICES - position
-    return total
-
-
-def _result(one: Given) -> dict[str, Any]:
-    driver, pool, device = one.offer.id
-    result = {"request": one.request, "driver": driver, "pool": pool, "device": device}
-    return {**result, "adminAccess": True} if getattr(one.asked, "admin_access", None) else result
-
-
-def _only(node: str) -> dict[str, Any]:
-    """Devices of one node, as a selector."""
-    field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    return {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    chosen: dict[str, set[str]] = {
+        one.metadata.uid: {each.request for each in one.status.allocation.devices.results}
+        for one in state.claims
+        if one.status.allocation is not None
+    }
+    for claim, given in zip(found.claims, found.given, strict=True):
+        chosen[claim.metadata.uid] = {one.request for one in given}
+    return sum(
+        _MOST_CHOICES - position
+        for claim in state.claims
+        for request in claim.spec.devices.requests or ()
+        for position, one in enumerate(request.first_available)
+        if f"{request.name}/{one.name}" in chosen.get(claim.metadata.uid, ())
+    )

@@ -9,25 +9,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.generated.resource_v1 import DeviceClass
+from kubeloop.api.quota.resource_names import DEVICE_CLASS
+from kubeloop.client.resolving import resource_of_class
 from kubeloop.scheduler import amounts
 from kubeloop.scheduler.changes import ASSIGNED_POD, NODE, TARGET_POD, Action
 from kubeloop.scheduler.cluster import ClusterState, Numbers, Rows
+from kubeloop.scheduler.extended_devices import ClassesByResource
 from kubeloop.scheduler.framework import MAX_SCORE, Interest, Plugin
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Code, Refusal
 from kubeloop.scheduler.pod_info import PodInfo
 from kubeloop.scheduler.resource_scores import Use, least_allocated, scorer_of, weights_of
 
+DEVICE_CLASSES: Final = resource_of_class(DeviceClass).qualified
 _TOO_MANY_PODS: Final = 1
 _UNRESOLVABLE: Final = 1 << 14  # a bit of its own: the node is too small even when empty
 _MOST_RESOURCES: Final = 13  # as many bits as are left; who requests more kinds is refused by the last one
+
+
+# An amount and its bit, with what there is and what is used.
+_Column = tuple[int, int, Numbers, Numbers]
 
 
 class _Wanted(NamedTuple):
     """What a pod requests, each with the bit that stands for it in an answer."""
 
     amounts: Sequence[tuple[str, int, int]]
-    columns: Sequence[tuple[int, int, Numbers, Numbers]]  # amount and bit, with what there is and what is used
+    columns: Sequence[_Column]
+    by_class: Sequence[_Column]  # where a node has none of them, devices do: that is another plugin's
 
 
 class NodeResourcesFit(Plugin):
@@ -40,6 +50,7 @@ class NodeResourcesFit(Plugin):
         strategy = args.get("scoringStrategy") or {}
         self._weights = weights_of(strategy.get("resources"))
         self._score = scorer_of(strategy)
+        self._classes = ClassesByResource.of(handle)
         self._ignored = frozenset(args.get("ignoredResources") or ())
         self._ignored_groups = frozenset(args.get("ignoredResourceGroups") or ())
 
@@ -49,18 +60,24 @@ class NodeResourcesFit(Plugin):
             Interest(NODE, Action.ADD | Action.NODE_ALLOCATABLE, self._has_room),
             Interest(ASSIGNED_POD, Action.POD_SCALE_DOWN, self._freed_what_is_wanted),
             Interest(TARGET_POD, Action.POD_SCALE_DOWN),
+            Interest(DEVICE_CLASSES, Action.ADD | Action.UPDATE, _stands_for_what_is_wanted),
         )
 
     # Filtering.
+
+    def stamp(self, cluster: ClusterState) -> int:
+        return self._classes.version
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Wanted:
         names = [name for name, amount in self._sorted(pod.requests) if amount and not self._is_ignored(name)]
         wanted = [(name, pod.requests[name], 2 << min(bit, _MOST_RESOURCES - 1)) for bit, name in enumerate(names)]
         have, used = cluster.allocatable, cluster.requested
-        columns = [
-            (amount, bit, cluster.amount(have, name), cluster.amount(used, name)) for name, amount, bit in wanted
-        ]
-        return _Wanted(wanted, columns)
+        delegated = self._classes.amounts(pod.requests)
+        columns: tuple[list[_Column], list[_Column]] = [], []
+        for name, amount, bit in wanted:
+            column = amount, bit, cluster.amount(have, name), cluster.amount(used, name)
+            columns[name in delegated].append(column)
+        return _Wanted(wanted, *columns)
 
     def filter(self, state: _Wanted, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         answers = (cluster.pod_count[rows] >= cluster.allowed_pods[rows]).astype(np.int16)
@@ -70,6 +87,11 @@ class NodeResourcesFit(Plugin):
             if lacking.any():
                 answers[lacking] |= bit
                 answers[lacking & (amount > have)] |= _UNRESOLVABLE
+        for amount, bit, column, used in state.by_class:
+            have = column[rows]
+            lacking = (have > 0) & (amount > have - used[rows])
+            answers[lacking] |= bit
+            answers[lacking & (amount > have)] |= _UNRESOLVABLE
         return answers
 
     def filter_row(self, state: _Wanted, cluster: ClusterState, row: int) -> int:
@@ -77,6 +99,10 @@ class NodeResourcesFit(Plugin):
         for amount, bit, column, used in state.columns:
             have = column.item(row)
             if amount > have - used.item(row):
+                answer |= bit | (_UNRESOLVABLE if amount > have else 0)
+        for amount, bit, column, used in state.by_class:
+            have = column.item(row)
+            if have and amount > have - used.item(row):
                 answer |= bit | (_UNRESOLVABLE if amount > have else 0)
         return answer
 
@@ -118,10 +144,15 @@ class NodeResourcesFit(Plugin):
     def _has_room(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
         """Whether a node that has come, or grown, would take the pod if it were empty."""
         have = amounts.whole(new.status.allocatable)
-        wanted = {name: amount for name, amount in pod.requests.items() if amount and not self._is_ignored(name)}
+        delegated = [one for one in self._classes.amounts(pod.requests) if not have.get(one)]
+        wanted = {
+            name: amount
+            for name, amount in pod.requests.items()
+            if amount and not self._is_ignored(name) and name not in delegated
+        }
         if have.get(amounts.PODS, 0) < 1 or any(amount > have.get(name, 0) for name, amount in wanted.items()):
             return False
-        if old is None:
+        if old is None or delegated:
             return True
         had = amounts.whole(old.status.allocatable)
         return any(have.get(name, 0) > had.get(name, 0) for name in (amounts.PODS, *wanted))
@@ -133,3 +164,11 @@ class NodeResourcesFit(Plugin):
 
 def _freed_room(_: PodInfo, old: Any, new: Any) -> bool:
     return bool(old.spec.node_name or old.status.nominated_node_name)
+
+
+def _stands_for_what_is_wanted(pod: PodInfo, old: DeviceClass | None, new: DeviceClass) -> bool:
+    """Whether a class has come to stand for an extended resource that the pod requests."""
+    name = new.spec.extended_resource_name
+    if old is None and pod.requests.get(DEVICE_CLASS + new.metadata.name):
+        return True
+    return bool(name and pod.requests.get(name)) and (old is None or old.spec.extended_resource_name != name)

@@ -13,6 +13,7 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.kinds import Resource
 from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import SystemClock
 from kubeloop.scheduler.cluster import ALL, ClusterState
 from kubeloop.scheduler.framework import Plugin, Skip, implements
 from kubeloop.scheduler.outcome import Narrowed, Refusal
@@ -29,7 +30,13 @@ class Objects:
         self.resource = resource
         self.version = "1"
         self.objects: list[Any] = []
+        self._handlers: list[Any] = []
         self._indexers: dict[str, Callable[[Any], Any]] = {}
+
+    def add(self, one: Any) -> None:
+        self.objects.append(one)
+        for handler in self._handlers:
+            handler.on_add(one)
 
     def list(self, namespace: str = "") -> list[Any]:
         return [one for one in self.objects if not namespace or one.metadata.namespace == namespace]
@@ -38,7 +45,10 @@ class Objects:
         found = (one for one in self.list(namespace) if one.metadata.name == name)
         return next(found, None)
 
-    def add_handler(self, *_: Any) -> None: ...
+    def add_handler(self, handler: Any) -> None:
+        self._handlers.append(handler)
+        for one in self.objects:
+            handler.on_add(one)
 
     def add_indexer(self, name: str, indexer: Callable[[Any], Any]) -> None:
         self._indexers[name] = indexer
@@ -63,7 +73,9 @@ class Surroundings:
     def __init__(self) -> None:
         self.informers = ObjectsByKind()
         self.templates = Templates()
-        self.clock: Any = None
+        self.clock: Any = SystemClock()
+        self.client: Any = None
+        self.shared: dict[Any, Any] = {}
 
     def follow(self, resource: Resource, **_: Any) -> Any:
         return self.informers.of(resource)
@@ -97,7 +109,7 @@ class World:
     def add(self, *objects: Any) -> None:
         """What plugins look at besides nodes and pods."""
         for one in objects:
-            self.around.informers.of(resource_of_class(type(one))).objects.append(one)
+            self.around.informers.of(resource_of_class(type(one))).add(one)
 
     def info(self, pod: Pod) -> PodInfo:
         return self.around.templates.info(pod)

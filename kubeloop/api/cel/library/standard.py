@@ -42,6 +42,7 @@ from kubeloop.api.cel.values import (
     UINT_MAX,
     Cancelled,
     CelError,
+    DefaultingMap,
     MapList,
     Optional,
     SetList,
@@ -156,6 +157,8 @@ def at(values: Sequence[Any], index: Any) -> Any:
 def looked_up(values: Mapping[Any, Any], key: Any) -> Any:
     # A number is no truth value, though Python takes 1 and true for the same key.
     if key not in values or (not isinstance(key, str) and key in (0, 1) and not _is_own_key(key, values)):
+        if isinstance(values, DefaultingMap):
+            return values.default
         raise CelError(f"no such key: {key}")
     return values[key]
 

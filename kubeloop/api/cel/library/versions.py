@@ -117,7 +117,7 @@ def _parsed(text: str, normalize: bool) -> CelVersion | str:
         return str(error)
 
 
-def _of_text(text: str, normalize: bool = False) -> CelVersion:
+def version_of(text: str, normalize: bool = False) -> CelVersion:
     found = _parsed(text, normalize)
     if isinstance(found, str):
         raise CelError(found)
@@ -130,8 +130,8 @@ def _is_version(text: str, normalize: bool = False) -> bool:
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "semver": (
-        function("string_to_semver", (STRING,), SEMVER, _of_text, traversing(0)),
-        function("string_bool_to_semver", (STRING, BOOL), SEMVER, _of_text, traversing(0)),
+        function("string_to_semver", (STRING,), SEMVER, version_of, traversing(0)),
+        function("string_bool_to_semver", (STRING, BOOL), SEMVER, version_of, traversing(0)),
     ),
     "isSemver": (
         function("is_semver_string", (STRING,), BOOL, _is_version, traversing(0)),
