@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test test-aws lint format type layers generate docs bench kubectl clean
+.PHONY: help install up test test-aws lint format type layers generate docs bench kubectl troublemakers clean
 
 help: ## list what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +27,7 @@ up: install ## run the control plane in the foreground (flags: make up ARGS="--e
 	@$(BIN)/python -m compileall -q kubeloop  # what the interpreter would do while starting
 	@exec $(BIN)/kubeloop up $(ARGS)
 
-test: install kubectl ## run all tests (some of them: make test ARGS="-k store")
+test: install kubectl troublemakers ## run all tests (some of them: make test ARGS="-k store")
 	@echo "== pytest, two at a time"
 	@$(BIN)/pytest -q -n 2 $(ARGS)
 
@@ -48,6 +48,15 @@ kubectl:
 	    apt-get update -qq && apt-get install -qq -y --no-install-recommends kubernetes-client >/dev/null; \
 	  else \
 	    echo "== no kubectl on the PATH: the end-to-end tests that need it will fail; install one first"; \
+	  fi; }
+
+troublemakers:
+	@{ command -v ip && ls /usr/lib/*/faketime/libfaketimeMT.so.1; } >/dev/null 2>&1 || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "== installing iproute2 and libfaketime, by which tests cut processes off and set their clocks wrong"; \
+	    apt-get update -qq && apt-get install -qq -y --no-install-recommends iproute2 libfaketime >/dev/null; \
+	  else \
+	    echo "== no ip or no libfaketime: the tests that cut processes off or set their clocks wrong are left out"; \
 	  fi; }
 
 lint: install ## style and formatting
