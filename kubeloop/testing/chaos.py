@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kubeloop.apiserver.app import ApiServer
 from kubeloop.chaos.calls import CallFaults, Struck
 from kubeloop.chaos.plan import ClockJump, CutWatches, OnCalls, Plan, PlanError, load_plan, plan_of
 from kubeloop.sim.loop import VirtualClock
@@ -16,10 +17,13 @@ from kubeloop.testing.faults import Faults
 class Chaos(CallFaults):
     """What goes wrong, from `begin` until the plan's duration is over, or `end` is called."""
 
-    def __init__(self, plan: Plan | Path | str | Mapping[str, Any], faults: Faults, clock: VirtualClock) -> None:
+    def __init__(
+        self, plan: Plan | Path | str | Mapping[str, Any], faults: Faults, server: ApiServer, clock: VirtualClock
+    ) -> None:
         self.plan = _read(plan)
         super().__init__(self.plan)
-        self._faults_of_cluster = faults
+        self._within = faults  # for code in this process
+        self._server = server  # for programs outside
         self._clock = clock
         self._timers: list[asyncio.TimerHandle] = []
         self.hits = 0  # calls, watches and clocks that something was done to
@@ -27,7 +31,7 @@ class Chaos(CallFaults):
     def begin(self) -> None:
         """Lay the plan out in the time to come."""
         loop, plan = asyncio.get_running_loop(), self.plan
-        self._faults_of_cluster.plan = self
+        self._within.plan = self._server.faults = self
         for at, until, fault in dict.fromkeys((one.at, one.until, one.fault) for one in plan.moments()):
             if isinstance(fault, CutWatches):
                 self._timers.append(loop.call_later(at, self._cut, fault))
@@ -41,8 +45,8 @@ class Chaos(CallFaults):
         for timer in self._timers:
             timer.cancel()
         self._clock.wrong_by = 0.0
-        if self._faults_of_cluster.plan is self:
-            self._faults_of_cluster.plan = None
+        if self._within.plan is self:
+            self._within.plan = self._server.faults = None
 
     def strike(self, user: str, verb: str, resource: str, name: str) -> Struck | None:
         struck = super().strike(user, verb, resource, name)
@@ -50,8 +54,9 @@ class Chaos(CallFaults):
         return struck
 
     def _cut(self, fault: CutWatches) -> None:
+        self.hits += self.cut_watches(fault.resources)
         for resource in fault.resources or ("",):
-            self.hits += self._faults_of_cluster.drop_watches(resource)
+            self.hits += self._within.drop_watches(resource)
 
     def _set_clock(self, wrong_by: float) -> None:
         self.hits += wrong_by != 0

@@ -220,13 +220,13 @@ class Cluster:
         return Cluster(seed=seed, start=self.clock.now(), beginning=store, **self._options)
 
     def chaos(self, plan: Plan | Path | str | Mapping[str, Any]) -> Chaos:
-        """From here on calls of the code under test fail, watches break and the clock jumps as a plan says.
+        """From here on calls of the code under test, and of programs outside, fail as a plan says, and the clock jumps.
 
         Until its duration is over: then all is well again. The plan is one, or plain data, or a file.
         """
         from kubeloop.testing.chaos import Chaos
 
-        return self._loop.run(_begun(Chaos(plan, self.faults, self.clock)))
+        return self._loop.run(_begun(Chaos(plan, self.faults, self.server, self.clock)))
 
     # The world outside.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -9,11 +10,15 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.errors import ApiError
+from kubeloop.api.errors import ApiError, InternalError
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.chaos.plan import PlanError, plan_of
+from kubeloop.client import Client
+from kubeloop.client.config import load_config
 from kubeloop.client.errors import ConnectionLost
+from kubeloop.client.http_transport import HttpTransport
 from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import SystemClock
 from kubeloop.testing import Cluster, config_map
 
 MakeCluster = Callable[..., Cluster]
@@ -125,3 +130,20 @@ def test_a_plan_comes_from_a_file_or_is_one_already(cluster: Cluster, tmp_path: 
 def test_what_takes_processes_is_refused(cluster: Cluster) -> None:
     with pytest.raises(PlanError, match=r"faults\[0\]: a cluster in a test has no processes"):
         cluster.chaos(plan({"fault": "kill", "every": "1s"}))
+
+
+def test_programs_outside_are_hit_as_well(live_cluster: Cluster) -> None:
+    async def ask() -> Any:
+        transport = HttpTransport(load_config(os.environ["KUBECONFIG"]), SystemClock())
+        try:
+            return await Client(transport).list(ConfigMap, "default")
+        finally:
+            await transport.close()
+
+    chaos = live_cluster.chaos(plan({"fault": "errors", "resources": ["configmaps"], "chance": 1, "code": 500}))
+    with pytest.raises(InternalError) as refused:
+        live_cluster.run(ask())
+    assert refused.value.causes[-1].reason == "FailedOnPurpose"
+    assert chaos.hits == 1
+    chaos.end()
+    live_cluster.run(ask())
