@@ -64,3 +64,7 @@ def given(
     """The names of the devices that each claim gets on n1."""
     found = allocator(slices, use, kind).allocate(NODE, claims)
     return None if found is None else [[one.offer.id.device for one in each] for each in found]
+
+
+def device_class(name: str = "gpu", **spec: Any) -> DeviceClass:
+    return from_plain({"metadata": {"name": name}, "spec": spec}, DeviceClass)

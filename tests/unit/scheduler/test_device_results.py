@@ -1,0 +1,180 @@
+"""What is written of devices that were given, and what is counted of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given as for_all
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from kubeloop.api.codec import from_plain
+from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from kubeloop.scheduler.device_results import allocation_of
+from kubeloop.scheduler.device_use import DeviceId, DeviceUse, InUse, parts_of
+from tests.unit.scheduler.device_worlds import (
+    DRIVER,
+    NODE,
+    allocator,
+    claim_of,
+    device_class,
+    exactly,
+    one_of,
+    slice_of,
+)
+
+
+def written(claim: ResourceClaim, *slices: ResourceSlice, kind: DeviceClass | None = None) -> dict[str, Any]:
+    kind = kind or device_class()
+    found = allocator(slices, kind=kind).allocate(NODE, [claim])
+    assert found is not None
+    return allocation_of(claim, found[0], "n1", lambda _: kind, lambda: "share")
+
+
+def setting(word: str, **more: Any) -> dict[str, Any]:
+    return {"opaque": {"driver": DRIVER, "parameters": {"word": word}}, **more}
+
+
+def test_a_result_tells_how_a_device_may_be_used() -> None:
+    tolerations = [{"key": "odd", "operator": "Exists"}]
+    device = {
+        "name": "a", "allowMultipleAllocations": True, "capacity": {"size": {"value": "4"}},
+        "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"],
+    }  # fmt: skip
+    claim = claim_of(exactly(adminAccess=True, tolerations=tolerations, capacity={"requests": {"size": "3"}}))
+    (result,) = written(claim, slice_of([device]))["devices"]["results"]
+    assert result == {
+        "request": "r", "driver": DRIVER, "pool": "p", "device": "a", "adminAccess": True, "tolerations": tolerations,
+        "shareID": "share", "consumedCapacity": {"size": "3"},
+        "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"],
+    }  # fmt: skip
+    (plain,) = written(claim_of(exactly()), slice_of([{"name": "b"}]))["devices"]["results"]
+    assert plain == {"request": "r", "driver": DRIVER, "pool": "p", "device": "b"}
+
+
+def test_settings_come_along_that_are_meant_for_what_was_chosen() -> None:
+    kind = device_class(config=[setting("class")])
+    choice = one_of("s", exactly("much", 9), exactly("few", 1))
+    config = [setting("all"), setting("r", requests=["r"]), setting("no", requests=["s/much"])]
+    config += [setting("few", requests=["s/few"]), setting("both", requests=["r", "s"])]
+    claim = claim_of(exactly(), choice, config=config)
+    found = written(claim, slice_of([{"name": name} for name in "abc"]), kind=kind)["devices"]["config"]
+    told = [(one["source"], one["opaque"]["parameters"]["word"], one.get("requests")) for one in found]
+    assert told == [
+        ("FromClass", "class", None),
+        ("FromClaim", "all", None),
+        ("FromClaim", "r", ["r"]),
+        ("FromClaim", "few", ["s/few"]),
+        ("FromClaim", "both", None),
+    ]
+
+
+def zone(*values: str) -> dict[str, Any]:
+    demand = {"key": "zone", "operator": "In", "values": list(values)}
+    return {"nodeSelectorTerms": [{"matchExpressions": [demand]}]}
+
+
+ONLY = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
+
+
+def selector(*slices: ResourceSlice) -> Any:
+    return written(claim_of(exactly(count=0)), *slices).get("nodeSelector")
+
+
+def test_the_nodes_are_told_that_reach_all_devices() -> None:
+    anywhere = slice_of([{"name": "a"}], "a", pool="a", allNodes=True)
+    east = slice_of([{"name": "b"}], "b", pool="b", nodeSelector=zone("east"))
+    same = slice_of([{"name": "c"}], "c", pool="c", nodeSelector=zone("east"))
+    two = slice_of([{"name": "d"}], "d", pool="d", nodeSelector=zone("west", "east"))
+    bound = slice_of([{"name": "e", "bindsToNode": True}], "e", pool="e", allNodes=True)
+    each = slice_of([{"name": "f", "nodeSelector": zone("east")}], "f", pool="f", perDeviceNodeSelection=True)
+    assert selector(anywhere) is None
+    assert selector(anywhere, east, same) == zone("east") == selector(each)
+    expressions = selector(east, two)["nodeSelectorTerms"][0]["matchExpressions"]
+    assert [one["values"] for one in expressions] == [["east"], ["west", "east"]]
+    assert selector(slice_of([{"name": "x"}]), anywhere) == ONLY == selector(bound, east)
+
+
+# What is counted.
+
+
+def holding(uid: str, *results: dict[str, Any]) -> ResourceClaim:
+    told = [{"request": "r", "driver": DRIVER, "pool": "p", **one} for one in results]
+    status = {"allocation": {"devices": {"results": told}}} if results else {}
+    return from_plain({"metadata": {"name": uid, "namespace": "default", "uid": uid}, "status": status}, ResourceClaim)
+
+
+def part(device: str, size: str = "") -> dict[str, Any]:
+    return {"device": device, "shareID": "x", "consumedCapacity": {"size": size}} if size else {"device": device}
+
+
+def plainly(use: InUse) -> tuple[dict[str, int], dict[str, int]]:
+    whole = {one.device: number for one, number in use.whole.items()}
+    shares = {id.device: amounts["size"].value() for id, amounts in use.consumed.items()}
+    return whole, shares
+
+
+def test_what_is_promised_counts_until_it_is_told() -> None:
+    use, claim = DeviceUse(), holding("c", part("a"), part("b", "3"))
+    use.on_add(holding("c"))
+    use.promise("c", parts_of(claim))
+    assert use.is_pending("c")
+    assert plainly(use.now) == ({"a": 1}, {"b": 3})
+    use.on_update(holding("c"), holding("c"))
+    assert use.is_pending("c")
+    use.on_update(holding("c"), claim)
+    assert not use.is_pending("c")
+    assert plainly(use.now) == ({"a": 1}, {"b": 3})
+    use.on_delete(claim)
+    assert use.now == InUse()
+
+
+def test_a_promise_moves_to_the_claim_that_was_made() -> None:
+    use, claim = DeviceUse(), holding("real", part("a"))
+    use.promise("memory", parts_of(claim))
+    use.rename("memory", "real")
+    assert (use.is_pending("memory"), use.is_pending("real")) == (False, True)
+    use.on_add(claim)
+    use.drop("real")
+    assert plainly(use.now) == ({"a": 1}, {})
+    late = DeviceUse()
+    late.promise("memory", parts_of(claim))
+    late.on_add(claim)  # the cache may be quicker than the answer
+    late.rename("memory", "real")
+    assert plainly(late.now) == ({"a": 1}, {})
+
+
+def test_devices_that_are_only_looked_at_are_not_in_use() -> None:
+    assert parts_of(holding("c", {"device": "a", "adminAccess": True})) == ()
+    assert [one.id for one in parts_of(holding("c", part("a")))] == [DeviceId(DRIVER, "p", "a")]
+
+
+_STEPS = st.sampled_from(("told", "promised", "gone"))
+_PARTS = st.lists(st.builds(part, st.sampled_from("ab"), st.sampled_from(("", "1", "2"))), max_size=2)
+
+
+@settings(max_examples=60, deadline=None)
+@for_all(
+    st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from(("told", "promised", "gone")), _PARTS), max_size=12)
+)
+def test_the_sum_equals_what_is_told_and_promised(steps: list[tuple[str, str, list[dict[str, Any]]]]) -> None:
+    use, told, promised = DeviceUse(), dict[str, Any](), dict[str, Any]()
+    for uid, step, parts in steps:
+        claim = holding(uid, *parts)
+        if step == "promised":
+            if uid not in told:
+                use.promise(uid, parts_of(claim))
+                promised[uid] = claim
+        elif step == "told":
+            use.on_update(told[uid], claim) if uid in told else use.on_add(claim)
+            told[uid] = claim
+            if parts:
+                promised.pop(uid, None)
+        else:
+            use.on_delete(claim)
+            told.pop(uid, None)
+            promised.pop(uid, None)
+    expected = InUse()
+    for claim in (*told.values(), *promised.values()):
+        expected.add(parts_of(claim))
+    assert plainly(use.now) == plainly(expected)
