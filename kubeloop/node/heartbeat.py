@@ -31,6 +31,8 @@ RENEW_SECONDS = 10.0
 LONGEST_RENEW_SECONDS = 20.0
 # So many renewals a second are made without asking how many nodes there are.
 _RENEWALS_A_SECOND = 250.0
+# What is due so soon is done now: differences of a clock's readings are rounded, and so short a wait might never end.
+_AT_ONCE = 0.001
 REPORT_SECONDS = 300.0
 NOT_READY = "node.kubernetes.io/not-ready"
 
@@ -64,7 +66,7 @@ class Heartbeat:
             self._reported.pop(name, None)  # when it is back, it says so at once
             self._renewed.pop(name, None)
             return None
-        if (left := self._seconds_until_renewal(name)) <= 0:
+        if (left := self._seconds_until_renewal(name)) < _AT_ONCE:
             await self._renew(node)
             left = self._period()
         await self._report(node)
