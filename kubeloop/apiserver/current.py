@@ -22,6 +22,8 @@ class Current:
         self.value = record.value
         self.mod_revision = record.mod_revision
         self._storage = storage
+        self._changing: tuple[str, ...] | None = None  # the only parts that a patch changes
+        self._parts: dict[str, Any] = {}  # those of them that there are, as they were
 
     @cached_property
     def stored(self) -> Any:
@@ -55,6 +57,42 @@ class Current:
     def entries(self) -> list[dict[str, Any]]:
         """Its managedFields as plain JSON; the sets of fields are shared between objects."""
         return [plain_entry(entry) for entry in self.served.metadata.managed_fields]
+
+    def only(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """The parts that a patch changes as plain JSON, without managedFields; all others stay as they are."""
+        was = self.served
+        parts = {name: getattr(was, name) for name in names}
+        if "metadata" in parts:
+            parts["metadata"] = msgspec.structs.replace(was.metadata, managed_fields=())
+        document = codec.to_plain(type(was)(**parts))
+        self._changing, self._parts = names, {name: document[name] for name in names if name in document}
+        return self._parts
+
+    def borrow(self) -> None:
+        """Begin from the struct that everybody shares, for a write that sets nothing within the parts that it keeps."""
+        self.__dict__["stored"] = self._storage.seen(self.record)
+
+    def whole(self) -> None:
+        """After all, any part may change."""
+        self._changing = None
+        for form in ("stored", "served"):
+            self.__dict__.pop(form, None)
+
+    @property
+    def compared(self) -> dict[str, Any]:
+        """What a new object is compared with to tell who changed what: this one, or the parts that can have changed."""
+        return self.plain if self._changing is None else {"metadata": {}, **self._parts}
+
+    def compared_with(self, obj: Any) -> dict[str, Any]:
+        """As much of a new object."""
+        if self._changing is None:
+            return self.plain_of(obj)
+        document: dict[str, Any] = {"metadata": {}}
+        for name in self._changing:
+            part = codec.to_plain(getattr(obj, name))
+            if part or name in self._parts or name == "status":
+                document[name] = part
+        return document
 
     def plain_of(self, obj: Any) -> dict[str, Any]:
         """Another object of the kind as plain JSON, sharing every part that is as it was."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -54,6 +54,12 @@ def set_entries(obj: Any, entries: list[dict[str, Any]]) -> None:
     codec.force_setattr(obj.metadata, "managed_fields", tuple(map(_entry, entries)))
 
 
+@lru_cache(maxsize=1024)
+def _raw(text: bytes) -> msgspec.Raw:
+    """Objects that are alike have the same fields managed: they share the text that says so."""
+    return msgspec.Raw(text)
+
+
 def _entry(plain: dict[str, Any]) -> ManagedFieldsEntry:
     return ManagedFieldsEntry(
         manager=plain["manager"],
@@ -61,7 +67,7 @@ def _entry(plain: dict[str, Any]) -> ManagedFieldsEntry:
         api_version=plain["apiVersion"],
         time=Time(plain["time"]) if "time" in plain else None,
         fields_type=plain["fieldsType"],
-        fields_v1=msgspec.Raw(msgspec.json.encode(plain["fieldsV1"])),
+        fields_v1=_raw(msgspec.json.encode(plain["fieldsV1"])),
         subresource=plain.get("subresource", ""),
     )
 
@@ -167,14 +173,14 @@ def track(
     if current is None and not obj.metadata.managed_fields:
         _FRESH.track(obj, resource, ctx, settable)
         return
-    new_plain = codec.to_plain(obj) if current is None else current.plain_of(obj)
+    new_plain = codec.to_plain(obj) if current is None else current.compared_with(obj)
     meta = new_plain["metadata"] = {**new_plain["metadata"]}
     given = [plain_entry(entry) for entry in obj.metadata.managed_fields]
     meta.pop("managedFields", None)
     if given or ctx.forgets_managers:
         meta["managedFields"] = given
     entries = track_update(
-        None if current is None else current.plain,
+        None if current is None else current.compared,
         new_plain,
         resource.node,
         manager_of(ctx),

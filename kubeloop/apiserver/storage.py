@@ -12,6 +12,7 @@ from kubeloop.api import codec
 from kubeloop.api.kinds import Resource
 from kubeloop.api.strategy import Strategy, strategy_of
 from kubeloop.api.structural.instance import Instance
+from kubeloop.apiserver.alike import AlikeSpecs
 from kubeloop.apiserver.allocation import DEFAULT_RANGES, ServiceAllocator, ServiceRanges
 from kubeloop.apiserver.selection import Memory
 from kubeloop.apiserver.view import View, stored_bytes
@@ -54,6 +55,7 @@ class Storage:
         self._strategy: Strategy | None = None
         self._objects: dict[str, tuple[Record, int, Any]] = {}
         self._written: dict[str, tuple[bytes, Any]] = {}
+        self.specs = AlikeSpecs()
 
     @property
     def strategy(self) -> Strategy:
@@ -74,7 +76,10 @@ class Storage:
         if revision != record.mod_revision:
             self._objects.pop(record.key, None)
             return self._with_revision(record, known, revision)
-        obj = self._as_written(record) or self.decoded(record, revision)
+        obj = self._as_written(record)
+        if obj is None:
+            obj = self.decoded(record, revision)
+            self.specs.unite(obj)
         self._objects[record.key] = (record, revision, obj)
         return obj
 

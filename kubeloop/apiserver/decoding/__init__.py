@@ -11,7 +11,7 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +35,7 @@ from kubeloop.apiserver.decoding.type_meta import (
 )
 from kubeloop.apiserver.decoding.unmarshal import unmarshal
 
-__all__ = ["Decoded", "StrictError", "decode_document", "decode_object", "decode_own", "parse_yaml"]
+__all__ = ["Decoded", "StrictError", "decode_document", "decode_known", "decode_object", "decode_own", "parse_yaml"]
 
 ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 # What decoding raises on what isn't ordinary.
@@ -101,6 +101,19 @@ def decode_document(
         apply_defaults(obj)
         return Decoded(obj, [])
     return _decode_carefully(_Source(document, body, any_version=True), resource, validation)
+
+
+def decode_known(
+    document: dict[str, Any], resource: Resource, changed_by: Any, others: Mapping[str, Any]
+) -> Any | None:
+    """The same for parts of an object, completed by others; None if they have to be looked at more closely."""
+    obj = _typed(msgspec.json.encode(document), resource)
+    if obj is None or not (_is_known(changed_by, resource) or _is_known(document, resource)):
+        return None
+    for name, part in others.items():
+        codec.force_setattr(obj, name, part)
+    apply_defaults(obj)
+    return obj
 
 
 def _is_known(document: Any, resource: Resource) -> bool:

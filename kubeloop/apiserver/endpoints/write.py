@@ -15,6 +15,7 @@ from kubeloop.apiserver.decoding import decode_document, decode_object, decode_o
 from kubeloop.apiserver.http import Response
 from kubeloop.apiserver.mutation import Mutations, Written, ensure_namespace
 from kubeloop.apiserver.options import check_patch_options, check_write_options, field_validation
+from kubeloop.apiserver.patched_parts import patched_parts
 from kubeloop.apiserver.patching import JSON_PATCH, apply_patch, patch_of, refuse_produced
 from kubeloop.apiserver.preconditions import demand
 from kubeloop.apiserver.rendering import TAKEN, one_object
@@ -119,6 +120,12 @@ async def patch_object(ctx: Context, storage: Storage, mutations: Mutations) -> 
 
     def produce(current: Current | None) -> Any:
         assert current is not None  # a plain patch creates nothing
+        if not speaks_of_managers:
+            parts = patched_parts(media, patch, current, ctx, storage.strategy)
+            if parts is not None:
+                check_name(ctx, parts.metadata.name)
+                _keep_uid(ctx.resource, parts.metadata, current.served.metadata.uid)
+                return parts
         live = current.complete if speaks_of_managers else current.plain
         patched = apply_patch(media, live, patch, ctx.resource)
         with refuse_produced(media, patch, patched):

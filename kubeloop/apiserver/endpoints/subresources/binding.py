@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from kubeloop.api import conditions, errors, fields, names
-from kubeloop.api.codec import force_setattr
 from kubeloop.api.fields import FieldError, Path
 from kubeloop.api.generated.core_v1 import Binding, PodCondition
 from kubeloop.api.kinds import Resource
@@ -79,22 +80,23 @@ async def _assign(ctx: Context, server: ApiServer, binding: Binding) -> None:
 
 def _bound(ctx: Context, storage: Storage, record: Record, binding: Binding) -> Any:
     """The pod on its node. No strategy or ownership is asked: binding is the server's own change."""
-    pod = storage.view.decode_stored(record.value, record.mod_revision)
-    meta = pod.metadata
+    pod = storage.seen(record)  # everybody's: all that stays the same is shared with it
+    meta, status = pod.metadata, pod.status
     demand(storage, record, meta, binding.metadata.uid, binding.metadata.resource_version)
     if why := reason_not_to_bind(pod):
         raise errors.conflict("", "pods/binding", meta.name, why)
     annotations = {**meta.annotations, **binding.metadata.annotations}
     for forgotten in _FORGOTTEN_ANNOTATIONS:
         annotations.pop(forgotten, None)
-    force_setattr(meta, "annotations", annotations)
-    force_setattr(meta, "labels", {**meta.labels, **binding.metadata.labels})
-    force_setattr(pod.spec, "node_name", binding.target.name)
-    force_setattr(pod.status, "nominated_node_name", "")
+    labels = {**meta.labels, **binding.metadata.labels}
     scheduled = PodCondition(type="PodScheduled", status="True")
-    found = conditions.set_condition(pod.status.conditions, scheduled, time_of(ctx.now))
-    force_setattr(pod.status, "conditions", found)
-    return pod
+    found = conditions.set_condition(status.conditions, scheduled, time_of(ctx.now))
+    return replace(
+        pod,
+        metadata=replace(meta, annotations=annotations, labels=labels),
+        spec=replace(pod.spec, node_name=binding.target.name),
+        status=replace(status, nominated_node_name="", conditions=found),
+    )
 
 
 def reason_not_to_bind(pod: Any) -> str:
