@@ -17,7 +17,8 @@ from itertools import count
 from kubeloop.cli.foreground import run_in_foreground
 
 _ASK_EVERY = 1.0
-_ANSWER_WITHIN = 1.0
+_ANSWER_WITHIN = 2.0
+_SILENT_LOOKS = 2  # in a row: a busy server may miss one
 _CONNECT_WITHIN = 2.0
 _PIECE = 65536
 _QUESTION = b"GET /readyz HTTP/1.1\r\nHost: balancer\r\nConnection: close\r\n\r\n"
@@ -31,6 +32,7 @@ class Server:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.is_ready = True  # until it fails to say so
+        self._silent = 0
         self.connections: set[asyncio.StreamWriter] = set()
 
     async def look(self, context: ssl.SSLContext) -> None:
@@ -40,9 +42,12 @@ class Server:
                 status = await self._ask(context)
         except (OSError, TimeoutError):
             self.is_ready = False
-            await asyncio.gather(*map(_cut, self.connections))
+            self._silent += 1
+            if self._silent >= _SILENT_LOOKS:
+                await asyncio.gather(*map(_cut, self.connections))
         else:
             self.is_ready = b" 200 " in status
+            self._silent = 0
 
     async def _ask(self, context: ssl.SSLContext) -> bytes:
         reader, writer = await asyncio.open_connection(*self.address)

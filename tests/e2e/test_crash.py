@@ -174,7 +174,11 @@ class Trial:
         threads = [threading.Thread(target=writer.work, daemon=True) for writer in self.writers]
         for thread in threads:
             thread.start()
-        time.sleep(self.chance.uniform(0.0, 0.3))  # the moment of the crash is what is random here
+        # The moment of the crash is what is random here: counted in writes, however long those take on this machine.
+        enough = sum(len(writer.acknowledged) for writer in self.writers) + self.chance.randrange(60)
+        while sum(len(writer.acknowledged) for writer in self.writers) < enough:
+            time.sleep(0.001)
+        time.sleep(self.chance.uniform(0.0, 0.02))
         self.plane.kill()
         for thread in threads:
             thread.join(30)

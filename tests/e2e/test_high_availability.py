@@ -59,7 +59,7 @@ def test_one_command_starts_a_plane_that_outlives_its_leaders(tmp_path: Path, ku
         def pods() -> int:
             return len(kubectl.run("get", "pods", "-o", "name").out.split())
 
-        assert kubectl.run("create", "deployment", "web", "--image=web").code == 0
+        eventually(lambda: kubectl.run("create", "deployment", "web", "--image=web").code == 0)
         eventually(lambda: pods() == 1)
         for name in ("apiserver-0", "etcd-1", "controller-manager-0", "scheduler-0"):
             os.kill(pids[name], signal.SIGKILL)

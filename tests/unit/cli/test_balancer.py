@@ -108,6 +108,8 @@ async def test_what_is_open_to_a_server_that_falls_silent_is_cut() -> None:
         server.connections.add(writer)
         await server.look(ssl.create_default_context())  # which gets no answer that it understands
         assert not server.is_ready
+        assert not writer.transport.is_closing()
+        await server.look(ssl.create_default_context())
         assert writer.transport.is_closing()
 
 
