@@ -9,6 +9,7 @@ from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.resource_v1 import (
     DeviceClass,
     DeviceConstraint,
+    DeviceSelector,
     DeviceSubRequest,
     ExactDeviceRequest,
     ResourceClaim,
@@ -176,25 +177,29 @@ class _Search:
         return self._suits[key]
 
     def _new_share(self, wish: _Wish, offer: Offer) -> Share | None:
-        ask = self._allocator.inventory.selects
-        asked_by = (
-            (f"class {wish.found.metadata.name}", wish.found.spec.selectors),
-            (f"claim {key_of(wish.claim)}", wish.asked.selectors),
-        )
-        for owner, selectors in asked_by:
-            for index, one in enumerate(selectors):
-                if one.cel is None:
-                    empty = "CEL expression empty (unsupported selector type?)"
-                    raise AllocationError(f"{wish.place}, selector #{index}: {empty}")
-                try:
-                    if not ask(one.cel.expression, offer):
-                        return None
-                except SelectorError as error:
-                    raise AllocationError(f"{owner}: selector #{index}{error}") from None
+        if not self._selects(wish, offer, wish.found.spec.selectors, wish.found):
+            return None
+        if not self._selects(wish, offer, wish.asked.selectors, wish.claim):
+            return None
         try:
             return share_of(offer.device, wish.asked.capacity)
         except CapacityError as error:
             raise AllocationError(f"{wish.place}: checking capacity for device {offer.id}: {error}") from None
+
+    def _selects(
+        self, wish: _Wish, offer: Offer, selectors: Sequence[DeviceSelector], owner: DeviceClass | ResourceClaim
+    ) -> bool:
+        for index, one in enumerate(selectors):
+            if one.cel is None:
+                empty = "CEL expression empty (unsupported selector type?)"
+                raise AllocationError(f"{wish.place}, selector #{index}: {empty}")
+            try:
+                if not self._allocator.inventory.selects(one.cel.expression, offer):
+                    return False
+            except SelectorError as error:
+                kind = "class" if owner is wish.found else "claim"
+                raise AllocationError(f"{kind} {key_of(owner)}: selector #{index}{error}") from None
+        return True
 
     # Trying.
 

@@ -27,6 +27,8 @@ class CapacityError(Exception):
 def share_of(device: Device, asked: CapacityRequirements | None) -> dict[str, Quantity] | None:
     """What a request takes of a device; None if not even the unused device can give it."""
     wanted = {} if asked is None else asked.requests
+    if not device.capacity and not wanted:
+        return {}
     if any(name not in device.capacity for name in wanted):
         return None
     share = {name: _resolved(name, one, wanted.get(name)) for name, one in device.capacity.items()}

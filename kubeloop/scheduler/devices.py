@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -53,11 +53,19 @@ class Inventory:
             self._pools.setdefault(_pool(one), []).append(one)
             (self._here.setdefault(one.spec.node_name, []) if one.spec.node_name else self._elsewhere).append(one)
         self._sound: dict[PoolId, bool] = {}
+        self._pools_of: dict[str, tuple[Mapping[str, str], Sequence[Pool]]] = {}  # by node, with its labels
         self._described: dict[DeviceId, dict[str, Any]] = {}
         self._answers: dict[tuple[DeviceId, str], bool] = {}
 
-    def pools_of(self, node: Node) -> list[Pool]:
+    def pools_of(self, node: Node) -> Sequence[Pool]:
         """Pools with slices for a node in the order in which they are used: devices that take time to bind last."""
+        name, labels = node.metadata.name, node.metadata.labels
+        known = self._pools_of.get(name)
+        if known is None or known[0] != labels:
+            known = self._pools_of[name] = labels, self._new_pools_of(node)
+        return known[1]
+
+    def _new_pools_of(self, node: Node) -> list[Pool]:
         reached: dict[PoolId, list[ResourceSlice]] = {}
         for one in (*self._here.get(node.metadata.name, ()), *self._elsewhere):
             if is_relevant(one, node):

@@ -9,9 +9,7 @@ other claims; who waits for devices hears of them at once, not every five second
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +24,9 @@ from kubeloop.runtime.keys import key_of
 from kubeloop.scheduler.changes import NODE, TARGET_POD, Action
 from kubeloop.scheduler.claim_attempt import Attempt, Choice, Found
 from kubeloop.scheduler.claim_writes import ClaimWrites, is_reserved_for
-from kubeloop.scheduler.device_conditions import (
-    BindingFailed,
-    deadline_of,
-    has_conditions,
-    is_hopeless,
-    is_ready,
-    too_late,
-)
+from kubeloop.scheduler.device_conditions import BindingFailed, has_conditions, is_hopeless
 from kubeloop.scheduler.device_use import DeviceUse
+from kubeloop.scheduler.device_waits import DeviceWaits
 from kubeloop.scheduler.extended_devices import (
     ClassesByResource,
     may_need_devices,
@@ -91,8 +83,7 @@ class DynamicResources(Plugin):
         self._writes = ClaimWrites(handle.client, handle.clock)
         self._by_resource = ClassesByResource.of(handle)
         self._use = self._shared_use(handle)
-        self._changed = asyncio.Event()
-        self._claims.add_handler(_on_any(self._changed.set))
+        self._waits = DeviceWaits(self._claims, handle.clock, self._patience)
         self._inventory: Inventory | None = None
         for one in (self._slices, self._rules):
             one.add_handler(_on_any(self._forget_inventory))
@@ -341,7 +332,7 @@ class DynamicResources(Plugin):
             if has_conditions(choice.claims):
                 note = f"waiting for binding conditions for device on node {node}"
                 self.handle.reporter.event(pod, "Normal", "BindingConditionsPending", note, action="Scheduling")
-                await self._until_ready(choice)
+                await self._waits.until_ready(choice)
         except (SchedulingError, BindingFailed) as error:
             return failed(self.name, error)
         return None
@@ -362,35 +353,6 @@ class DynamicResources(Plugin):
         choice.made = await self._bind(choice, made, pod)
         choice.claims.append(choice.made)
         await self._writes.tell_pod(pod, status_of(made, choice.mappings))
-
-    async def _until_ready(self, choice: Choice) -> None:
-        """Raises if a device fails, or takes too long."""
-        latest = self.handle.clock.now() + timedelta(seconds=self._patience)
-        while (claim := self._not_ready(choice)) is not None:
-            self._changed.clear()
-            deadline = min(latest, deadline_of(claim, self._patience) or latest)
-            left = (deadline - self.handle.clock.now()).total_seconds()
-            if left <= 0:
-                raise too_late(claim)
-            try:
-                async with asyncio.timeout(left):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
-
-    def _not_ready(self, choice: Choice) -> ResourceClaim | None:
-        """The first claim whose devices are not, as the cache has it since it has it."""
-        for index, claim in enumerate(choice.claims):
-            current = self._claims.get(*key_of(claim))
-            uid = claim.metadata.uid
-            if current is None and uid in choice.seen:
-                raise BindingFailed(f'resourceclaim.resource.k8s.io "{claim.metadata.name}" not found')
-            if current is not None and (uid in choice.seen or current.status.allocation is not None):
-                choice.seen.add(uid)
-                choice.claims[index] = current
-            if not is_ready(choice.claims[index]):
-                return choice.claims[index]
-        return None
 
 
 def _made(choice: Choice | None) -> ResourceClaim | None:
