@@ -31,7 +31,7 @@ def patched_parts(media: str, patch: Any, current: Current, ctx: Context, strate
     resource, subresource = ctx.resource, ctx.target.subresource
     if media == JSON_PATCH or resource.is_custom or conversion_of(resource) is not None:
         return None
-    if subresource == "status":
+    if subresource == "status" or "status" not in resource.type.__struct_fields__:
         current.borrow()
     names = _named(patch, current.served, strategy, subresource)
     obj = _patched(media, {name: patch[name] for name in names}, current, resource, subresource) if names else None

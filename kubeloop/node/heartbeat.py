@@ -22,7 +22,7 @@ from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Node, NodeCondition
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.node.registration import LEASE_NAMESPACE, conditions_of, lease_of, renewal, says_the_same
+from kubeloop.node.registration import LEASE_NAMESPACE, conditions_of, is_said, lease_of, renewal
 from kubeloop.node.roster import Roster, is_served
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.keys import ObjectKey
@@ -126,15 +126,16 @@ class Heartbeat:
         return 0.0 if last is None else self._period() - (self._clock.monotonic() - last)
 
     async def _report(self, node: Node) -> None:
-        name, now = node.metadata.name, self._clock.now()
+        name, asked = node.metadata.name, self._clock.monotonic()
         trouble = "node is shutting down" if self._roster.is_shutting_down(node) else ""
-        conditions = conditions_of(self._roster.pressures_of(node), node.status.conditions, now, trouble)
-        last, asked = self._reported.get(name), self._clock.monotonic()
+        pressures, before = self._roster.pressures_of(node), node.status.conditions
+        last = self._reported.get(name)
         fresh = last is not None and asked - last < REPORT_SECONDS
         in_use = self.volumes_in_use(name)
         same_volumes = in_use == node.status.volumes_in_use
-        if fresh and same_volumes and says_the_same(node.status.conditions, conditions):
+        if fresh and same_volumes and is_said(before, pressures, trouble):
             return
+        conditions = conditions_of(pressures, before, self._clock.now(), trouble)
         await self._write(name, conditions, None if same_volumes else in_use)
         self._reported[name] = asked
 

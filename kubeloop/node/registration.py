@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -117,15 +118,9 @@ def conditions_of(
     pressures: Iterable[str], before: Iterable[NodeCondition], now: datetime, trouble: str = ""
 ) -> tuple[NodeCondition, ...]:
     """The four conditions that a kubelet reports; pressures are named by type, trouble is why it isn't ready."""
-    under, old, moment = frozenset(pressures), tuple(before), Time(format_time(now))
-    said = [
-        (type, "True" if type in under else "False", *(bad if type in under else well))
-        for type, well, bad in _PRESSURES
-    ]
-    well = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
-    said.append(("Ready", "False", "KubeletNotReady", trouble) if trouble else well)
+    old, moment = tuple(before), Time(format_time(now))
     made = []
-    for type, status, reason, message in said:
+    for type, (status, reason, message) in _said(frozenset(pressures), trouble).items():
         same = find_condition(old, type)
         since = same.last_transition_time if same is not None and same.status == status else None
         made.append(
@@ -141,14 +136,19 @@ def conditions_of(
     return tuple(made)
 
 
-def says_the_same(before: Iterable[NodeCondition], after: Iterable[NodeCondition]) -> bool:
-    """Whether conditions differ in nothing but their heartbeat."""
-    old = tuple(before)
-    return all((found := find_condition(old, one.type)) is not None and _told(found) == _told(one) for one in after)
+def is_said(conditions: Iterable[NodeCondition], pressures: Iterable[str], trouble: str = "") -> bool:
+    """Whether conditions tell of pressures and trouble as they are."""
+    told = {one.type: (one.status, one.reason, one.message) for one in conditions}
+    return _said(frozenset(pressures), trouble).items() <= told.items()
 
 
-def _told(condition: NodeCondition) -> tuple[str, str, str]:
-    return condition.status, condition.reason, condition.message
+@lru_cache(maxsize=64)
+def _said(pressures: frozenset[str], trouble: str) -> dict[str, tuple[str, str, str]]:
+    """Status, reason and message of each condition, by type."""
+    said = {type: ("True", *bad) if type in pressures else ("False", *well) for type, well, bad in _PRESSURES}
+    well = ("True", "KubeletReady", "kubelet is posting ready status")
+    said["Ready"] = ("False", "KubeletNotReady", trouble) if trouble else well
+    return said
 
 
 def lease_of(node: Node, now: datetime) -> Lease:
