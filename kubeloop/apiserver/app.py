@@ -242,7 +242,7 @@ class ApiServer:
         except PageNotFound:
             response = not_found_page()
         except StoreError as error:
-            response = status_response(_store_failure(error))
+            response = status_response(store_failure(error))
         self.metrics.observe(course.verb, course.target, response.status, self.clock.monotonic() - started)
         if course.flow is not None:
             response.headers = (*response.headers, *course.flow.headers)
@@ -363,6 +363,8 @@ class ApiServer:
             return await fresh_enough(store, verb, ctx.query, partial(self._serve, ctx, verb))
         except Overtaken:
             raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name) from None
+        except StoreError as error:
+            raise store_failure(error) from None
 
     async def _serve(self, ctx: Context, verb: str) -> Response:
         target = ctx.target
@@ -423,7 +425,7 @@ def status_response(error: errors.ApiError, warnings: Sequence[str] = ()) -> Res
     return Response(error.code, msgspec.json.encode(error.status()) + b"\n", headers=headers)
 
 
-def _store_failure(error: StoreError) -> errors.ApiError:
+def store_failure(error: StoreError) -> errors.ApiError:
     """Upstream passes on what etcd says of a full disk, and so clients know it."""
     return errors.ApiError(str(error)) if isinstance(error, StoreFull) else errors.internal_error(str(error))
 

@@ -19,7 +19,7 @@ from kubeloop.api.answers import decode_answer
 from kubeloop.api.calls import Call, ListResult, WatchEvent
 from kubeloop.api.dynamic import PartialObject, plain_body
 from kubeloop.api.kinds import Resource
-from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.app import ApiServer, store_failure
 from kubeloop.apiserver.catching_up import catch_up
 from kubeloop.apiserver.context import Context, User
 from kubeloop.apiserver.http import Request, Response, StreamResponse
@@ -32,7 +32,7 @@ from kubeloop.apiserver.query import Query
 from kubeloop.apiserver.routing import PageNotFound, Target
 from kubeloop.apiserver.storage import Storage, with_revision
 from kubeloop.apiserver.watching import Change, Timers, Watcher
-from kubeloop.store import Compacted, Event, Record
+from kubeloop.store import Compacted, Event, Record, StoreError
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.aggregation.remote import Remote
@@ -72,7 +72,7 @@ class LocalEntry:
         if call.verb in ("get", "list") and not call.subresource and self._server.is_kept(call.resource):
             storage = self._server.registry.of(call.resource)
             if storage.store.shared:
-                await catch_up(storage.store, call.verb, ctx.query)
+                await _caught_up(storage, call.verb, ctx.query)
             read = self._get if call.verb == "get" else self._list
             if storage.conversion is None:
                 return read(ctx, storage, call)
@@ -202,7 +202,7 @@ class LocalEntry:
         storage = self._server.registry.of(call.resource)
         options = parse_options(ctx.query, storage.memory, watch=True)
         if storage.store.shared:
-            await catch_up(storage.store, "watch", ctx.query)
+            await _caught_up(storage, "watch", ctx.query)
         watcher = LocalWatcher(storage, call.namespace, options.selection, call.metadata_only)
         if storage.conversion is not None:
             from kubeloop.apiserver.custom.conversion_reading import prepare_past
@@ -223,6 +223,13 @@ class LocalEntry:
     def is_in_process(self, resource: Resource) -> bool:
         """All are that no other server answers for."""
         return (resource.group, resource.version) not in self._server.aggregation.remotes
+
+
+async def _caught_up(storage: Storage, verb: str, query: Query) -> None:
+    try:
+        await catch_up(storage.store, verb, query)
+    except StoreError as error:
+        raise store_failure(error) from None
 
 
 def _catch_up(storage: Storage, watcher: LocalWatcher, options: ListOptions) -> None:

@@ -29,6 +29,7 @@ from kubeloop.store.wal import refuse_lost_commits
 
 SLICE_ROWS = 128  # deletes at a time: some milliseconds at worst, when each row is on a page of its own
 
+_ROOM = 1 << 20  # bytes: without them a disk counts as full still
 _REMEDY = "put a copy in its place (kubeloop snapshot restore), or move its files away to begin with nothing"
 _UNREACHABLE = frozenset(
     (
@@ -155,7 +156,7 @@ class SqliteLog:
         error: StoreError | None = None
         try:
             if not batch.rows:
-                sqlite_file.touch(self._connection)
+                self._try_out()
             # More may go than comes, or compaction would never catch up with a busy store.
             self._transact(batch.rows, min(max(SLICE_ROWS, 2 * len(batch.rows)), sqlite_file.MAX_PARAMETERS))
         except sqlite3.Error as failure:
@@ -165,6 +166,13 @@ class SqliteLog:
             error = StoreError(f"the store {self._path} failed: {failure!r}")
         with suppress(RuntimeError):  # the loop was closed without closing the store: nobody is left to be told
             self._loop.call_soon_threadsafe(batch.appended, error)
+
+    def _try_out(self) -> None:
+        """Raises if a write of some size would fail; the next one that is small may succeed on a full disk."""
+        disk = os.statvfs(self._path)
+        if disk.f_bavail * disk.f_frsize < _ROOM:
+            raise sqlite3.OperationalError("database or disk is full")
+        sqlite_file.touch(self._connection)
 
     def _could_not_write(self, failure: sqlite3.Error) -> StoreError:
         said = f"the store {self._path} could not write: {failure}"

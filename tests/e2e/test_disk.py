@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,8 @@ def test_a_full_disk_refuses_writes_in_etcds_words_serves_reads_and_recovers_by_
     ready = plane.call("GET", "/readyz?verbose")
     assert (ready.status, b"[-]etcd-readiness failed" in ready.body) == (500, True), ready.body
     assert plane.call("GET", "/livez").status == 200
+    time.sleep(3)  # it is tried meanwhile, and must not be taken for over
+    assert plane.call("GET", "/readyz").status == 500
     ballast.unlink()
     eventually(lambda: plane.call("GET", "/readyz").status == 200)
     assert write(plane, 1000)[0] == 201
