@@ -31,15 +31,11 @@ class Process:
         return self._process.pid if self._process is not None and self.is_running else None
 
     async def start(self, *further: str) -> None:
-        """Run it, with further arguments this once."""
+        """Run it; arguments that are added stay, whenever it is started again."""
+        self._command += tuple(one for one in further if one not in self._command)
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command,
-                *further,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self._environment,
+                *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
             )
 
     async def kill(self) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
+from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
 from kubeloop.runtime import causes
 from kubeloop.runtime.causes import Cause, Origin
@@ -258,6 +259,8 @@ class Controller(Generic[Key]):
         self._blame(key, error)
         if isinstance(error, errors.ApiError) and error.is_for_namespace_that_goes:
             logger.info("%s: %s goes with its namespace: %s", self.name, key, error)
+        elif _is_of_the_server(error):
+            logger.warning("%s: %s failed, tried again in %.3f s: %s", self.name, key, delay, error)
         else:
             logger.warning("%s: %s failed, tried again in %.3f s", self.name, key, delay, exc_info=error)
         return "error"
@@ -330,6 +333,11 @@ class Controller(Generic[Key]):
 def _is_being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _is_of_the_server(error: BaseException) -> bool:
+    """Whether where it came from in this program tells nothing: the server failed, or could not be reached."""
+    return isinstance(error, ClientError) or (isinstance(error, errors.ApiError) and error.code >= 500)
 
 
 def _is_stale(error: BaseException) -> bool:
