@@ -10,6 +10,7 @@ from typing import Final
 from kubeloop.api.duration import quote_for_time
 
 _CANONICAL: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_CANONICAL_MICRO: Final = re.compile(_CANONICAL.pattern.replace("Z", "[.][0-9]{6}Z"))
 _LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 
@@ -74,6 +75,8 @@ def parse_time(text: str) -> datetime:
 
 def parse_micro_time(text: str) -> datetime:
     """A moment in UTC from the form that must have six digits behind the second."""
+    if _CANONICAL_MICRO.fullmatch(text) and _is_real(text):
+        return datetime.fromisoformat(text)
     return _parse(text, _MICRO_LAYOUT)
 
 
@@ -130,7 +133,9 @@ def format_micro_time(moment: datetime) -> str:
 
 
 def _text_of(moment: datetime, precision: str) -> str:
-    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision)}Z"
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return f"{moment.isoformat(timespec=precision).removesuffix('+00:00')}Z"
 
 
 def normalize_time(text: str) -> str:
@@ -142,6 +147,8 @@ def normalize_time(text: str) -> str:
 
 def normalize_micro_time(text: str) -> str:
     """A metav1.MicroTime as the API would write it again."""
+    if _CANONICAL_MICRO.fullmatch(text) and _is_real(text):
+        return text
     return format_micro_time(parse_micro_time(text))
 
 
