@@ -40,13 +40,20 @@ def shortage_of(pod: Pod, node: Node, taken: Ledger) -> _Reason | None:
     places = parse_quantity(room.get("pods", "0")).value()
     if len(taken) + 1 > places:
         return _short_of("pods", 1, len(taken), places)
+    by_devices = _served_by_devices(pod)
     for name, wanted in requests_of(pod).items():
-        if not wanted or (name not in room and is_extended(name)):
+        if not wanted or (name not in room and is_extended(name)) or name in by_devices:
             continue
         capacity, used = parse_quantity(room.get(name, "0")), Quantity(taken.used[name])
         if used + wanted > capacity:
             return _short_of(name, _amount(name, wanted), _amount(name, used), _amount(name, capacity))
     return None
+
+
+def _served_by_devices(pod: Pod) -> set[str]:
+    """Extended resources for which the scheduler has found devices."""
+    status = pod.status.extended_resource_claim_status
+    return set() if status is None else {one.resource_name for one in status.request_mappings or ()}
 
 
 def _amount(name: str, quantity: Quantity) -> int:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kubeloop.api.generated.core_v1 import ResourceRequirements
 from kubeloop.api.wire import Quantity
+from kubeloop.controllers import resourceclaim
 from kubeloop.scheduler.scheduler import wire
 from kubeloop.testing import Cluster, container, node, pod
 from tests.scheduler.device_worlds import claim, devices_of, make_class, offer, using
@@ -151,3 +153,23 @@ def test_a_claim_goes_again_if_its_pod_is_not_bound(world: Cluster) -> None:
     )  # fmt: skip
     world.advance(seconds=10)
     assert made_for(world, "web").metadata.name != first
+
+
+def test_the_node_runs_the_pod_and_the_claim_goes_with_its_end(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    cluster.start(wire)
+    cluster.start(resourceclaim.wire)
+    make_class(cluster, extendedResourceName=GPU)
+    offer(cluster, "n1", {"name": "a"})
+    room = {"status": {"capacity": {GPU: "0"}, "allocatable": {GPU: "0"}}}
+    cluster.client.patch("nodes", "n1", room, subresource="status")
+    cluster.settle()
+    spec = asking(1, restart_policy="Never", automount_service_account_token=False)
+    spec["containers"] = (replace(spec["containers"][0], command=("sleep", "30")),)
+    cluster.add(pod("web", **spec))
+    cluster.advance(seconds=5)
+    assert cluster.client.get("pods", "web", "default").status.phase == "Running"
+    assert devices_of(cluster, made_for(cluster, "web").metadata.name) == ["a"]
+    cluster.advance(seconds=40)
+    assert cluster.client.get("pods", "web", "default").status.phase == "Succeeded"
+    assert made_for(cluster, "web") is None

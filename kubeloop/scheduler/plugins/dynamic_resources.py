@@ -308,11 +308,12 @@ class DynamicResources(Plugin):
             self._use.drop(uid)
         if cycle.is_interrupted:  # the pod may have been bound, and use what it was given
             return
-        pod = cycle.pod.pod
+        pod, made = cycle.pod.pod, None if choice is None else choice.made
         for claim in state.claims if choice is None else choice.claims:
-            if claim.status.allocation is not None and is_reserved_for(claim, pod) and claim is not _made(choice):
+            is_made = made is not None and claim.metadata.uid == made.metadata.uid
+            if claim.status.allocation is not None and is_reserved_for(claim, pod) and not is_made:
                 self.handle.spawn(self._writes.release(claim, pod))
-        if (made := _made(choice)) is not None:
+        if made is not None:
             self.handle.spawn(self._writes.delete(made))
 
     def will_pre_bind(self, cycle: Cycle, node: str) -> bool:
@@ -353,10 +354,6 @@ class DynamicResources(Plugin):
         choice.made = await self._bind(choice, made, pod)
         choice.claims.append(choice.made)
         await self._writes.tell_pod(pod, status_of(made, choice.mappings))
-
-
-def _made(choice: Choice | None) -> ResourceClaim | None:
-    return None if choice is None else choice.made
 
 
 def _on_any(call: Callable[[], None]) -> Callbacks:

@@ -17,6 +17,7 @@ from kubeloop.scheduler.changes import ASSIGNED_POD, Action
 from kubeloop.scheduler.cluster import ClusterState, Rows
 from kubeloop.scheduler.framework import SKIP, Interest, Plugin, Skip, unresolvable, unschedulable
 from kubeloop.scheduler.handle import Handle
+from kubeloop.scheduler.in_tree_volumes import Attachable, driver_of_provisioner, of_inline, of_persistent
 from kubeloop.scheduler.outcome import Refusal
 from kubeloop.scheduler.pod_info import PodInfo, Template
 
@@ -39,7 +40,7 @@ def attached_node(attachment: VolumeAttachment) -> tuple[str, ...]:
 
 
 class NodeVolumeLimits(Plugin):
-    """Counts volumes by driver; those of CSI only, as the in-tree ones are gone."""
+    """Counts volumes by driver; disks that were part of Kubernetes are their drivers'."""
 
     name = "NodeVolumeLimits"
     local = False
@@ -58,18 +59,18 @@ class NodeVolumeLimits(Plugin):
         return (
             Interest(self._nodes.resource.qualified, Action.ADD),
             Interest(self._nodes.resource.qualified, Action.UPDATE, _allows_more),
-            Interest(ASSIGNED_POD, Action.DELETE, lambda _, old, __: any(claim_uses(old))),
+            Interest(ASSIGNED_POD, Action.DELETE, lambda _, old, __: _may_attach(old)),
             Interest(self._claims.resource.qualified, Action.ADD, _is_its_claim),
             Interest(self._attachments.resource.qualified, Action.DELETE),
         )
 
     def concerns(self, template: Template) -> bool:
-        return any(claim_uses(template.pod))
+        return _may_attach(template.pod)
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Refusal:
-        names = [one.name for one in claim_uses(pod.pod)]
-        if not names:
+        if not _may_attach(pod.pod):
             return SKIP
+        names = [one.name for one in claim_uses(pod.pod)]
         missing = next((name for name in names if self._claims.get(pod.key.namespace, name) is None), None)
         if missing is not None:
             key = f"{pod.key.namespace}/{missing}"
@@ -122,6 +123,7 @@ class NodeVolumeLimits(Plugin):
     def _volumes_of(self, pods: Iterable[Pod]) -> _Volumes:
         found: _Volumes = {}
         for pod in pods:
+            found |= dict(_named(one) for one in map(of_inline, pod.spec.volumes) if one is not None)
             for one in claim_uses(pod):
                 claim = self._claims.get(pod.metadata.namespace, one.name)
                 if claim is not None:
@@ -133,12 +135,13 @@ class NodeVolumeLimits(Plugin):
         volume = self._volumes.get("", claim.spec.volume_name) if claim.spec.volume_name else None
         if volume is not None:
             csi = volume.spec.csi
-            return {f"{csi.driver}/{csi.volume_handle}": csi.driver} if csi is not None else {}
+            one = of_persistent(volume) if csi is None else Attachable(csi.driver, csi.volume_handle)
+            return {} if one is None else dict((_named(one),))
         found = self._classes.get("", class_of_claim(claim))
         if found is None:
             return {}
-        meta = claim.metadata
-        return {f"{found.provisioner}/future {meta.namespace}/{meta.name}": found.provisioner}
+        meta, driver = claim.metadata, driver_of_provisioner(found.provisioner)
+        return {f"{driver}/future {meta.namespace}/{meta.name}": driver} if driver else {}
 
     def _attached(self, node: str) -> _Volumes:
         found: _Volumes = {}
@@ -148,6 +151,14 @@ class NodeVolumeLimits(Plugin):
             if volume is not None and volume.spec.csi is not None:
                 found[f"{one.spec.attacher}/{volume.spec.csi.volume_handle}"] = one.spec.attacher
         return found
+
+
+def _may_attach(pod: Pod) -> bool:
+    return any(claim_uses(pod)) or any(of_inline(one) is not None for one in pod.spec.volumes)
+
+
+def _named(one: Attachable) -> tuple[str, str]:
+    return f"{one.driver}/{one.handle}", one.driver
 
 
 def _allows_more(_: PodInfo, old: Any, new: Any) -> bool:
