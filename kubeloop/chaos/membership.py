@@ -6,9 +6,10 @@ import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-_TRIES = 40
+_TRIES = 160  # members count as well only when they have known each other for five seconds
 _BETWEEN = 0.25
 _ANSWERS_WITHIN = 5.0
 
@@ -42,6 +43,9 @@ def _replace(url: str, name: str, peer: str) -> None:
 
 def _ask(url: str, what: str, body: dict[str, Any]) -> dict[str, Any]:
     request = Request(f"{url}/v3/cluster/member/{what}", json.dumps(body).encode(), method="POST")
-    with urlopen(request, timeout=_ANSWERS_WITHIN) as answer:
-        found: dict[str, Any] = json.load(answer)
-        return found
+    try:
+        with urlopen(request, timeout=_ANSWERS_WITHIN) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+    except HTTPError as error:
+        raise ValueError(error.read().decode(errors="replace")) from None
