@@ -31,11 +31,16 @@ from kubeloop.cli.upstream_flags import ONLY_VALUE, UNSUPPORTED
 _ABOUT = "Run the API server alone, with kube-apiserver's flags where they exist."
 
 
-def add_command(commands: Any) -> None:
-    """Add `apiserver` to the parser's commands."""
+def add_command(commands: Any, *, with_flags: bool = True) -> None:
+    """Add `apiserver` to the parser's commands; its flags are so many that other commands go without."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "apiserver", help="run the API server alone", description=_ABOUT, allow_abbrev=False
     )
+    if with_flags:
+        _add_flags(parser)
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
     _add_own_flags(parser)
     _add_serving_flags(parser)
     _add_identity_flags(parser)

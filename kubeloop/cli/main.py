@@ -73,11 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser(command: str = "") -> argparse.ArgumentParser:
-    """For one command; the controller manager has so many flags that nobody else should wait for them."""
+    """For one command: some have so many flags that nobody else should wait for them."""
     parser = argparse.ArgumentParser("kubeloop", description=_ABOUT, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up_flags.add_command(commands)
-    apiserver_flags.add_command(commands)
+    apiserver_flags.add_command(commands, with_flags=command in ("", "apiserver"))
     node_flags.add_command(commands)
     manager = commands.add_parser(_MANAGER, help="run the controllers alone", allow_abbrev=False)
     if command == _MANAGER:

@@ -10,13 +10,11 @@ Differs from upstream: types that warnings name are numbered 0 (objects) and 1 (
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kubeloop.api import codec
-from kubeloop.api.admission_typing import Kind, Subject, warnings_about
 from kubeloop.api.generated.admissionregistration_v1 import (
     ExpressionWarning,
-    ParamKind,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicySpec,
 )
@@ -24,15 +22,15 @@ from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.controllers.context import Context
-from kubeloop.controllers.validatingadmissionpolicy_status.schemas import PublishedSchemas
-from kubeloop.controllers.validatingadmissionpolicy_status.subjects import ServedKinds
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer import Informer
 from kubeloop.runtime.workqueue import WorkQueue
 
+if TYPE_CHECKING:
+    from kubeloop.controllers.validatingadmissionpolicy_status.checking import Checker
+
 NAME: Final = "validatingadmissionpolicy-status-controller"
 MANAGER: Final = "validatingadmissionpolicy-status"  # upstream's name for the queue and for the owner of the fields
-_OF_OBJECTS, _OF_PARAMS = 0, 1  # numbers in the names of types, so that one kind as both is two types
 
 
 def wire(context: Context) -> Controller[str]:
@@ -51,8 +49,8 @@ class Reconciler:
     def __init__(self, client: Client, policies: Informer, clock: Clock) -> None:
         self._client = client
         self._policies = policies
-        self._kinds = ServedKinds(client, clock)
-        self._schemas = PublishedSchemas(client)
+        self._clock = clock
+        self._checker: Checker | None = None
 
     async def reconcile(self, key: str) -> None:
         policy: ValidatingAdmissionPolicy | None = self._policies.get("", key)
@@ -70,16 +68,12 @@ class Reconciler:
         await self._client.apply(applied, manager=MANAGER, force=True, subresource="status")
 
     async def _check(self, spec: ValidatingAdmissionPolicySpec) -> tuple[ExpressionWarning, ...]:
-        kinds = await self._kinds.of(spec)
-        known = [(kind, await self._schemas.of(kind, _OF_OBJECTS)) for kind in kinds]
-        subjects = [Subject(kind, declared) for kind, declared in known if declared is not None]
-        params = await self._schemas.of(kind_of_params(spec.param_kind), _OF_PARAMS) if spec.param_kind else None
-        return warnings_about(spec, subjects, params)
+        if self._checker is None:
+            # What knows expressions takes long to import, and many clusters have no policies.
+            from kubeloop.controllers.validatingadmissionpolicy_status.checking import Checker
 
-
-def kind_of_params(params: ParamKind) -> Kind:
-    group, _, version = params.api_version.rpartition("/")
-    return Kind(group, version, params.kind)
+            self._checker = Checker(self._client, self._clock)
+        return await self._checker.check(spec)
 
 
 def is_unseen(policy: ValidatingAdmissionPolicy) -> bool:
