@@ -45,6 +45,8 @@ COMPONENT = "kubelet"
 PODS, HEARTBEATS, STATIC_PODS = "kubelet-pods", "kubelet-heartbeats", "kubelet-static-pods"
 # Writes that are under way together share a flush of the store; more gain nothing.
 _POD_WORKERS, _NODE_WORKERS = 64, 32
+# But heartbeats have to get their turns beside thousands of pods: one worker for so many nodes.
+_NODES_A_WORKER = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,10 @@ class Fleet:
         self._heartbeat = Heartbeat(client, self.roster, clock, wanted, untaint=config.untaint)
         self._pod_loop: Controller[ObjectKey] = Controller(PODS, self.worker.reconcile, clock, workers=_POD_WORKERS)
         self._node_loop: Controller[ObjectKey] = Controller(
-            HEARTBEATS, self._heartbeat.reconcile, clock, workers=_NODE_WORKERS
+            HEARTBEATS,
+            self._heartbeat.reconcile,
+            clock,
+            workers=max(_NODE_WORKERS, config.count // _NODES_A_WORKER),
         )
         self._pod_loop.watches(self._pods, own_key, _matters)
         self._node_loop.watches(nodes, own_key, _is_news_of_node)
