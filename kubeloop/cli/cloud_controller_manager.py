@@ -4,63 +4,36 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
-import signal
-import socket
 import sys
-import tempfile
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import uvloop
 
-from kubeloop import __version__
-from kubeloop.apiserver.server import CannotStart
+from kubeloop.cli.candidate import UNUSABLE, Candidate, refused, run_candidate
 from kubeloop.cli.cloud_controller_manager_flags import Options, options_of
-from kubeloop.cli.controller_manager import set_up_logging
-from kubeloop.cli.controller_manager_access import Access
-from kubeloop.cli.controller_manager_clients import Clients, server_of
-from kubeloop.cli.controller_manager_flags import UnusableConfig
-from kubeloop.cli.controller_manager_port import open_port
 from kubeloop.cli.controller_manager_telling import Telling
-from kubeloop.cli.kubeconfig import server_url
 from kubeloop.client import Client
-from kubeloop.client.errors import ClientError
-from kubeloop.clock import Clock, SystemClock
+from kubeloop.clock import Clock
 from kubeloop.cloud import UnusableChoice, select
 from kubeloop.cloud.context import Context
 from kubeloop.cloud.hosting import COMPONENT, host
 from kubeloop.cloud.loading import Surroundings, UnusableProvider, load
 from kubeloop.cloud.route_plan import UnusableNetworks
 from kubeloop.controllers import Choice
-from kubeloop.runtime.controller import Telemetry
-from kubeloop.runtime.fence import LeadershipLost
 from kubeloop.runtime.informer import Informers
-from kubeloop.runtime.instruments import leader_instruments
-from kubeloop.runtime.leader import LeaderElector, Terms, new_identity
-from kubeloop.runtime.recorder import EventRecorder
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_UNUSABLE = (CannotStart, UnusableConfig, UnusableChoice, UnusableProvider, UnusableNetworks, ClientError, OSError)
-
-log = logging.getLogger(__name__)
+_UNUSABLE = (*UNUSABLE, UnusableChoice, UnusableProvider, UnusableNetworks)
 
 
 def run_cloud_controller_manager(options: argparse.Namespace) -> int:
     sys.path.insert(0, "")  # a provider of one's own may be beside whoever starts this
     try:
         told = options_of(options)
-        set_up_logging(told.process)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_until_end(told, SystemClock()))
     except _UNUSABLE as error:
-        print(f"kubeloop: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:  # the second Ctrl-C
-        return 130
+        return refused(error)
+    return run_candidate(told.process, lambda clock, folder: CloudManager(told, clock, folder), _UNUSABLE)
 
 
 class CloudTelling(Telling):
@@ -70,111 +43,29 @@ class CloudTelling(Telling):
         return {"cloudcontrollermanager.config.k8s.io": msgspec.to_builtins(self._config)}
 
 
-class Program:
-    """What is made of the options: a provider's loops, a candidate to lead them, and what is told of both."""
+class CloudManager(Candidate):
+    """A provider's loops, and what is told of them."""
+
+    command = "cloud-controller-manager"
 
     def __init__(self, options: Options, clock: Clock, folder: Path) -> None:
-        process = self.process = options.process
-        self._clock = clock
-        telemetry = Telemetry()
-        self.clients = Clients(server_of(process), process, clock, telemetry.registry, folder)
-        self.identity = new_identity(socket.gethostname(), clock)
-        own = self.clients.own().with_user_agent(COMPONENT)
-        recorder = EventRecorder(own, COMPONENT, clock, host=socket.gethostname())
-        self._elector = self._candidate(telemetry, recorder) if process.leader_elect else None
-        informers = Informers(own, clock)
-        provider = load(process.cloud_provider, Surroundings(own, informers, clock, process.cloud_config))
-        context = Context(own, informers, clock, recorder, provider, options.cloud, telemetry)
+        process = options.process
+        super().__init__(process, COMPONENT, clock, folder)
+        informers = Informers(self.own, clock)
+        provider = load(process.cloud_provider, Surroundings(self.own, informers, clock, process.cloud_config))
+        context = Context(self.own, informers, clock, self.recorder, provider, options.cloud, self.telemetry)
         self._hosted = host(select(process.controllers), context, self._client_of)
-        nothing = Choice((), ())
-        self.telling = CloudTelling(
-            self._hosted.manager, nothing, process, telemetry.registry, self.identity, self._elector
-        )
+        manager, registry, nothing = self._hosted.manager, self.telemetry.registry, Choice((), ())
+        self.telling = CloudTelling(manager, nothing, process, registry, self.identity, self.elector)
 
-    async def run(self) -> None:
-        """Lead when it is our turn, until cancelled. Raises `LeadershipLost` when it no longer is."""
-        if self._elector is None:
-            await self._lead()
-        else:
-            await self._elector.run(self._lead)
-
-    async def _lead(self) -> None:
+    async def lead(self) -> None:
         await self.clients.get_tokens()
         async with asyncio.TaskGroup() as group:
             renewing = group.create_task(self.clients.renew_tokens(), name="renewing tokens")
             try:
-                await self._hosted.run(self._grace)
+                await self._hosted.run(self.grace)
             finally:
                 renewing.cancel()
 
     def _client_of(self, account: str) -> Client:
         return self.clients.for_loop(account).with_user_agent(f"{COMPONENT}/{account}")
-
-    def _grace(self) -> float:
-        fence = self.clients.fence
-        return self.process.controller_shutdown_timeout if fence is None or fence.is_open else 0.0
-
-    def _candidate(self, telemetry: Telemetry, recorder: EventRecorder) -> LeaderElector:
-        told = self.process
-        if told.leader_elect_resource_lock != "leases":
-            raise CannotStart('resourceLock value must be "leases"')
-        try:
-            terms = Terms(
-                told.leader_elect_lease_duration, told.leader_elect_renew_deadline, told.leader_elect_retry_period
-            )
-        except ValueError as error:
-            raise CannotStart(str(error)) from None
-        name = told.leader_elect_resource_name
-        elector = LeaderElector(
-            self.clients.for_election(), told.leader_elect_resource_namespace, name, self.identity, self._clock,
-            terms=terms, recorder=recorder, instruments=leader_instruments(telemetry.registry, name),
-        )  # fmt: skip
-        self.clients.fence = elector.fence
-        return elector
-
-
-async def _until_end(options: Options, clock: Clock) -> int:
-    """Run until a signal comes or leadership is lost; the exit code."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, stop.set)
-    async with AsyncExitStack() as parts:
-        folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="kubeloop-")))
-        program = Program(options, clock, folder)
-        parts.push_async_callback(program.clients.close)
-        await _open(program, clock, parts)
-        running = asyncio.create_task(program.run(), name="cloud controller manager")
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)  # from here on a second signal ends the process at once
-        return await _end(running)
-
-
-async def _open(program: Program, clock: Clock, parts: AsyncExitStack) -> None:
-    told, where = program.process, ""
-    if told.secure_port:
-        authentication = program.clients.of_kubeconfig(told.authentication_kubeconfig)
-        authorization = program.clients.of_kubeconfig(told.authorization_kubeconfig)
-        access = Access(authentication, authorization, told, clock)
-        port = await open_port(program.telling, access, authentication, told, clock)
-        parts.push_async_callback(port.close)
-        where = f" at {server_url(told.bind_address, port.port)}"
-    print(f"kubeloop cloud-controller-manager {__version__} is ready{where}", flush=True)
-
-
-async def _end(running: asyncio.Task[None]) -> int:
-    running.cancel()
-    await asyncio.wait((running,))
-    if running.cancelled():
-        return 0
-    error = running.exception()
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, LeadershipLost):
-        log.error("leaderelection lost: %s", error)
-    elif error is not None:
-        log.error("the manager failed", exc_info=error)
-    return 1

@@ -17,7 +17,7 @@ from kubeloop.api import errors
 from kubeloop.api.generated.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
 from kubeloop.api.generated.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
 from kubeloop.apiserver.http import Request
-from kubeloop.cli import controller_manager
+from kubeloop.cli import candidate
 from kubeloop.cli.controller_manager import root_ca_of, run_controller_manager
 from kubeloop.cli.controller_manager_access import Access
 from kubeloop.cli.controller_manager_clients import server_of
@@ -208,10 +208,10 @@ def test_certificate_of_the_port_is_kept_until_it_ends_soon(tmp_path: Path) -> N
 def test_stack_of_what_blocks_the_process_is_shown(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(controller_manager, "_BLOCKED_SECONDS", 0.05)
+    monkeypatch.setattr(candidate, "_BLOCKED_SECONDS", 0.05)
 
     async def block() -> None:
-        living = asyncio.create_task(controller_manager._live())
+        living = asyncio.create_task(candidate._live())
         await asyncio.sleep(0)
         done = threading.Event()
         done.wait(0.3)
