@@ -360,6 +360,7 @@ class Mutations:
             ctx.warnings,
             ctx.query,
             annotations=ctx.annotations,
+            method=ctx.request.method,
         )
 
     def _refuse_invalid(self, resource: Resource, name: str, found: list[fields.FieldError]) -> None:

@@ -46,6 +46,7 @@ class Attempt:
     delete_options: Any | None = None
     has_drawn_name: bool = False  # one that the client left to the server
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
+    method: str = ""  # of the request, where that makes a difference to rights
 
     def warn(self, text: str) -> None:
         """Shown to the client; each text once."""

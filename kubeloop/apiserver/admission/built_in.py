@@ -9,6 +9,7 @@ from kubeloop.apiserver.admission.certificate_subject_restriction import Certifi
 from kubeloop.apiserver.admission.default_ingress_class import DefaultIngressClass
 from kubeloop.apiserver.admission.default_storage_class import DefaultStorageClass
 from kubeloop.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from kubeloop.apiserver.admission.device_rights import ClaimStatusRights, DeviceAdminAccess
 from kubeloop.apiserver.admission.limit_ranger import LimitRanger
 from kubeloop.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from kubeloop.apiserver.admission.node_restriction import NodeRestriction
@@ -33,7 +34,7 @@ def built_in_plugins(
 ) -> tuple[Plugin, ...]:
     return (
         NamespaceLifecycle(lookup),
-        *(_asking(authorizer, lookup) if authorizer is not None else ()),
+        *(_asking(authorizer, lookup, features) if authorizer is not None else ()),
         LimitRanger(lookup),
         ServiceAccountPlugin(lookup),
         TaintNodesByCondition(),
@@ -49,16 +50,18 @@ def built_in_plugins(
         DefaultIngressClass(lookup),
         PodTopologyLabels(lookup),
         PodResizeValidator(lookup),
+        DeviceAdminAccess(lookup),
         ResourceQuotaPlugin(lookup, ledger),
     )
 
 
-def _asking(authorizer: Authorizer, lookup: Lookup) -> tuple[Plugin, ...]:
+def _asking(authorizer: Authorizer, lookup: Lookup, features: Features) -> tuple[Plugin, ...]:
     """Those that ask what the user may do. None of their kinds is changed by another plugin."""
     asking: tuple[Plugin, ...] = (
         NodeRestriction(lookup, authorizer),
         CertificateApproval(authorizer),
         CertificateSigning(authorizer),
+        *((ClaimStatusRights(authorizer),) if features.is_on("DRAResourceClaimGranularStatusAuthorization") else ()),
     )
     if authorizer.rbac is None:
         return asking
