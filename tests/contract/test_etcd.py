@@ -206,6 +206,54 @@ def test_a_write_whose_answer_was_lost_counts_even_if_somebody_has_written_since
     two(scenario)
 
 
+def test_a_delete_whose_answer_was_lost_is_never_made_again_on_what_somebody_has_created_since(
+    two: Callable[[Pair], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
+        base = (await one.write("/a", b"0")).revision
+        await other.current()
+        call = Connection.call_told
+
+        async def lose_the_answer(self: Connection, method: str, request: bytes) -> tuple[bytes, bool]:
+            monkeypatch.setattr(Connection, "call_told", call)
+            await call(self, method, request)
+            await other.current()
+            await other.write("/a", b"since", 0)
+            return (await call(self, method, request))[0], True
+
+        monkeypatch.setattr(Connection, "call_told", lose_the_answer)
+        with pytest.raises(StoreError, match="etcd did not say whether it has deleted") as told:
+            await one.write("/a", None, base)
+        assert not isinstance(told.value, Conflict), "whoever is told of a conflict deletes what is there now"
+        newest = one.get("/a")
+        assert newest is not None
+        assert newest.value == b"since"
+
+    two(scenario)
+
+
+def test_a_delete_that_somebody_was_faster_than_is_refused_even_if_an_answer_was_lost(
+    two: Callable[[Pair], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
+        base = (await one.write("/a", b"0")).revision
+        await other.current()
+        call = Connection.call_told
+
+        async def be_late(self: Connection, method: str, request: bytes) -> tuple[bytes, bool]:
+            monkeypatch.setattr(Connection, "call_told", call)
+            await other.write("/a", b"faster", base)
+            return (await call(self, method, request))[0], True
+
+        monkeypatch.setattr(Connection, "call_told", be_late)
+        with pytest.raises(Conflict) as refused:
+            await one.write("/a", None, base)
+        assert refused.value.current is not None
+        assert refused.value.current.value == b"faster"
+
+    two(scenario)
+
+
 def test_servers_agree_on_who_compacts(two: Callable[[Pair], None]) -> None:
     async def scenario(one: EtcdStore, other: EtcdStore) -> None:
         for number in range(3):

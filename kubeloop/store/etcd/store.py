@@ -175,10 +175,15 @@ class EtcdStore(FollowingCopy):
     def _cleared_up(self, write: PendingWrite, outcome: Outcome, conflict: Conflict) -> Outcome:
         """A conflict is one, unless an attempt that was not heard of had succeeded, and somebody has written since."""
         since = 0 if outcome.base is None else outcome.base.mod_revision
-        if outcome.doubtful and write.value is not None:
-            for event in self._history.since(since, write.key):
-                if event.key == write.key and event.record is not None and event.record.value == write.value:
-                    return Outcome(event.revision, event.previous)
+        if outcome.doubtful:
+            events = [event for event in self._history.since(since, write.key) if event.key == write.key]
+            if write.value is None:
+                if events and events[0].deleted:  # by us or by somebody else: then what is there now is another object
+                    raise Unavailable("etcd did not say whether it has deleted, and somebody has written since")
+            else:
+                for event in events:
+                    if event.record is not None and event.record.value == write.value:
+                        return Outcome(event.revision, event.previous)
             if since < self.compact_revision and outcome.base is not None:
                 raise Unavailable("etcd did not say whether it has written, and has forgotten it since")
         raise conflict
