@@ -193,12 +193,20 @@ class Run:
         try:
             async with asyncio.timeout(_SETTLES_WITHIN):
                 for name in self._plane.members["apiserver"]:
-                    await self._plane.ready(name)
+                    await self._ready_again(name)
                 present = await conclude(transport)
                 await asyncio.gather(*(watcher.has_seen_the_end.wait() for watcher in watchers))
         except TimeoutError:
             raise CannotRun("the plane does not recover after the last disturbance") from None
         return present
+
+    async def _ready_again(self, server: str) -> None:
+        """One that ended without etcd is started again, perhaps more than once."""
+        while True:
+            try:
+                return await self._plane.ready(server)
+            except CannotRun:
+                await asyncio.sleep(_LOOK_EVERY)
 
     # -- what is watched over -----------------------------------------------------------------------------------------
 
