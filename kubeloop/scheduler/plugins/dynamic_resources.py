@@ -273,8 +273,13 @@ class DynamicResources(Plugin):
     def score(self, state: Attempt, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         import numpy as np
 
-        names = [cluster.name_of(int(row)) for row in np.arange(cluster.size)[rows]]
-        return np.array([_liking(state, state.found[name]) if name in state.found else 0 for name in names], np.int64)
+        nodes = [cluster.nodes[int(row)] for row in np.arange(cluster.size)[rows]]
+        allocator = self._allocator()
+        for node in nodes:
+            if node.metadata.name not in state.found:  # of an attempt in which only some nodes were looked at
+                self._answer(state, node, allocator)
+        nothing = Found((), ())
+        return np.array([_liking(state, state.found.get(one.metadata.name, nothing)) for one in nodes], np.int64)
 
     def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         from kubeloop.scheduler.normalizing import spread_out
