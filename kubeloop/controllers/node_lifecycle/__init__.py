@@ -10,7 +10,8 @@ Writes: conditions of silent nodes; taints and labels of nodes; the Ready condit
 Wakes itself: every `--node-monitor-period`; and in each zone when the next node may be emptied.
 Differs from upstream: nodes that don't count for disruption are still emptied at their zone's rate; a taint that is
     there keeps its time when it is due again; while the cache of leases is behind, zones aren't judged either; a node
-    that is made anew under the same name begins anew.
+    that is made anew under the same name begins anew; a lease that is renewed with an earlier time than before is
+    renewed, for the node's clock was set back.
 """
 
 from __future__ import annotations
