@@ -176,7 +176,9 @@ class Trial:
             thread.start()
         # The moment of the crash is what is random here: counted in writes, however long those take on this machine.
         enough = sum(len(writer.acknowledged) for writer in self.writers) + self.chance.randrange(60)
-        while sum(len(writer.acknowledged) for writer in self.writers) < enough:
+        while sum(len(writer.acknowledged) for writer in self.writers) < enough and any(
+            map(threading.Thread.is_alive, threads)
+        ):
             time.sleep(0.001)
         time.sleep(self.chance.uniform(0.0, 0.02))
         self.plane.kill()
