@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from kubeloop.api.cel.environment import Environment
-from kubeloop.api.cel.library.kubernetes import kubernetes_environment
 from kubeloop.api.cel.library.quantities import CelQuantity
 from kubeloop.api.cel.library.versions import version_of
-from kubeloop.api.cel.program import Program, compiled
-from kubeloop.api.cel.syntax import CompileError
-from kubeloop.api.cel.types import ANY
 from kubeloop.api.cel.values import CelError, DefaultingMap
+from kubeloop.api.device_expressions import device_selector
 from kubeloop.api.generated.resource_v1 import Device, DeviceAttribute, DeviceConstraint, DeviceTaint, DeviceToleration
 from kubeloop.api.quantity import parse_quantity
 
@@ -27,22 +22,9 @@ class SelectorError(Exception):
     """An expression that can't be read, or failed."""
 
 
-@cache
-def _environment() -> Environment:
-    return kubernetes_environment().extended({"device": ANY})
-
-
-@lru_cache(maxsize=256)
-def _program(expression: str) -> Program | str:
-    try:
-        return compiled(expression, _environment())
-    except (CompileError, CelError) as error:
-        return str(error)
-
-
 def selects(expression: str, described: dict[str, Any], device: object) -> bool:
     """Whether an expression is true of a device; raises what upstream tells of one that is neither."""
-    program = _program(expression)
+    program = device_selector(expression)
     if isinstance(program, str):
         raise SelectorError(f": CEL compile error: {program}")
     try:

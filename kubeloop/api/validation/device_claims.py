@@ -98,8 +98,13 @@ def _validate_wish(request: resource_v1.ExactDeviceRequest | resource_v1.DeviceS
 def _validate_selector(selector: resource_v1.DeviceSelector, path: Path) -> FieldErrors:
     if selector.cel is None:
         return [required(path.child("cel"))]
-    too_big = byte_length(selector.cel.expression) > _MAX_EXPRESSION
-    return [too_long(path.child("cel", "expression"), _MAX_EXPRESSION)] if too_big else []
+    text, at = selector.cel.expression, path.child("cel", "expression")
+    if byte_length(text) > _MAX_EXPRESSION:
+        return [too_long(at, _MAX_EXPRESSION)]
+    from kubeloop.api.device_expressions import device_selector  # few servers have to read any
+
+    found = device_selector(text)
+    return [invalid(at, text, found)] if isinstance(found, str) else []
 
 
 def _validate_constraint(constraint: resource_v1.DeviceConstraint, names: RequestNames, path: Path) -> FieldErrors:

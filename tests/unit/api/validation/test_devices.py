@@ -42,6 +42,11 @@ def test_a_full_claim_passes() -> None:
          'supported values: "All", "ExactCount"'),
         ("requests.0.exactly.count", -1, f"{AT}.exactly.count: Invalid value: -1: must be greater than zero"),
         ("requests.0.exactly.selectors", [{}], f"{AT}.exactly.selectors[0].cel: Required value"),
+        ("requests.0.exactly.selectors", [{"cel": {"expression": "1 + 1"}}], f"{AT}.exactly.selectors[0].cel."
+         'expression: Invalid value: "1 + 1": must evaluate to bool or the unknown type, not int'),
+        ("requests.0.exactly.selectors", [{"cel": {"expression": "noSuchVar"}}], f"{AT}.exactly.selectors[0].cel."
+         'expression: Invalid value: "noSuchVar": compilation failed: ERROR: <input>:1:1: undeclared reference to '
+         "'noSuchVar' (in container '')\n | noSuchVar\n | ^"),
         ("requests.0.exactly.tolerations", [{"operator": "Exists", "value": "v"}], f'{AT}.exactly.tolerations['
          '0].value: Invalid value: "v": must be empty for operator `Exists`'),
         ("constraints.0.requests", ["x"], f'spec.devices.constraints[0].requests[0]: Invalid value: "x": {REFERENCE}'),
