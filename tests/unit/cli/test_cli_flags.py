@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from kubeloop.apiserver.server import AccountTokens, AuditConfig, CannotStart
 from kubeloop.cli.apiserver import advertised_address, config_of
+from kubeloop.cli.chaos_flag import faults_of
 from kubeloop.cli.main import _parser, main
 from kubeloop.cli.pki import Pki
 from kubeloop.cli.up import plan_of
@@ -163,3 +166,29 @@ def test_data_folder_follows_the_state_folder_of_the_user(monkeypatch: pytest.Mo
 def test_version_names_both_versions(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version"]) == 0
     assert capsys.readouterr().out.startswith("kubeloop 0.")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (
+            "{apiVersion: kubeloop.dev/v1alpha1, kind: ChaosPlan, faults: [{fault: kill, every: 1s}]}",
+            "kubeloop chaos run",
+        ),
+        ("{kind: Pod}", "missing required field `apiVersion`"),
+    ],
+)
+def test_a_plan_that_no_server_can_carry_out_is_refused(tmp_path: Path, content: str, told: str) -> None:
+    (tmp_path / "plan.yaml").write_text(content)
+    with pytest.raises(CannotStart, match=re.escape(told)):
+        faults_of(argparse.Namespace(chaos_plan=tmp_path / "plan.yaml"))
+
+
+def test_a_plan_of_calls_is_followed_and_none_costs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(
+        "{apiVersion: kubeloop.dev/v1alpha1, kind: ChaosPlan, faults: [{fault: errors, chance: 1}]}"
+    )
+    followed = faults_of(argparse.Namespace(chaos_plan=tmp_path / "plan.yaml"))
+    assert followed is not None
+    assert followed.strike("somebody", "get", "pods", "web") is not None
+    assert faults_of(argparse.Namespace(chaos_plan=None)) is None
