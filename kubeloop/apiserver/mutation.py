@@ -131,7 +131,7 @@ class Mutations:
                 if storage.store.peek(key) is None:
                     return Written(value, 0, True)
             else:
-                storage.specs.unite(stored)
+                storage.unite(stored)
                 with suppress(Conflict):
                     with storage.expecting(key, value, stored):
                         event = await (claim or storage.store).write(key, value, 0)

@@ -55,7 +55,7 @@ class Storage:
         self._strategy: Strategy | None = None
         self._objects: dict[str, tuple[Record, int, Any]] = {}
         self._written: dict[str, tuple[bytes, Any]] = {}
-        self.specs = AlikeSpecs()
+        self._specs = AlikeSpecs()
 
     @property
     def strategy(self) -> Strategy:
@@ -79,7 +79,7 @@ class Storage:
         obj = self._as_written(record)
         if obj is None:
             obj = self.decoded(record, revision)
-            self.specs.unite(obj)
+            self._specs.unite(obj)
         self._objects[record.key] = (record, revision, obj)
         return obj
 
@@ -93,6 +93,11 @@ class Storage:
         if known is None or known[0] is not record or not isinstance(known[2], msgspec.Struct):
             return self.decoded(record, revision)
         return with_revision(known[2], revision)
+
+    def unite(self, obj: Any) -> None:
+        """Let a new object have in common with others what it can, if anybody in this process keeps objects."""
+        if self._objects:
+            self._specs.unite(obj)
 
     @contextmanager
     def expecting(self, key: str, value: bytes, obj: Any) -> Iterator[None]:
