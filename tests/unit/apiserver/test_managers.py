@@ -40,9 +40,7 @@ def owned(fresh: _Fresh, resource: Resource, plain: dict[str, Any], typed: bool 
 REMEMBERING = _Fresh(remembered=1000)
 
 few = st.sampled_from(["", "a", "b"])
-references = st.fixed_dictionaries(
-    {}, optional=dict.fromkeys(("kind", "name", "namespace", "uid", "fieldPath"), few)
-)
+references = st.fixed_dictionaries({}, optional=dict.fromkeys(("kind", "name", "namespace", "uid", "fieldPath"), few))
 events = st.fixed_dictionaries(
     {"metadata": st.fixed_dictionaries({"name": few}, optional={"generateName": few, "labels": st.just({"l": "1"})})},
     optional={
