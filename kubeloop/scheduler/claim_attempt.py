@@ -13,6 +13,8 @@ from kubeloop.scheduler.outcome import Refusal
 if TYPE_CHECKING:
     from kubeloop.scheduler.device_allocator import Given
 
+_MOST_CHOICES = 8  # alternatives that a request may have
+
 
 class Found(NamedTuple):
     """Claims that need devices on a node, which they may get; and how containers use those for extended resources."""
@@ -48,6 +50,24 @@ class Attempt:
         if one not in self.problems:
             self.problems.append(one)
         return self.problems.index(one) + 1
+
+
+def liking(state: Attempt, found: Found) -> int:
+    """The earlier of what a request would take, the better."""
+    chosen: dict[str, set[str]] = {
+        one.metadata.uid: {each.request for each in one.status.allocation.devices.results}
+        for one in state.claims
+        if one.status.allocation is not None
+    }
+    for claim, given in zip(found.claims, found.given, strict=True):
+        chosen[claim.metadata.uid] = {one.request for one in given}
+    return sum(
+        _MOST_CHOICES - position
+        for claim in state.claims
+        for request in claim.spec.devices.requests or ()
+        for position, one in enumerate(request.first_available)
+        if f"{request.name}/{one.name}" in chosen.get(claim.metadata.uid, ())
+    )
 
 
 @dataclass(slots=True)

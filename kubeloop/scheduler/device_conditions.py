@@ -17,6 +17,10 @@ _TIMEOUT = "device binding timeout"
 class BindingFailed(Exception):
     """Devices that will not become ready, or have not in time."""
 
+    def __init__(self, why: str, status: str = "error") -> None:
+        super().__init__(why)
+        self.status = status  # as it is counted
+
 
 def has_conditions(claims: Iterable[ResourceClaim]) -> bool:
     return any(one.binding_conditions for claim in claims for one in _results(claim))
@@ -37,7 +41,7 @@ def is_ready(claim: ResourceClaim) -> bool:
             found = find_condition(conditions, name)
             if found is not None and found.status == "True":
                 why = f"claim={claim.metadata.name}, reason={found.reason}, message={quote(found.message)}"
-                raise BindingFailed(f"{_FAILED}: {why}")
+                raise BindingFailed(f"{_FAILED}: {why}", "failure")
         if not all(
             (found := find_condition(conditions, name)) and found.status == "True" for name in one.binding_conditions
         ):
@@ -65,7 +69,7 @@ def is_hopeless(claim: ResourceClaim, now: datetime, patience: float) -> bool:
 
 
 def too_late(claim: ResourceClaim) -> BindingFailed:
-    return BindingFailed(f"{_TIMEOUT}: claim={claim.metadata.name}")
+    return BindingFailed(f"{_TIMEOUT}: claim={claim.metadata.name}", "timeout")
 
 
 def _results(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:

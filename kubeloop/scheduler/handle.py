@@ -11,6 +11,7 @@ from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.runtime.informer import Informer, Informers
 from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.metrics import Registry
 from kubeloop.scheduler.changes import About, Action
 from kubeloop.scheduler.extenders import Extenders
 from kubeloop.scheduler.nominations import Nominations
@@ -41,6 +42,7 @@ class Handle:
     preempted: Callable[[int], None]  # told how many pods end for another
     followed: set[Resource] = field(default_factory=set)
     optional: set[Resource] = field(default_factory=set)  # what older servers do not have, and nobody waits for
+    registry: Registry = field(default_factory=Registry)  # of what is counted
     shared: dict[Any, Any] = field(default_factory=dict)  # what the plugins of all profiles have in common
 
     def follow(self, resource: Resource, *, optional: bool = False) -> Informer:

@@ -79,7 +79,7 @@ class Scheduler:
         handle = self._handle = Handle(
             context.client, context.informers, context.clock, self._templates, self._nominations, self._tell,
             self._activate, self.reporter, self.permits, self._spawn, self._pods, self.extenders,
-            self._instruments.preempted,
+            self._instruments.preempted, registry=context.telemetry.registry,
         )  # fmt: skip
         plugins = registry or Registry()
         self.profiles = {one.scheduler_name: Profile(one, plugins, handle) for one in config.profiles}

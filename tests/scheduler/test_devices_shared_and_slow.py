@@ -76,6 +76,10 @@ def test_a_pod_is_bound_when_its_device_is_ready(world: Cluster) -> None:
     tell(world, "one", "attached")
     world.settle()
     assert node_of(world, "web") == "n1"
+    counted = world.context.telemetry.registry.render()
+    labels = f'profile="default-scheduler",driver="{DRIVER}",status="success"'
+    assert f"scheduler_dra_bindingconditions_allocations_total{{{labels}}} 1" in counted
+    assert f"scheduler_dra_bindingconditions_wait_duration_seconds_sum{{{labels}}} 60" in counted
 
 
 def test_a_device_that_fails_is_given_up_for_another(world: Cluster) -> None:

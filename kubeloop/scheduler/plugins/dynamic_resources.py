@@ -22,9 +22,10 @@ from kubeloop.clock import new_uid
 from kubeloop.runtime.handlers import Callbacks
 from kubeloop.runtime.keys import key_of
 from kubeloop.scheduler.changes import NODE, TARGET_POD, Action
-from kubeloop.scheduler.claim_attempt import Attempt, Choice, Found
+from kubeloop.scheduler.claim_attempt import Attempt, Choice, Found, liking
 from kubeloop.scheduler.claim_writes import ClaimWrites, is_reserved_for
 from kubeloop.scheduler.device_conditions import BindingFailed, has_conditions, is_hopeless
+from kubeloop.scheduler.device_instruments import DeviceInstruments
 from kubeloop.scheduler.device_use import DeviceUse
 from kubeloop.scheduler.device_waits import DeviceWaits
 from kubeloop.scheduler.extended_devices import (
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
 _NOT_HERE, _NOT_ALL, _INVALID, _LEFT_OVER = 1, 2, 3, 4  # from there on: what went wrong
 _FILTER_SECONDS = 10.0
 _BINDING_SECONDS = 600.0
-_MOST_CHOICES = 8  # alternatives that a request may have
 _BY_POD = "scheduler: pod with extended resources"
 
 
@@ -81,6 +81,7 @@ class DynamicResources(Plugin):
         self._slices = handle.follow(resource_of_class(ResourceSlice))
         self._rules = handle.follow(resource_of_class(DeviceTaintRule), optional=True)
         self._writes = ClaimWrites(handle.client, handle.clock)
+        self._instruments = DeviceInstruments(handle.registry)
         self._by_resource = ClassesByResource.of(handle)
         self._use = self._shared_use(handle)
         self._waits = DeviceWaits(self._claims, handle.clock, self._patience)
@@ -279,7 +280,7 @@ class DynamicResources(Plugin):
             if node.metadata.name not in state.found:  # of an attempt in which only some nodes were looked at
                 self._answer(state, node, allocator)
         nothing = Found((), ())
-        return np.array([_liking(state, state.found.get(one.metadata.name, nothing)) for one in nodes], np.int64)
+        return np.array([liking(state, state.found.get(one.metadata.name, nothing)) for one in nodes], np.int64)
 
     def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         from kubeloop.scheduler.normalizing import spread_out
@@ -338,10 +339,22 @@ class DynamicResources(Plugin):
             if has_conditions(choice.claims):
                 note = f"waiting for binding conditions for device on node {node}"
                 self.handle.reporter.event(pod, "Normal", "BindingConditionsPending", note, action="Scheduling")
-                await self._waits.until_ready(choice)
+                await self._wait(choice, cycle.profile.name)
         except (SchedulingError, BindingFailed) as error:
             return failed(self.name, error)
         return None
+
+    async def _wait(self, choice: Choice, profile: str) -> None:
+        clock, status = self.handle.clock, "error"
+        began = clock.monotonic()
+        try:
+            await self._waits.until_ready(choice)
+            status = "success"
+        except BindingFailed as error:
+            status = error.status
+            raise
+        finally:
+            self._instruments.waited(profile, choice.claims, status, clock.monotonic() - began)
 
     async def _bind(self, choice: Choice, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
         uid = claim.metadata.uid
@@ -352,7 +365,12 @@ class DynamicResources(Plugin):
     async def _make(self, choice: Choice, claim: ResourceClaim, pod: Pod) -> None:
         """The claim for extended resources, and what the pod tells of it."""
         old = claim.metadata.uid
-        made = choice.made = await self._writes.make(claim)
+        try:
+            made = choice.made = await self._writes.make(claim)
+        except SchedulingError:
+            self._instruments.made("failure")
+            raise
+        self._instruments.made("success")
         uid = made.metadata.uid
         choice.allocations[uid] = choice.allocations.pop(old)
         self._use.rename(old, uid)
@@ -363,21 +381,3 @@ class DynamicResources(Plugin):
 
 def _on_any(call: Callable[[], None]) -> Callbacks:
     return Callbacks(lambda _: call(), lambda _, __: call(), lambda _: call())
-
-
-def _liking(state: Attempt, found: Found) -> int:
-    """The earlier of what a request would take, the better."""
-    chosen: dict[str, set[str]] = {
-        one.metadata.uid: {each.request for each in one.status.allocation.devices.results}
-        for one in state.claims
-        if one.status.allocation is not None
-    }
-    for claim, given in zip(found.claims, found.given, strict=True):
-        chosen[claim.metadata.uid] = {one.request for one in given}
-    return sum(
-        _MOST_CHOICES - position
-        for claim in state.claims
-        for request in claim.spec.devices.requests or ()
-        for position, one in enumerate(request.first_available)
-        if f"{request.name}/{one.name}" in chosen.get(claim.metadata.uid, ())
-    )

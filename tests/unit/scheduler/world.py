@@ -14,6 +14,7 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.kinds import Resource
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.clock import SystemClock
+from kubeloop.runtime.metrics import Registry
 from kubeloop.scheduler.cluster import ALL, ClusterState
 from kubeloop.scheduler.framework import Plugin, Skip, implements
 from kubeloop.scheduler.outcome import Narrowed, Refusal
@@ -76,6 +77,7 @@ class Surroundings:
         self.clock: Any = SystemClock()
         self.client: Any = None
         self.shared: dict[Any, Any] = {}
+        self.registry = Registry()
 
     def follow(self, resource: Resource, **_: Any) -> Any:
         return self.informers.of(resource)
