@@ -198,6 +198,19 @@ def test_what_would_help_with_devices() -> None:
     one = from_plain({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice)
     told = "claim gpu: it can't reach enough devices of gpu"
     assert advice(pod, None, None, wanted, kind, one) == [("DynamicResources", told)]
+    asking = a_pod(container={"resources": {"requests": {"deviceclass.resource.kubernetes.io/gpu": "2"}}})
+    told = "extended resources: it can't reach enough devices of gpu"
+    assert advice(asking, None, None, kind, one) == [("DynamicResources", told)]
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "d0"}
+    status = {"allocation": {"devices": {"results": [result]}}}
+    taken = from_plain({**named("other"), "spec": {}, "status": status}, ResourceClaim)
+    single = from_plain({**named("gpu"), "spec": {"devices": {"requests": [altered_count(request, 1)]}}}, ResourceClaim)
+    told = "claim gpu: devices of gpu are taken by other claims"
+    assert advice(pod, None, None, single, kind, one, taken) == [("DynamicResources", told)]
+
+
+def altered_count(request: dict[str, Any], count: int) -> dict[str, Any]:
+    return {**request, "exactly": {**request["exactly"], "count": count}}
 
 
 class Never(OneNodePlugin):
