@@ -23,6 +23,8 @@ from kubeloop.apiserver.versions import conversion_of
 
 _PARTS: Final = frozenset({"metadata", "spec", "status"})
 _STATUS: Final = ("status",)
+# Kinds whose status has defaults that depend on the spec.
+_DEFAULTS_CROSS_PARTS: Final = frozenset({"services", "customresourcedefinitions.apiextensions.k8s.io"})
 _TYPE: Final = frozenset({"kind", "api_version"})
 
 
@@ -30,6 +32,8 @@ def patched_parts(media: str, patch: Any, current: Current, ctx: Context, strate
     """The object that a patch makes of the present one; None where the whole of it has to be looked at."""
     resource, subresource = ctx.resource, ctx.target.subresource
     if media == JSON_PATCH or resource.is_custom or conversion_of(resource) is not None:
+        return None
+    if resource.qualified in _DEFAULTS_CROSS_PARTS:
         return None
     if subresource == "status" or "status" not in resource.type.__struct_fields__:
         current.borrow()
