@@ -62,7 +62,7 @@ class _Tally:
 
     def __init__(self) -> None:
         self.dropped = 0
-        self.is_full = False  # whether the last event found no room
+        self.is_full = False  # from an event that found no room until there is plenty again
         self.last_stamp = 0  # of the newest name that was made
 
 
@@ -130,7 +130,7 @@ class EventRecorder:
                 made = msgspec.structs.replace(made, source=source, reporting_instance=host)
         try:
             self._queue.put_nowait(made)
-            self._tally.is_full = False
+            self._tally.is_full &= self._queue.qsize() > MAX_QUEUED // 2
         except asyncio.QueueFull:
             self._tally.dropped += 1
             if not self._tally.is_full:  # one line, and not one for each, when they come by the thousand
