@@ -83,7 +83,7 @@ def _is_free(one: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(volumes(), volumes(), claims(), st.booleans())
 def test_the_shelf_finds_what_a_plain_search_finds(
     before: dict[str, PersistentVolume],
