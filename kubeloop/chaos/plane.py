@@ -13,7 +13,6 @@ import asyncio
 import os
 import shutil
 import socket
-import ssl
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,6 +25,7 @@ from kubeloop.chaos.membership import replace_member
 from kubeloop.chaos.network import HUB, Network
 from kubeloop.chaos.plan import Plane
 from kubeloop.chaos.processes import Process
+from kubeloop.client.readiness import says_ready, trusting
 
 _HOST = "127.0.0.1"
 _READY_WITHIN = 60.0
@@ -137,11 +137,13 @@ class RunningPlane:
         """Wait until an API server, or one behind the balancer, says that it is ready."""
         process = self.processes[server]
         address = (self._hub, self.port) if server == "balancer" else (self._host(server), self._ports[server][0])
+        context = trusting()
         with suppress(TimeoutError):
             async with asyncio.timeout(_READY_WITHIN):
                 while process.is_running:
-                    if await _says_ready(address):
-                        return
+                    with suppress(OSError):  # it does not listen yet
+                        if await says_ready(address, context):
+                            return
                     await asyncio.sleep(_LOOK_EVERY)
         raise CannotRun(f"{server} does not get ready:\n{process.last_words()}")
 
@@ -227,23 +229,6 @@ class RunningPlane:
 
 def _kubeloop(command: str) -> tuple[str, ...]:
     return sys.executable, "-m", "kubeloop.cli.main", command
-
-
-async def _says_ready(address: tuple[str, int]) -> bool:
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is asked nothing that is secret
-    try:
-        reader, writer = await asyncio.open_connection(*address)
-    except OSError:
-        return False
-    try:
-        await writer.start_tls(context)
-        writer.write(b"GET /readyz HTTP/1.1\r\nHost: plane\r\nConnection: close\r\n\r\n")
-        return b" 200 " in await reader.readline()
-    except OSError:
-        return False
-    finally:
-        writer.transport.abort()
 
 
 def free_ports(count: int) -> list[int]:

@@ -15,13 +15,13 @@ from contextlib import suppress
 from itertools import count
 
 from kubeloop.cli.foreground import run_in_foreground
+from kubeloop.client.readiness import says_ready, trusting
 
 _ASK_EVERY = 1.0
 _ANSWER_WITHIN = 2.0
 _SILENT_LOOKS = 2  # in a row: a busy server may miss one
 _CONNECT_WITHIN = 2.0
 _PIECE = 65536
-_QUESTION = b"GET /readyz HTTP/1.1\r\nHost: balancer\r\nConnection: close\r\n\r\n"
 
 Address = tuple[str, int]
 
@@ -39,24 +39,14 @@ class Server:
         """Ask it whether it is ready; cut what is open to it if it does not answer at all."""
         try:
             async with asyncio.timeout(_ANSWER_WITHIN):
-                status = await self._ask(context)
+                self.is_ready = await says_ready(self.address, context)
         except (OSError, TimeoutError):
             self.is_ready = False
             self._silent += 1
             if self._silent >= _SILENT_LOOKS:
                 await asyncio.gather(*map(_cut, self.connections))
         else:
-            self.is_ready = b" 200 " in status
             self._silent = 0
-
-    async def _ask(self, context: ssl.SSLContext) -> bytes:
-        reader, writer = await asyncio.open_connection(*self.address)
-        try:
-            await writer.start_tls(context)
-            writer.write(_QUESTION)
-            return await reader.readline()
-        finally:
-            await _cut(writer)
 
 
 class Balancer:
@@ -65,10 +55,7 @@ class Balancer:
     def __init__(self, servers: Sequence[Address]) -> None:
         self._servers = [Server(address) for address in servers]
         self._turns = count()
-        self._context = ssl.create_default_context()
-        # Whether it is the right server is its clients' business; a wrong one gets nothing but the question.
-        self._context.check_hostname = False
-        self._context.verify_mode = ssl.CERT_NONE
+        self._context = trusting()  # whether it is the right server is its clients' business
         self._listener: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -71,6 +71,16 @@ class Candidate:
             await self.lead()
         else:
             await self.elector.run(self.lead)
+
+    async def with_tokens(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Work as the loops' own accounts, where that is wanted."""
+        await self.clients.get_tokens()
+        async with asyncio.TaskGroup() as group:
+            renewing = group.create_task(self.clients.renew_tokens(), name="renewing tokens")
+            try:
+                await work()
+            finally:
+                renewing.cancel()
 
     def grace(self) -> float:
         """How long what waits may take at the end; nobody works who must not write."""

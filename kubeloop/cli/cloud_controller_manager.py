@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,13 +58,7 @@ class CloudManager(Candidate):
         self.telling = CloudTelling(manager, nothing, process, registry, self.identity, self.elector)
 
     async def lead(self) -> None:
-        await self.clients.get_tokens()
-        async with asyncio.TaskGroup() as group:
-            renewing = group.create_task(self.clients.renew_tokens(), name="renewing tokens")
-            try:
-                await self._hosted.run(self.grace)
-            finally:
-                renewing.cancel()
+        await self.with_tokens(lambda: self._hosted.run(self.grace))
 
     def _client_of(self, account: str) -> Client:
         return self.clients.for_loop(account).with_user_agent(f"{COMPONENT}/{account}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from pathlib import Path
 
@@ -56,13 +55,7 @@ class Manager(Candidate):
             self.telling.add_check("serviceAccountTokens", lambda: self.clients.trouble)
 
     async def lead(self) -> None:
-        await self.clients.get_tokens()
-        async with asyncio.TaskGroup() as group:
-            renewing = group.create_task(self.clients.renew_tokens(), name="renewing tokens")
-            try:
-                await self._hosted.run(self.grace)
-            finally:
-                renewing.cancel()
+        await self.with_tokens(lambda: self._hosted.run(self.grace))
 
 
 def root_ca_of(config: ManagerConfig, server: ServerConfig) -> str:

@@ -68,6 +68,19 @@ def add_command(commands: Any) -> None:
         default=10257,
         help="port of the loops' health, metrics and status, if it is free; 0 for none (default: 10257)",
     )
+    _add_node_flags(parser)
+    _add_cloud_flags(parser)
+    add_serving_flags(parser)
+    add_chaos_flag(parser)
+    parser.add_argument(
+        "--store",
+        type=_store,
+        metavar="STORE",
+        help="where state lives: sqlite, memory or etcd://HOST:PORT,... (default: sqlite, or memory if ephemeral)",
+    )
+
+
+def _add_node_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=count, default=0, metavar="N", help="simulated nodes: n1, n2, … (default: 0)")
     parser.add_argument(
         "--node-stages", type=Path, metavar="FILE", help="what containers on simulated nodes do, as rules in YAML"
@@ -90,6 +103,10 @@ def add_command(commands: Any) -> None:
         default="warnings",
         help="which events simulated nodes write about pods (default: warnings)",
     )
+
+
+def _add_cloud_flags(parser: argparse.ArgumentParser) -> None:
+    """Who gives what a cluster has from outside: addresses and volumes."""
     parser.add_argument(
         "--cloud-provider",
         default="",
@@ -101,12 +118,4 @@ def add_command(commands: Any) -> None:
         "--default-storage-class",
         action="store_true",
         help="make a default class of volumes named standard: directories on the nodes",
-    )
-    add_serving_flags(parser)
-    add_chaos_flag(parser)
-    parser.add_argument(
-        "--store",
-        type=_store,
-        metavar="STORE",
-        help="where state lives: sqlite, memory or etcd://HOST:PORT,... (default: sqlite, or memory if ephemeral)",
     )
