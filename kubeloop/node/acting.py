@@ -15,6 +15,8 @@ from kubeloop.node.memory import Memory, Waiting
 from kubeloop.node.restart import CRASH_LOOP, FIRST_DELAY, LONGEST_DELAY, raised
 from kubeloop.node.runtime import Observation, Runtime, StartFailed
 from kubeloop.node.sources import CONFIG_ERROR, Sources
+from kubeloop.node.spec import container_named
+from kubeloop.node.stop_hooks import after_look, with_begun
 from kubeloop.node.telling import Telling
 
 # Each step of a pod is one; a pod with more containers than this has its next steps after the others' turn.
@@ -35,6 +37,8 @@ class Actor:
         """Do what can be done for a pod now; what there is of it afterwards."""
         for _ in range(_STEPS):
             seen, now = await self._runtime.observe(pod), self._clock.now()
+            if memory.stop_hooks:
+                memory = self._look_at_stop_hooks(pod, seen, memory)
             decision = decide(pod, seen, memory, now)
             memory = self._remember(pod, decision, memory)
             if not decision.acts:
@@ -60,12 +64,15 @@ class Actor:
                 self._telling.post_start_failed(pod, kill.container)
             self._telling.killing(pod, kill.container, kill.message)
             await self._runtime.stop(pod, kill.container.name, kill.grace, kill.hook)
+            if kill.hook is not None:
+                memory = _with_stop_hook(memory, kill.container, seen)
         if decision.grace is not None:
             told_at = memory.told_at or self._clock.now()
             memory = msgspec.structs.replace(memory, grace=decision.grace, told_at=told_at)
         for warning in decision.warnings:
             if warning.hook is not None:
                 await self._runtime.warn(pod, warning.container.name, warning.hook)
+                memory = _with_stop_hook(memory, warning.container, seen)
         if decision.begin_anew:
             await self._runtime.put_aside(pod)
         if decision.prepare:
@@ -77,6 +84,13 @@ class Actor:
         for due in decision.probes:
             memory = await self._probe(pod, due, memory)
         return memory
+
+    def _look_at_stop_hooks(self, pod: Pod, seen: Observation, memory: Memory) -> Memory:
+        left, failed = after_look(memory.stop_hooks, seen)
+        for name in failed:
+            if (container := container_named(pod, name)) is not None:
+                self._telling.pre_stop_failed(pod, container)
+        return msgspec.structs.replace(memory, stop_hooks=left)
 
     async def _prepare(self, pod: Pod, seen: Observation, memory: Memory) -> Memory:
         if seen.runs:
@@ -127,6 +141,11 @@ class Actor:
         key = (due.container.name, due.kind)
         record = probes.after(memory.probes.get(key), due, answer, self._clock.now())
         return msgspec.structs.replace(memory, probes={**memory.probes, key: record})
+
+
+def _with_stop_hook(memory: Memory, container: Container, seen: Observation) -> Memory:
+    hooks = with_begun(memory.stop_hooks, container.name, seen)
+    return memory if hooks is memory.stop_hooks else msgspec.structs.replace(memory, stop_hooks=hooks)
 
 
 def _waits(memory: Memory, name: str, waiting: Waiting | None) -> Memory:

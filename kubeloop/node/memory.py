@@ -31,6 +31,13 @@ class Unattached(msgspec.Struct, frozen=True):
     patient_until: datetime  # when that is worth an event
 
 
+class StopHook(msgspec.Struct, frozen=True):
+    """The preStop hook of a run, which may have been begun more than once."""
+
+    run: str
+    failures_told: int = 0
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """Why a pod has to fail whatever its containers say."""
 
@@ -55,6 +62,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     unattached: Unattached | None = None
     grace: float | None = None  # what its containers were last told that they have, if they were told to end
     told_at: datetime | None = None  # when that was
+    stop_hooks: Mapping[str, StopHook] = msgspec.field(default_factory=dict)  # begun, by container
     deleted: bool = False  # the last delete was sent: nothing more to do
 
 

@@ -52,6 +52,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     stopping: bool = False  # it was told to end
     warned: bool = False  # its preStop hook was begun ahead of that
+    failed_stop_hooks: int = 0  # how many preStop hooks of this run have failed by now
     resources: ResourceRequirements | None = None  # that it has now; None if nobody knows
     resizing: bool = False  # it is about to have others
     hook_failure: str = ""  # why its postStart hook failed, if it did

@@ -71,6 +71,9 @@ class Telling:
     def post_start_failed(self, pod: Pod, container: Container) -> None:
         self._warning(pod, "FailedPostStartHook", "PostStartHook failed", container)
 
+    def pre_stop_failed(self, pod: Pod, container: Container) -> None:
+        self._warning(pod, "FailedPreStopHook", "PreStopHook failed", container)
+
     def resize_began(self, pod: Pod, message: str) -> None:
         self._normal(pod, "ResizeStarted", message)
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from kubeloop.api.generated.core_v1 import Container, Event, ExecAction, Lifecycle, LifecycleHandler, Pod, SleepAction
+from kubeloop.api.generated.core_v1 import (
+    Container,
+    Event,
+    ExecAction,
+    Lifecycle,
+    LifecycleHandler,
+    Pod,
+    SleepAction,
+    TCPSocketAction,
+)
 from kubeloop.testing import Cluster
 from tests.node.pods import container, get, is_gone, put, runs, state
 
@@ -47,6 +56,18 @@ def test_hook_that_never_ends_keeps_its_container_from_running(cluster: Cluster)
     cluster.settle()
     cluster.advance(1)
     assert is_gone(cluster)
+
+
+def test_hook_of_a_kind_that_nobody_runs_fails(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    hook = Lifecycle(post_start=LifecycleHandler(tcp_socket=TCPSocketAction(port=80)))
+    put(cluster, containers=(runs("server", lifecycle=hook),), restart_policy="Never")
+    cluster.advance(1)
+    assert get(cluster).status.phase == "Succeeded"
+    put(cluster, "again", containers=(runs("server", lifecycle=hook),))
+    waiting = container(get(cluster, "again")).state.waiting
+    assert waiting is not None
+    assert waiting.reason == "CrashLoopBackOff"
 
 
 def test_sleep_before_the_end_takes_its_time_within_the_grace(cluster: Cluster) -> None:

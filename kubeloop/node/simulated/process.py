@@ -10,8 +10,10 @@ import msgspec
 from kubeloop.api.generated.core_v1 import Container
 from kubeloop.node.runtime import Found, Run
 from kubeloop.node.simulated.files import Files
+from kubeloop.node.simulated.hooks import HookCourse
 from kubeloop.node.simulated.script import Script
 from kubeloop.node.simulated.shell import Course, Line, course_of
+from kubeloop.node.termination import LEAST_GRACE
 
 KILLED = 137
 _MESSAGE_PATH = "/dev/termination-log"
@@ -25,6 +27,7 @@ class Process:
     """A run; `seen_at` tells what there is of it at a moment."""
 
     __slots__ = (
+        "_broken_hooks",
         "_changed",
         "_ends_at",
         "_exit_code",
@@ -33,8 +36,10 @@ class Process:
         "_message",
         "_reason",
         "_resized_at",
+        "_stop_hook",
+        "_stop_hook_until",
         "_stopping",
-        "_warned_until",
+        "_warned",
         "attempt",
         "container",
         "created_at",
@@ -67,7 +72,10 @@ class Process:
         self._exit_code = 0
         self._reason = ""
         self._stopping = False
-        self._warned_until: datetime | None = None  # when a hook is over that was begun ahead of its end
+        self._warned = False  # its preStop hook was begun ahead of its end
+        self._stop_hook: HookCourse | None = None
+        self._stop_hook_until: datetime | None = None
+        self._broken_hooks = 0  # preStop hooks that were broken off for another one
         self._message = ""
         self._hook_until: datetime | None = None  # when its postStart hook is over, if it has one
         self._hook_failure = ""
@@ -97,10 +105,10 @@ class Process:
         if course.seconds is not None:
             self._ends_at = self.starts_at + timedelta(seconds=course.seconds)
 
-    def begin_hook(self, seconds: float, failure: str) -> None:
+    def begin_hook(self, hook: HookCourse) -> None:
         """It counts as running once its postStart hook is over, which may fail."""
-        self._hook_until = self.starts_at + timedelta(seconds=seconds)
-        self._hook_failure = failure
+        self._hook_until = self.starts_at + timedelta(seconds=hook.seconds)
+        self._hook_failure = hook.failure
 
     def end(self, at: datetime, exit_code: int, reason: str = "") -> None:
         """Let it end at a moment, unless it has by then."""
@@ -109,21 +117,43 @@ class Process:
             if self._changed is not None:
                 self._changed.set()
 
-    def warn(self, now: datetime, hook_seconds: float) -> None:
-        self._warned_until = now + timedelta(seconds=hook_seconds)
+    def warn(self, now: datetime, hook: HookCourse) -> None:
+        """Begin its preStop hook ahead of its end."""
+        self._warned = True
+        self._begin_stop_hook(now, hook)
 
-    def stop(self, now: datetime, hook_seconds: float, grace: float) -> None:
-        """Let it end as one that was told to: after its hook and its own delay, or when the grace is over."""
+    def stop(self, now: datetime, hook: HookCourse | None, grace: float) -> None:
+        """Let it end as one that was told to: its hook may take all the grace, then it has what is left, or a little.
+
+        Of the time that the hook has taken only whole seconds are counted.
+        """
         script = self.script
-        if self._warned_until is not None:
-            hook_seconds = max((self._warned_until - now).total_seconds(), 0.0)
-        delay = hook_seconds + ((script.seconds("stop-delay") or 0.0) if script is not None else 0.0)
+        if hook is not None and not self._warned:
+            self._begin_stop_hook(now, hook)
+        until = self._stop_hook_until
+        hooked = min(max((until - now).total_seconds(), 0.0), grace) if until is not None else 0.0
+        left = max(grace - int(hooked), LEAST_GRACE)
+        delay = (script.seconds("stop-delay") or 0.0) if script is not None else 0.0
         code = (script.number("stop-code") if script is not None else None) or 0
         self._stopping = True
-        if delay > grace:
-            self.end(now + timedelta(seconds=grace), KILLED)
+        if delay > left:
+            self.end(now + timedelta(seconds=hooked + left), KILLED)
         else:
-            self.end(now + timedelta(seconds=delay), code)
+            self.end(now + timedelta(seconds=hooked + delay), code)
+
+    def _begin_stop_hook(self, now: datetime, hook: HookCourse) -> None:
+        if self._stop_hook_until is not None and self._stop_hook_until > now:
+            self._broken_hooks += 1
+        self._stop_hook, self._stop_hook_until = hook, now + timedelta(seconds=hook.seconds)
+
+    def _failed_stop_hooks(self, now: datetime) -> int:
+        hook, until, ends = self._stop_hook, self._stop_hook_until, self._ends_at
+        if hook is None or until is None:
+            return 0
+        ran_to_its_end = until <= now and (ends is None or until <= ends)
+        lost_its_container = hook.needs_container and ends is not None and ends < until and ends <= now
+        fails = lost_its_container or (ran_to_its_end and bool(hook.failure))
+        return self._broken_hooks + fails
 
     def changes_after(self, now: datetime) -> datetime | None:
         """The next moment at which it is otherwise."""
@@ -131,9 +161,10 @@ class Process:
             return self.starts_at
         if self._hook_until is not None and self._hook_until > now:
             return min(self._hook_until, self._ends_at or self._hook_until)
-        if self._resized_at is None:
+        if self._resized_at is None and self._stop_hook is None:
             return self._ends_at if self._ends_at is not None and self._ends_at > now else None
-        return min((one for one in (self._ends_at, self._resized_at) if one is not None and one > now), default=None)
+        moments = (self._ends_at, self._resized_at, self._stop_hook_until)
+        return min((one for one in moments if one is not None and one > now), default=None)
 
     def is_alive(self, now: datetime) -> bool:
         return self._ends_at is None or self._ends_at > now
@@ -191,7 +222,8 @@ class Process:
             reason=self._reason if over else "",
             message=self._last_words() if over else "",
             stopping=self._stopping,
-            warned=self._warned_until is not None,
+            warned=self._warned,
+            failed_stop_hooks=self._failed_stop_hooks(now) if self._stop_hook is not None else 0,
             resources=self.resources,
             resizing=self._resized_at is not None,
             hook_failure="" if hooked else self._hook_failure,

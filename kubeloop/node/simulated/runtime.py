@@ -24,7 +24,7 @@ from kubeloop.node.runtime import (
 from kubeloop.node.simulated.addresses import Addresses
 from kubeloop.node.simulated.execution import Surroundings, execute, is_interactive
 from kubeloop.node.simulated.files import Files
-from kubeloop.node.simulated.hooks import ENDLESS_HOOK, failure_of, seconds_of_hook
+from kubeloop.node.simulated.hooks import after_start, before_stop
 from kubeloop.node.simulated.logs import lines_after, log_of, presence_of
 from kubeloop.node.simulated.ports import listener_on, serve
 from kubeloop.node.simulated.probing import answer
@@ -105,19 +105,20 @@ class SimulatedRuntime:
         process.follow(script)
         process.found = found
         if container.lifecycle is not None and (hook := container.lifecycle.post_start) is not None:
-            process.begin_hook(seconds_of_hook(hook, ENDLESS_HOOK), failure_of(hook, pod, container, script))
+            process.begin_hook(after_start(hook, pod, container, script))
         processes = self._pods[pod.metadata.uid].processes
         processes[container.name] = [process, *processes.get(container.name, ())][:_KEPT]
 
     async def stop(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
         process = self._process(pod.metadata.uid, container)
         if process is not None:
-            process.stop(self._clock.now(), seconds_of_hook(hook, grace), grace)
+            course = before_stop(hook, pod, process.container, process.script) if hook is not None else None
+            process.stop(self._clock.now(), course, grace)
 
     async def warn(self, pod: Pod, container: str, hook: LifecycleHandler) -> None:
         process = self._process(pod.metadata.uid, container)
         if process is not None:
-            process.warn(self._clock.now(), seconds_of_hook(hook, ENDLESS_HOOK))
+            process.warn(self._clock.now(), before_stop(hook, pod, process.container, process.script))
 
     async def resize(self, pod: Pod, container: Container) -> None:
         process = self._process(pod.metadata.uid, container.name)

@@ -13,6 +13,7 @@ All begin with `sim.kubeloop.io/`; one that ends in `.CONTAINER` is about that c
     fail-startup, fail-liveness, fail-readiness: 10s-20s,30s-
                               when a probe fails, counted from the container's start; `always`
     fail-post-start: refused  why its postStart hook fails
+    fail-pre-stop: refused    why its preStop hook fails
     resize-delay: 5s          how long it takes to get other resources
     cpu, memory: 250m, 64Mi   what it uses
     log: text                 what it writes when it starts
@@ -31,7 +32,16 @@ DIRECTIONS = frozenset(
     {
         *("start-delay", "start-error", "start-error-message"),
         *("exit-after", "exit-code", "exit-reason", "stop-delay", "stop-code", "resize-delay", "termination-message"),
-        *("fail-startup", "fail-liveness", "fail-readiness", "fail-post-start", "cpu", "memory", "log"),
+        *(
+            "fail-startup",
+            "fail-liveness",
+            "fail-readiness",
+            "fail-post-start",
+            "fail-pre-stop",
+            "cpu",
+            "memory",
+            "log",
+        ),
     }
 )
 
