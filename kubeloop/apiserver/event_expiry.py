@@ -1,6 +1,7 @@
 """Events end some time after they were last written, as upstream's do by the leases on them.
 
-The ages of events written before a restart are taken from what they say themselves.
+Their time is reckoned by a clock that nobody sets, so that none goes early or stays for good because the time of day
+was wrong for a while. Only the ages of events written before a restart are taken from what they say themselves.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
@@ -45,9 +46,9 @@ class EventExpiry:
     def __init__(self, store: Store, clock: Clock, time_to_live: float) -> None:
         self._store = store
         self._clock = clock
-        self._life = timedelta(seconds=time_to_live)
+        self._life = time_to_live
         # (written, key, revision), oldest first; entries that a later write has outdated stay until their turn.
-        self._written: deque[tuple[datetime, str, int]] = deque(self._found())
+        self._written: deque[tuple[float, str, int]] = deque(self._found())
         self._subscription = store.subscribe(EVENTS_PREFIX, store.revision, self._note)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -63,12 +64,13 @@ class EventExpiry:
 
     def seconds_left(self) -> float:
         """Until the oldest event is too old, but no sweep follows another at once. What is yet to come lives longer."""
-        oldest = self._written[0][0] if self._written else self._clock.now()
-        return max(SWEEP_SECONDS, (oldest + self._life - self._clock.now()).total_seconds())
+        now = self._clock.monotonic()
+        oldest = self._written[0][0] if self._written else now
+        return max(SWEEP_SECONDS, oldest + self._life - now)
 
     def sweep(self) -> None:
         """Delete the oldest events that are too old."""
-        limit = self._clock.now() - self._life
+        limit = self._clock.monotonic() - self._life
         for _ in range(_MOST_AT_ONCE):
             if not self._written or self._written[0][0] > limit:
                 return
@@ -83,17 +85,17 @@ class EventExpiry:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _found(self) -> list[tuple[datetime, str, int]]:
-        records = self._store.range(EVENTS_PREFIX).records
-        return sorted((_last_written(record, self._clock.now()), record.key, record.mod_revision) for record in records)
+    def _found(self) -> list[tuple[float, str, int]]:
+        records, now, day = self._store.range(EVENTS_PREFIX).records, self._clock.monotonic(), self._clock.now()
+        return sorted((now - _age(record, day), record.key, record.mod_revision) for record in records)
 
     def _note(self, changes: Sequence[Change]) -> None:
-        now = self._clock.now()
+        now = self._clock.monotonic()
         self._written.extend((now, one.key, one.revision) for one in changes if not one.deleted)
 
 
-def _last_written(record: Record, now: datetime) -> datetime:
-    """The newest time that an event tells, but none in the future."""
+def _age(record: Record, now: datetime) -> float:
+    """Seconds since the newest time that an event tells; one from the future is as one from now."""
     times = msgspec.json.decode(record.value, type=_Times)
     told = (
         times.metadata.creation_timestamp,
@@ -101,7 +103,8 @@ def _last_written(record: Record, now: datetime) -> datetime:
         times.last_timestamp,
         times.series.last_observed_time if times.series else None,
     )
-    return min(now, max((moment for moment in told if moment is not None), default=now))
+    newest = max((moment for moment in told if moment is not None), default=now)
+    return max(0.0, (now - newest).total_seconds())
 
 
 def _forget_failure(write: asyncio.Future[Change]) -> None:

@@ -7,6 +7,8 @@ import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from kubeloop.apiserver.event_expiry import EventExpiry
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from kubeloop.store.memory import MemoryStore
@@ -17,13 +19,14 @@ OTHER = "/registry/events/default/two"
 
 
 class Clock:
-    """Noon, until time is moved on."""
+    """Noon, until time is moved on; the time of day may be wrong."""
 
     def __init__(self) -> None:
         self.time = NOON
+        self.wrong_by = timedelta()
 
     def now(self) -> datetime:
-        return self.time
+        return self.time + self.wrong_by
 
     def monotonic(self) -> float:
         return self.time.timestamp()
@@ -113,6 +116,27 @@ def test_event_from_the_future_lives_no_longer_than_one_from_now() -> None:
         expiry = EventExpiry(store, clock, 3600)
         clock.advance(hours=1)
         assert await sweep(store, expiry) == []
+
+    on_a_store(scenario)
+
+
+@pytest.mark.parametrize("wrong_by", [timedelta(minutes=10), timedelta(minutes=-10), timedelta(days=3650)])
+def test_every_event_has_its_hour_whatever_the_time_of_day_was_meanwhile(wrong_by: timedelta) -> None:
+    async def scenario(store: MemoryStore, clock: Clock) -> None:
+        expiry = EventExpiry(store, clock, 3600)
+        await store.write(EVENT, event())
+        clock.advance(minutes=55)
+        clock.wrong_by = wrong_by
+        assert await sweep(store, expiry) == [EVENT]  # none goes early
+        await store.write(OTHER, event())
+        clock.advance(minutes=5)
+        assert await sweep(store, expiry) == [OTHER]
+        assert expiry.seconds_left() == 55 * 60
+        clock.wrong_by = timedelta()
+        clock.advance(minutes=54)
+        assert await sweep(store, expiry) == [OTHER]
+        clock.advance(minutes=1)
+        assert await sweep(store, expiry) == []  # none stays until the wrong day comes
 
     on_a_store(scenario)
 
