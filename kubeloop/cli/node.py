@@ -17,8 +17,9 @@ from kubeloop.client.config import load_config
 from kubeloop.client.errors import ClientError
 from kubeloop.client.http_transport import HttpTransport
 from kubeloop.clock import Clock, SystemClock
+from kubeloop.node.pressure import PRESSURE, PRESSURES
 from kubeloop.node.registration import Endpoint, NodeShape, node_object
-from kubeloop.node.roster import PARTITIONED, PRESSURE, PRESSURES, SERVED, SHUTTING_DOWN, STATE, STOPPED, is_served
+from kubeloop.node.roster import PARTITIONED, SERVED, SHUTTING_DOWN, STATE, STOPPED, is_served
 from kubeloop.node.simulated.addresses import address_of_name
 from kubeloop.node.simulated.runtime import SimulatedRuntime
 
@@ -102,7 +103,7 @@ class NodeCommands:
 
     async def pressure(self, name: str, of: str) -> None:
         wanted = [] if of == "none" else of.split(",")
-        unknown = [one for one in wanted if one not in PRESSURES]
+        unknown = [one for one in wanted if one.partition(":")[0] not in PRESSURES]
         if unknown:
             raise CannotDo(f"there is no pressure of {unknown[0]}; choose from {', '.join(PRESSURES)}, none")
         await self._annotate(name, PRESSURE, ",".join(wanted) or None)

@@ -70,7 +70,7 @@ class Fleet:
         self._pods = informers.of(resource_of_class(Pod))
         self._pods.add_indexer(NODE, node_name_of)
         nodes = informers.of(resource_of_class(Node))
-        self.roster = Roster(nodes)
+        self.roster = Roster(nodes, clock)
         self.runtime = SimulatedRuntime(clock, self.roster.networks_of, config.rules)
         self.runtime.allocatable_of = self.roster.allocatable_of
         self.recorder = EventRecorder(client, COMPONENT, clock)
@@ -99,6 +99,7 @@ class Fleet:
         shutdown = Shutdown(self._pods, self.roster, self.worker, clock)
         wake = self._pod_loop.queue.add
         relief.wake = shutdown.wake = self.runtime.wake = self.worker.allocator.wake = wake
+        relief.look_again = self._node_loop.queue.add_after
         self._heartbeat.on_beat = (relief.relieve, shutdown.look_after)
         for name in wanted:
             self._node_loop.queue.add(ObjectKey("", name))

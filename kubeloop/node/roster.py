@@ -4,7 +4,7 @@ sim.kubeloop.io/node: ""                  the node is simulated, and whoever sim
 sim.kubeloop.io/state: stopped            it is switched off: nothing runs on it, nothing is heard from it
                        partitioned        it runs on, but hears nothing and is not heard
                        shutting-down      it ends its pods and takes no more
-sim.kubeloop.io/pressure: memory,disk,pid what it is short of
+sim.kubeloop.io/pressure: memory,disk,pid what it is short of; `memory:90s` is borne for so long
 sim.kubeloop.io/attach: never             no driver attaches a volume to it
 """
 
@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from kubeloop.api.generated.core_v1 import Node
+from kubeloop.clock import Clock
+from kubeloop.node.pressure import Pressures
 
 SERVED = "sim.kubeloop.io/node"
 STATE = "sim.kubeloop.io/state"
-PRESSURE = "sim.kubeloop.io/pressure"
 ATTACH, NEVER = "sim.kubeloop.io/attach", "never"
 STOPPED, PARTITIONED, SHUTTING_DOWN = "stopped", "partitioned", "shutting-down"
-PRESSURES = {"memory": "MemoryPressure", "disk": "DiskPressure", "pid": "PIDPressure"}
 
 
 class NodeCache(Protocol):
@@ -36,8 +36,10 @@ class NodeCache(Protocol):
 class Roster:
     """The nodes of an agent."""
 
-    def __init__(self, nodes: NodeCache) -> None:
+    def __init__(self, nodes: NodeCache, clock: Clock) -> None:
         self._nodes = nodes
+        self.clock = clock
+        self._pressures = Pressures(clock)
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -63,9 +65,12 @@ class Roster:
         return node.metadata.annotations.get(STATE) == SHUTTING_DOWN
 
     def pressures_of(self, node: Node) -> list[str]:
-        """The types of the conditions that are true."""
-        said = node.metadata.annotations.get(PRESSURE, "")
-        return [PRESSURES[one.strip()] for one in said.split(",") if one.strip() in PRESSURES]
+        """The types of the conditions that are true: of what it is short, or was until some minutes ago."""
+        return self._pressures.of(node)
+
+    def urgent_pressure_of(self, node: Node) -> str | None:
+        """The type of the condition because of which pods have to go."""
+        return self._pressures.urgent(node)
 
     def attaches(self, node: Node) -> bool:
         """Whether drivers attach volumes to it."""

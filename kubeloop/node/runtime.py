@@ -92,6 +92,7 @@ class Usage(msgspec.Struct, frozen=True):
 
     cpu_nanocores: int
     memory_bytes: int
+    storage_bytes: int = 0  # on its node's own disk
 
 
 class Runtime(Protocol):

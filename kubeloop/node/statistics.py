@@ -12,6 +12,7 @@ from kubeloop.api.quantity import parse_quantity
 from kubeloop.api.times import format_time, parse_time
 from kubeloop.clock import Clock
 from kubeloop.node.metrics_api import IDLE
+from kubeloop.node.pressure import MEMORY, available_of
 from kubeloop.node.runtime import Runtime, Usage
 
 _GIGA = 10**9
@@ -125,14 +126,18 @@ class Statistics:
         )
         seconds = int(IDLE.cpu_nanocores * (now - began).total_seconds())
         seconds += sum(one.cpu_nanoseconds(now) for one in found)
-        memory = parse_quantity(node.status.capacity.get("memory", "0")).value()
         storage = parse_quantity(node.status.capacity.get("ephemeral-storage", "0")).value()
+        written = sum(one.usage.storage_bytes for one in found)
+        disk = _filled(written, now) | {
+            "availableBytes": available_of(node, "DiskPressure", written),
+            "capacityBytes": storage,
+        }
         return {
             "node": {
                 "nodeName": name,
                 "startTime": format_time(began),
-                **_usage(whole, seconds, now, memory),
-                "fs": {"time": format_time(now), "availableBytes": storage, "capacityBytes": storage, "usedBytes": 0},
+                **_usage(whole, seconds, now, available_of(node, MEMORY, whole.memory_bytes)),
+                "fs": disk,
             },
             "pods": [_pod_summary(ones, now) for ones in _by_pod(found)],
         }
@@ -166,6 +171,7 @@ def _pod_summary(found: list[Measured], now: datetime) -> dict[str, Any]:
             "name": one.container,
             "startTime": format_time(one.started_at),
             **_usage(one.usage, one.cpu_nanoseconds(now), now),
+            "rootfs": _filled(one.usage.storage_bytes, now),
         }
         for one in found
     ]
@@ -174,15 +180,20 @@ def _pod_summary(found: list[Measured], now: datetime) -> dict[str, Any]:
         "startTime": str(pod.status.start_time or ""),
         "containers": containers,
         **_usage(whole, sum(one.cpu_nanoseconds(now) for one in found), now),
+        "ephemeral-storage": _filled(sum(one.usage.storage_bytes for one in found), now),
     }
 
 
-def _usage(usage: Usage, cpu_nanoseconds: int, now: datetime, capacity: int | None = None) -> dict[str, Any]:
+def _filled(written: int, now: datetime) -> dict[str, Any]:
+    return {"time": format_time(now), "usedBytes": written}
+
+
+def _usage(usage: Usage, cpu_nanoseconds: int, now: datetime, available: int | None = None) -> dict[str, Any]:
     time, bytes_used = format_time(now), usage.memory_bytes
     memory: dict[str, Any] = {"time": time, "usageBytes": bytes_used, "workingSetBytes": bytes_used}
     memory |= {"rssBytes": bytes_used, "pageFaults": 0, "majorPageFaults": 0}
-    if capacity is not None:
-        memory["availableBytes"] = max(capacity - bytes_used, 0)
+    if available is not None:
+        memory["availableBytes"] = available
     cpu = {"time": time, "usageNanoCores": usage.cpu_nanocores, "usageCoreNanoSeconds": cpu_nanoseconds}
     return {"cpu": cpu, "memory": memory}
 

@@ -54,7 +54,8 @@ def status_of(pod: Pod, seen: Observation, memory: Memory, around: Around) -> Po
     reason, message = _why(phase, memory)
     now = Time(format_time(around.now))
     said = conditions_of(pod, seen.addresses is not None and not around.ended, named, phase)
-    _add_disruption(said, memory.verdict)
+    if phase in TERMINAL:  # not before: until then it may take a while
+        _add_disruption(said, memory.verdict)
     _add_resize(said, memory.resize, phase)
     known = (*memory.reported.conditions, *pod.status.conditions)
     ips = seen.addresses or tuple(one.ip for one in memory.reported.pod_ips)

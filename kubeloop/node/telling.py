@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
-from kubeloop.api.generated.core_v1 import Container, ObjectReference, Pod
+from kubeloop.api.generated.core_v1 import Container, Node, ObjectReference, Pod
 from kubeloop.node.probes import DueProbe
 from kubeloop.node.runtime import ProbeAnswer
 from kubeloop.node.spec import pod_text
@@ -16,7 +17,16 @@ Loudness = Literal["none", "warnings", "all"]
 class Recorder(Protocol):
     """What telling takes of `kubeloop.runtime.recorder.EventRecorder`."""
 
-    def event(self, obj: object, type: str, reason: str, message: str, *, host: str) -> None: ...
+    def event(
+        self,
+        obj: object,
+        type: str,
+        reason: str,
+        message: str,
+        *,
+        host: str,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None: ...
 
 
 class Telling:
@@ -83,9 +93,18 @@ class Telling:
     def resize_waits(self, pod: Pod, message: str) -> None:
         self._warning(pod, "ResizeDeferred", message)
 
-    def refused(self, pod: Pod, reason: str, message: str) -> None:
+    def refused(self, pod: Pod, reason: str, message: str, annotations: Mapping[str, str] | None = None) -> None:
         """A pod that the node doesn't take, or no longer."""
-        self._warning(pod, reason, message)
+        if self._loudness != "none":
+            about, node = _reference(pod, None), pod.spec.node_name
+            self._recorder.event(about, "Warning", reason, message, host=node, annotations=annotations)
+
+    def reclaiming(self, node: Node, resource: str) -> None:
+        if self._loudness != "none":
+            name = node.metadata.name
+            about = ObjectReference(kind="Node", name=name, uid=name)
+            message = f"Attempting to reclaim {resource}"
+            self._recorder.event(about, "Warning", "EvictionThresholdMet", message, host=name)
 
     def _normal(self, pod: Pod, reason: str, message: str, container: Container | None = None) -> None:
         if self._loudness == "all":

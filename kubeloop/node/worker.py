@@ -117,6 +117,11 @@ class PodWorker:
         self._evicted[pod.metadata.uid] = verdict
         return True
 
+    def is_finished(self, uid: str) -> bool:
+        """Whether nothing of a pod runs any more, and that was told."""
+        memory = self._memories.get(uid)
+        return memory is None or memory.deleted or memory.reported.phase in TERMINAL
+
     # Steps.
 
     def _meet(self, key: ObjectKey, pod: Pod, node: Node) -> Memory:

@@ -96,6 +96,7 @@ def test_pressure_shows_in_conditions(cluster: Cluster, commands: Commands) -> N
     assert said["PIDPressure"] == ("True", "KubeletHasInsufficientPID")
     assert said["DiskPressure"][0] == "False"
     commands.do(commands.nodes.pressure("n1", "none"))
+    cluster.advance(minutes=6)
     said = {one.type: (one.status, one.reason) for one in cluster.client.get(Node, "n1").status.conditions}
     assert said["MemoryPressure"][0] == "False"
     with pytest.raises(CannotDo):

@@ -16,6 +16,7 @@ All begin with `sim.kubeloop.io/`; one that ends in `.CONTAINER` is about that c
     fail-pre-stop: refused    why its preStop hook fails
     resize-delay: 5s          how long it takes to get other resources
     cpu, memory: 250m, 64Mi   what it uses
+    storage: 1Gi              what it has written to its node's disk
     log: text                 what it writes when it starts
 """
 
@@ -40,6 +41,7 @@ DIRECTIONS = frozenset(
             "fail-pre-stop",
             "cpu",
             "memory",
+            "storage",
             "log",
         ),
     }

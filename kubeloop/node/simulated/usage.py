@@ -14,7 +14,9 @@ _LITTLE_MEMORY = Quantity.of(16 * 2**20)
 
 def usage_of(container: Container, script: Script | None) -> Usage:
     cpu, memory = _used("cpu", container, script), _used("memory", container, script)
-    return Usage((cpu or _LITTLE_CPU).nanos, (memory or _LITTLE_MEMORY).value())
+    storage = script.quantity("storage") if script is not None else None
+    written = storage.value() if storage is not None else 0
+    return Usage((cpu or _LITTLE_CPU).nanos, (memory or _LITTLE_MEMORY).value(), written)
 
 
 def _used(name: str, container: Container, script: Script | None) -> Quantity | None:
