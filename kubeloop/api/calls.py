@@ -26,7 +26,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    body: Any = None  # a struct of the resource's kind, or a mapping; a patch; delete options
+    body: Any = None  # a struct of the resource's kind, or a mapping; a patch or an Overlay; delete options
     patch_type: str = ""  # the media type of a patch
     options: Mapping[str, str] = {}  # the query: selectors, versions, limits, dry run, field manager…
     metadata_only: bool = False

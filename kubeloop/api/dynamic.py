@@ -9,6 +9,7 @@ import msgspec
 
 from kubeloop.api import wire
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.overlay import Overlay
 
 PARTIAL_KIND = "PartialObjectMetadata"
 PARTIAL_VERSION = "meta.k8s.io/v1"
@@ -74,5 +75,5 @@ _METADATA = msgspec.json.Decoder(ObjectMeta, dec_hook=wire.decode_hook)
 
 
 def plain_body(body: Any) -> Any:
-    """What to encode for a body: a custom resource is its document."""
-    return body.document if isinstance(body, Custom) else body
+    """What to encode for a body: a custom resource is its document, and so is a patch that is more than that."""
+    return body.document if isinstance(body, (Custom, Overlay)) else body

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kubeloop.api.kinds import Resource
+from kubeloop.api.overlay import Overlay
 from kubeloop.apiserver.http import Request
 from kubeloop.apiserver.negotiation import Format
 from kubeloop.apiserver.query import Query
@@ -49,6 +50,7 @@ class Context:
     forgets_managers: bool = False  # the client sent an empty list of managedFields
     takes_object: bool = False  # the caller is in this process, and is answered with an object instead of bytes
     has_typed_body: bool = False  # the body was encoded from a struct of the resource's own class
+    overlay: Overlay | None = None  # the patch, of a caller in this process who knows what comes of it
     written: Written | None = None  # what is the answer to whoever takes an object
     flow: Flow | None = None  # whose turn it is to be served; none within the process
 

@@ -19,6 +19,7 @@ from kubeloop.api.answers import decode_answer
 from kubeloop.api.calls import Call, ListResult, WatchEvent
 from kubeloop.api.dynamic import PartialObject, plain_body
 from kubeloop.api.kinds import Resource
+from kubeloop.api.overlay import Overlay
 from kubeloop.apiserver.app import ApiServer, store_failure
 from kubeloop.apiserver.catching_up import catch_up
 from kubeloop.apiserver.context import Context, User
@@ -155,11 +156,13 @@ class LocalEntry:
         request.headers["content-type"] = call.patch_type or "application/json"
         if call.cause:
             request.headers[_CAUSE] = call.cause
-        if call.body is not None:
+        overlay = call.body if isinstance(call.body, Overlay) else None
+        if call.body is not None and overlay is None:
             request.body = call.body if isinstance(call.body, bytes) else codec.encode(plain_body(call.body))
         form = _METADATA if call.metadata_only else PLAIN
         ctx = Context(request, target, query, self._user, form, self._server.clock.now().replace(microsecond=0))
         ctx.dry_run = bool(query.text("dryRun"))
+        ctx.overlay = overlay
         ctx.has_typed_body = isinstance(call.body, msgspec.Struct) and type(call.body) is resource.type
         return ctx
 

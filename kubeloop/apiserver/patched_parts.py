@@ -12,8 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from kubeloop.api import codec
+from kubeloop.api.defaults import apply_defaults
 from kubeloop.api.errors import ApiError
 from kubeloop.api.kinds import Resource
+from kubeloop.api.overlay import Overlay
 from kubeloop.api.strategy import Strategy
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current
@@ -41,6 +43,24 @@ def patched_parts(media: str, patch: Any, current: Current, ctx: Context, strate
     obj = _patched(media, {name: patch[name] for name in names}, current, resource, subresource) if names else None
     if obj is None:
         current.whole()
+    return obj
+
+
+def overlaid(overlay: Overlay, current: Current, ctx: Context) -> Any | None:
+    """The same for a status whose author knows what comes of the patch; None where it has to be merged after all."""
+    if ctx.target.subresource != overlay.part or conversion_of(ctx.resource) is not None:
+        return None
+    current.borrow()
+    was = current.served
+    part = overlay.laid_over(getattr(was, overlay.part)) if overlay.uid == was.metadata.uid else None
+    if part is None:
+        current.whole()
+        return None
+    current.only((overlay.part,))
+    obj = type(was)(**{overlay.part: _copied(part)})
+    apply_defaults(obj)
+    codec.force_setattr(obj, "metadata", _fresh(was.metadata))
+    codec.force_setattr(obj, "spec", was.spec)
     return obj
 
 

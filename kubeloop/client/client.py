@@ -275,7 +275,7 @@ class Client:
                 namespace,
                 name,
                 subresource=subresource,
-                body=plain_body(patch),
+                body=patch,
                 patch_type=type,
                 options=options,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +22,7 @@ from kubeloop.node.runtime import Observation
 from kubeloop.node.termination import TERMINAL
 
 # Field and its name on the wire; lists that patches merge are replaced as a whole, but for the conditions.
-_WRITTEN = (
+WRITTEN = (
     ("phase", "phase"),
     ("reason", "reason"),
     ("message", "message"),
@@ -33,7 +34,7 @@ _WRITTEN = (
     ("init_container_statuses", "initContainerStatuses"),
     ("ephemeral_container_statuses", "ephemeralContainerStatuses"),
 )
-_MERGED_LISTS = (("host_ips", "hostIPs"), ("pod_ips", "podIPs"))
+MERGED_LISTS = (("host_ips", "hostIPs"), ("pod_ips", "podIPs"))
 
 
 class Around(msgspec.Struct, frozen=True):
@@ -127,16 +128,16 @@ def _add_resize(said: dict[str, Said], resize: Resize, phase: str) -> None:
 def changes(before: PodStatus, after: PodStatus) -> dict[str, Any]:
     """A strategic merge patch of a status that makes of the one before the one after; empty if they are alike."""
     patch: dict[str, Any] = {}
-    for field, name in _WRITTEN:
+    for field, name in WRITTEN:
         old, new = getattr(before, field), getattr(after, field)
         if old != new:
             patch[name] = _plain(new) or None
-    for field, name in _MERGED_LISTS:
+    for field, name in MERGED_LISTS:
         old, new = getattr(before, field), getattr(after, field)
         if old != new:
             patch[name] = [{"$patch": "replace"}, *_plain(new)] if old else _plain(new)
     conditions = [_condition(one, before) for one in after.conditions if one not in before.conditions]
-    conditions += [{"$patch": "delete", "type": type} for type in _gone(before, after)]
+    conditions += [{"$patch": "delete", "type": type} for type in gone(before.conditions, after.conditions)]
     if conditions:
         patch["conditions"] = conditions
     return patch
@@ -150,13 +151,9 @@ def _condition(condition: PodCondition, before: PodStatus) -> dict[str, Any]:
     return plain
 
 
-def _gone(before: PodStatus, after: PodStatus) -> list[str]:
+def gone(before: Sequence[PodCondition], after: Sequence[PodCondition]) -> list[str]:
     """The conditions that are said only while they hold, and no longer do."""
-    return [type for type in (PENDING, IN_PROGRESS) if _has(before, type) and not _has(after, type)]
-
-
-def _has(status: PodStatus, type: str) -> bool:
-    return find_condition(status.conditions, type) is not None
+    return [type for type in (PENDING, IN_PROGRESS) if find_condition(before, type) and not find_condition(after, type)]
 
 
 def merged(reported: PodStatus, written: PodStatus) -> PodStatus:

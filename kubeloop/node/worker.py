@@ -24,7 +24,8 @@ from kubeloop.node.memory import Memory, Unattached, Verdict, without_readiness
 from kubeloop.node.resizing import RETRY, as_allocated
 from kubeloop.node.runtime import Runtime
 from kubeloop.node.sources import ApiSources
-from kubeloop.node.status import Around, changes, merged, status_of
+from kubeloop.node.status import Around, status_of
+from kubeloop.node.status_change import StatusChange
 from kubeloop.node.telling import Telling
 from kubeloop.node.termination import TERMINAL
 from kubeloop.runtime.controller import Result
@@ -179,16 +180,15 @@ class PodWorker:
         return Result(requeue_after=self._seconds_until(decision.wake_at)) if decision.wake_at is not None else None
 
     async def _report(self, pod: Pod, memory: Memory, status: Any) -> None:
-        patch = changes(memory.reported, status)
-        if not patch:
-            return
         meta = pod.metadata
-        body = {"metadata": {"uid": meta.uid}, "status": patch}
+        change = StatusChange(meta.uid, memory.reported, status)
+        if not change:
+            return
         try:
-            await self._client.patch(Pod, meta.name, body, meta.namespace, type=STRATEGIC_PATCH, subresource="status")
+            await self._client.patch(Pod, meta.name, change, meta.namespace, type=STRATEGIC_PATCH, subresource="status")
         except NotFound:  # it is gone: word of that is on its way
             return
-        written = msgspec.structs.replace(self._memories[meta.uid], reported=merged(memory.reported, status))
+        written = msgspec.structs.replace(self._memories[meta.uid], reported=change.outcome)
         self._memories[meta.uid] = written
 
     async def _delete(self, pod: Pod) -> None:

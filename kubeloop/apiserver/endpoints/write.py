@@ -15,7 +15,7 @@ from kubeloop.apiserver.decoding import decode_document, decode_object, decode_o
 from kubeloop.apiserver.http import Response
 from kubeloop.apiserver.mutation import Mutations, Written, ensure_namespace
 from kubeloop.apiserver.options import check_patch_options, check_write_options, field_validation
-from kubeloop.apiserver.patched_parts import patched_parts
+from kubeloop.apiserver.patched_parts import overlaid, patched_parts
 from kubeloop.apiserver.patching import JSON_PATCH, apply_patch, patch_of, refuse_produced
 from kubeloop.apiserver.preconditions import demand
 from kubeloop.apiserver.rendering import TAKEN, one_object
@@ -113,13 +113,17 @@ async def patch_object(ctx: Context, storage: Storage, mutations: Mutations) -> 
     check_patch_options(ctx.query, media == APPLY)
     if media == APPLY:
         return await _apply(ctx, storage, mutations)
-    patch = patch_of(ctx.request.body, media)
+    overlay = ctx.overlay
+    sent = patch_of(ctx.request.body, media) if overlay is None else None
     mode = field_validation(ctx.query)
 
     speaks_of_managers = b"managedFields" in ctx.request.body
 
     def produce(current: Current | None) -> Any:
         assert current is not None  # a plain patch creates nothing
+        if overlay is not None and (laid := overlaid(overlay, current, ctx)) is not None:
+            return laid
+        patch = sent if overlay is None else codec.to_plain(overlay.document)
         if not speaks_of_managers:
             parts = patched_parts(media, patch, current, ctx, storage.strategy)
             if parts is not None:
