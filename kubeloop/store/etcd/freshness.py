@@ -1,4 +1,8 @@
-"""Asks etcd how far it is: one question at a time, for everybody who has come before it was asked."""
+"""Asks etcd how far it is: once for everybody who has come in one turn of the loop, and a few such questions at a time.
+
+etcd takes its time to answer, for its members have to agree. Were there only one question at a time, whoever comes
+while it is under way would wait for two of them.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,11 @@ import asyncio
 from contextlib import suppress
 
 from kubeloop.store.errors import StoreError
-from kubeloop.store.etcd.connection import Connection
-from kubeloop.store.etcd.loading import current_revision
+from kubeloop.store.etcd.connection import RANGE, Connection
+from kubeloop.store.etcd.messages import range_request, read_revision
+
+_AT_ONCE = 4  # each costs etcd and us some time; with more of them, fewer would share one
+_QUESTION = range_request(b"\0", count_only=True)
 
 
 class Freshness:
@@ -15,40 +22,52 @@ class Freshness:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._next: asyncio.Future[int] | None = None
-        self._asking: asyncio.Task[None] | None = None
+        self._waiting: list[asyncio.Future[int]] = []
+        self._questions: set[asyncio.Task[None]] = set()
 
     async def revision(self) -> int:
         """At least the newest revision that anybody was told of before this call."""
-        if self._next is None:
-            self._next = asyncio.get_running_loop().create_future()
-            if self._asking is None:
-                self._asking = asyncio.get_running_loop().create_task(self._ask())
-        return await asyncio.shield(self._next)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[int] = loop.create_future()
+        self._waiting.append(answer)
+        if len(self._waiting) == 1:
+            loop.call_soon(self._ask)
+        return await answer
 
     async def close(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
+        waiting, self._waiting = self._waiting, []
+        _fail(waiting, "the store is closed")
+        for question in tuple(self._questions):
+            question.cancel()
             with suppress(asyncio.CancelledError):
-                await self._asking
+                await question
 
-    async def _ask(self) -> None:
+    def _ask(self) -> None:
+        if self._waiting and len(self._questions) < _AT_ONCE:
+            waiting, self._waiting = self._waiting, []
+            question = asyncio.get_running_loop().create_task(self._answer(waiting))
+            self._questions.add(question)
+            question.add_done_callback(self._answered)
+
+    def _answered(self, question: asyncio.Task[None]) -> None:
+        self._questions.discard(question)
+        self._ask()
+
+    async def _answer(self, waiting: list[asyncio.Future[int]]) -> None:
         try:
-            while (question := self._next) is not None:
-                self._next = None
-                question.add_done_callback(_look_at)
-                try:
-                    question.set_result((await current_revision(self._connection)).revision)
-                except StoreError as error:
-                    question.set_exception(error)
-                except asyncio.CancelledError:
-                    question.cancel()
-                    raise
-        finally:
-            self._asking = None
+            revision = read_revision(await self._connection.call(RANGE, _QUESTION))
+        except asyncio.CancelledError:
+            _fail(waiting, "the store is closed")
+            raise
+        except Exception as error:  # whoever waits must get an answer
+            _fail(waiting, str(error))
+            return
+        for answer in waiting:
+            if not answer.done():  # those who asked may have left
+                answer.set_result(revision)
 
 
-def _look_at(question: asyncio.Future[int]) -> None:
-    """Those who asked may have left."""
-    if not question.cancelled():
-        question.exception()
+def _fail(waiting: list[asyncio.Future[int]], why: str) -> None:
+    for answer in waiting:
+        if not answer.done():
+            answer.set_exception(StoreError(why))

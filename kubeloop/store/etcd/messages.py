@@ -129,6 +129,11 @@ def _revision_in(header: bytes) -> int:
     return _number(fields(header[at:])[0][1]) if at < end else 0
 
 
+def read_revision(message: bytes) -> int:
+    """How far etcd was when it gave an answer, of which nothing else matters."""
+    return next((_revision_in(_bytes(value)) for field, value in fields(message) if field == 1), 0)
+
+
 def read_range(message: bytes) -> RangeAnswer:
     answer = RangeAnswer()
     for field, value in fields(message):

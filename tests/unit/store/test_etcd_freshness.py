@@ -1,0 +1,138 @@
+"""How readers share questions to etcd: none is answered by one that was asked before it came."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeloop.store.errors import StoreError
+from kubeloop.store.etcd.connection import Connection, Unavailable
+from kubeloop.store.etcd.freshness import Freshness
+from kubeloop.store.etcd.wire import chunk, integer
+
+
+class FakeEtcd:
+    """Its revision when it is asked; it answers, or fails, when it is told to."""
+
+    def __init__(self) -> None:
+        self.revision = 1
+        self.asked: list[tuple[int, asyncio.Future[bytes]]] = []
+        self.most_at_once = 0
+
+    async def call(self, method: str, request: bytes) -> bytes:
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.asked.append((self.revision, answer))
+        self.most_at_once = max(self.most_at_once, len(self.asked))
+        return await answer
+
+    def answer(self, number: int = 0) -> None:
+        revision, answer = self.asked.pop(number)
+        answer.set_result(chunk(1, integer(1, 2**63) + integer(3, revision)))
+
+
+def freshness_of(etcd: FakeEtcd) -> Freshness:
+    return Freshness(cast(Connection, etcd))
+
+
+async def turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_those_who_come_in_one_turn_share_a_question() -> None:
+    async def main() -> None:
+        etcd = FakeEtcd()
+        freshness = freshness_of(etcd)
+        readers = [asyncio.ensure_future(freshness.revision()) for _ in range(10)]
+        await turns()
+        assert len(etcd.asked) == 1
+        etcd.answer()
+        assert await asyncio.gather(*readers) == [1] * 10
+
+    asyncio.run(main())
+
+
+def test_who_comes_while_a_question_is_under_way_is_answered_by_another() -> None:
+    async def main() -> None:
+        etcd = FakeEtcd()
+        freshness = freshness_of(etcd)
+        early = asyncio.ensure_future(freshness.revision())
+        await turns()
+        etcd.revision = 2
+        late = asyncio.ensure_future(freshness.revision())
+        await turns()
+        etcd.answer(1)
+        assert await late == 2
+        assert not early.done()
+        etcd.answer()
+        assert await early == 1
+
+    asyncio.run(main())
+
+
+@given(st.lists(st.sampled_from(["read", "write", "answer first", "answer last", "leave", "turn"]), max_size=60))
+@settings(max_examples=60, deadline=None)
+def test_a_reader_never_gets_less_than_there_was_when_it_came(steps: list[str]) -> None:
+    async def main() -> None:
+        etcd = FakeEtcd()
+        freshness = freshness_of(etcd)
+        readers: list[tuple[int, asyncio.Future[int]]] = []
+        for step in [*steps, "turn"]:
+            if step == "read":
+                readers.append((etcd.revision, asyncio.ensure_future(freshness.revision())))
+                await asyncio.sleep(0)  # it has called
+            elif step == "write":
+                etcd.revision += 1
+            elif step == "leave" and readers:
+                readers.pop()[1].cancel()
+            elif step == "turn":
+                await turns()
+            elif step.startswith("answer") and etcd.asked:
+                etcd.answer(0 if step.endswith("first") else -1)
+        while not all(reader.done() for _, reader in readers):
+            await turns()
+            if etcd.asked:
+                etcd.answer()
+        assert all(reader.result() >= there_was for there_was, reader in readers)
+        assert etcd.most_at_once <= 4
+        await freshness.close()
+
+    asyncio.run(main())
+
+
+def test_all_who_share_a_question_are_told_that_it_failed_and_the_next_one_is_asked() -> None:
+    async def main() -> None:
+        etcd = FakeEtcd()
+        freshness = freshness_of(etcd)
+        readers = [asyncio.ensure_future(freshness.revision()) for _ in range(2)]
+        await turns()
+        etcd.asked.pop()[1].set_exception(Unavailable("etcd does not answer"))
+        for reader in readers:
+            with pytest.raises(StoreError, match="does not answer"):
+                await reader
+        later = asyncio.ensure_future(freshness.revision())
+        await turns()
+        etcd.answer()
+        assert await later == 1
+
+    asyncio.run(main())
+
+
+def test_at_the_end_whoever_waits_is_told() -> None:
+    async def main() -> None:
+        etcd = FakeEtcd()
+        freshness = freshness_of(etcd)
+        asked = asyncio.ensure_future(freshness.revision())
+        await turns()
+        waiting = asyncio.ensure_future(freshness.revision())
+        await asyncio.sleep(0)
+        await freshness.close()
+        for reader in (asked, waiting):
+            with pytest.raises(StoreError, match="closed"):
+                await reader
+
+    asyncio.run(main())
