@@ -160,11 +160,19 @@ class LeaderElector:
         while True:
             if await self._try(self._terms.renew_deadline):
                 break
-            await asyncio.sleep(self._terms.retry_period * (1 + JITTER * self._clock.random().random()))
+            await asyncio.sleep(self._pause_of_a_candidate())
         log.info("successfully acquired lease %s/%s", self._namespace, self._name)
         if self._instruments is not None:
             self._instruments.is_leader.value = 1
         self._tell("became leader")
+
+    def _pause_of_a_candidate(self) -> float:
+        """Until the next look, but not beyond the moment in which the lease is anybody's."""
+        pause = self._terms.retry_period * (1 + JITTER * self._clock.random().random())
+        if not self._is_held_by_another():
+            return pause
+        left = self._observed_at + (self._observed.lease_duration_seconds or 0) - self._clock.monotonic()
+        return max(min(pause, left), _SHORTEST_PAUSE)
 
     async def _keep(self) -> None:
         """Renew until that fails for too long, or another has the lease."""

@@ -18,9 +18,10 @@ from kubeloop.api.calls import Call
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import RESOURCES
+from kubeloop.api.times import parse_time
 from kubeloop.runtime.fence import Fence, FencedTransport, LeadershipLost
 from kubeloop.runtime.instruments import leader_instruments
-from kubeloop.runtime.leader import LeaderElector, Terms, new_identity
+from kubeloop.runtime.leader import JITTER, LeaderElector, Terms, new_identity
 from kubeloop.runtime.metrics import Registry
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
@@ -238,6 +239,24 @@ def test_a_leader_that_dies_is_followed_after_its_lease() -> None:
         await world.loop.advance(10)
         assert other.elector.fence.is_open
         assert world.server.holder == other.elector.identity
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_standby_looks_again_in_the_moment_in_which_the_lease_ends(seed: int) -> None:
+    async def scenario(world: World) -> None:
+        leader = world.candidate("one")
+        await world.loop.settle()
+        standby = world.candidate("two", seed=seed)
+        await world.loop.advance(10 + seed / 10)
+        leader.line.cut = True
+        renewed = parse_time(world.server.get().spec.renew_time or "")
+        await world.loop.advance(30)
+        assert standby.elector.is_leader
+        # It saw the last renewal at most a pause after it was made, and has counted from there.
+        waited = (parse_time(world.server.get().spec.acquire_time or "") - renewed).total_seconds()
+        assert 15.0 <= waited <= 15.0 + 2.0 * (1 + JITTER)
 
     play(scenario)
 
