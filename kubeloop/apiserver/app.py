@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.audit import Auditor
     from kubeloop.apiserver.audit.trail import Trail
     from kubeloop.apiserver.fairness.control import Flow, FlowControl
+    from kubeloop.apiserver.kubelets.dialer import Kubelets
     from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
 
 log = logging.getLogger(__name__)
@@ -140,7 +141,8 @@ class ApiServer:
         self._writes = writes
         self.fairness: FlowControl | None = None
         self.faults: Faults | None = None  # which calls from outside of the process fail on purpose
-        self.nodes: NodeDialer | None = None  # how nodes are reached, set by whoever wires them
+        self.nodes: NodeDialer | None = None  # nodes of this process, set by whoever wires them
+        self.kubelets: Kubelets | None = None  # how others are reached, set likewise
 
     def share_fairly(self, seats: int) -> FlowControl:
         """Serve clients outside of the process by priority and fairness, so many at a time."""

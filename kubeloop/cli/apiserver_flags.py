@@ -14,6 +14,7 @@ from kubeloop import KUBERNETES_VERSION, __version__
 from kubeloop.cli.chaos_flag import add_chaos_flag
 from kubeloop.cli.flag_types import (
     address,
+    address_types,
     authorization_modes,
     boolean,
     count,
@@ -47,6 +48,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     _add_aggregation_flags(parser)
     _add_audit_flags(parser)
     _add_request_flags(parser)
+    _add_kubelet_flags(parser)
     add_serving_flags(parser)
     add_chaos_flag(parser)
     for name in (*ONLY_VALUE, *UNSUPPORTED):
@@ -165,6 +167,28 @@ def _add_request_flags(parser: argparse.ArgumentParser) -> None:
         default=300.0,
         help="how often history is cut; 0: never (default: 5m)",
     )
+
+
+def _add_kubelet_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--kubelet-client-certificate", type=Path, help="by which kubelets know this server")
+    parser.add_argument("--kubelet-client-key", type=Path, help="its key")
+    parser.add_argument(
+        "--kubelet-certificate-authority",
+        type=Path,
+        help="who signs kubelets' certificates (default: our own CA; else what their Nodes say of them)",
+    )
+    # kubeadm's order before kube-apiserver's, which begins with names that few networks know.
+    preferred = "InternalIP,ExternalIP,Hostname,InternalDNS,ExternalDNS"
+    parser.add_argument(
+        "--kubelet-preferred-address-types",
+        type=address_types,
+        default=preferred,
+        metavar="A,B",
+        help=f"which addresses of nodes to use, in order (default: {preferred})",
+    )
+    parser.add_argument("--kubelet-timeout", type=duration, default=5.0, help="to be connected (default: 5s)")
+    insecure = "believe whoever answers at a node's address, as kube-apiserver does without an authority"
+    _add_switch(parser, "--kubelet-insecure-tls", False, insecure)
 
 
 def _add_switch(parser: argparse.ArgumentParser, name: str, default: bool, about: str) -> None:

@@ -100,3 +100,13 @@ def authorization_modes(text: str) -> tuple[str, ...]:
     if len(set(modes)) != len(modes):
         raise argparse.ArgumentTypeError(f"{text!r} names a mode twice")
     return modes
+
+
+def address_types(text: str) -> tuple[str, ...]:
+    """Kinds of nodes' addresses, in their order."""
+    from kubeloop.apiserver.kubelets.addressing import ADDRESS_TYPES
+
+    types = listed(text)
+    if not types or not set(types) <= set(ADDRESS_TYPES):
+        raise argparse.ArgumentTypeError(f"{text!r} is not made of {', '.join(ADDRESS_TYPES)}")
+    return types

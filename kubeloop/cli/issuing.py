@@ -25,6 +25,9 @@ _LEAF_LIFE = timedelta(days=365)
 _RENEW_BEFORE = timedelta(days=90)
 _CLOCK_SKEW = timedelta(hours=1)  # clocks that are behind, or are set back, see certificates as valid all the same
 
+# Who may do everything, by file: a person, and this server where it asks kubelets.
+_ADMINISTRATORS = {"admin": "kubernetes-admin", "apiserver-kubelet-client": "kube-apiserver-kubelet-client"}
+
 
 class NotUsable(ValueError):
     """A file does not hold what its name says."""
@@ -53,16 +56,15 @@ def issue_missing(found: Mapping[str, bytes], names: Sequence[str], now: datetim
     """Keep what is good; make what is missing, expires soon, names other hosts or is signed by another authority."""
     authority = _authority(found, "ca", "kubernetes", now)
     ca_key, ca = authority.key, authority.certificate
-    serving_key, admin_key, sa_key = (_key_of(found, name) for name in ("apiserver.key", "admin.key", "sa.key"))
+    serving_key, sa_key = _key_of(found, "apiserver.key"), _key_of(found, "sa.key")
     serving = _certificate_of(found, "apiserver.crt")
     if serving is None or not _is_good(serving, serving_key, authority) or not set(names) <= _names_of(serving):
         serving = _serving(serving_key, authority, names)
-    admin = _certificate_of(found, "admin.crt")
-    if admin is None or not _is_good(admin, admin_key, authority):
-        admin = _admin(admin_key, authority)
     proxy_keys, proxy_certificates = _front_proxy(found, now)
-    keys = {"ca.key": ca_key, "apiserver.key": serving_key, "admin.key": admin_key, "sa.key": sa_key} | proxy_keys
-    certificates = {"ca.crt": ca, "apiserver.crt": serving, "admin.crt": admin} | proxy_certificates
+    keys = {"ca.key": ca_key, "apiserver.key": serving_key, "sa.key": sa_key} | proxy_keys
+    certificates = {"ca.crt": ca, "apiserver.crt": serving} | proxy_certificates
+    for file, user in _ADMINISTRATORS.items():
+        keys[f"{file}.key"], certificates[f"{file}.crt"] = _client(found, file, user, authority)
     files = {name: found.get(name) or _private_pem(key) for name, key in keys.items()}
     files |= {name: one.public_bytes(serialization.Encoding.PEM) for name, one in certificates.items()}
     files["sa.pub"] = _public_pem(sa_key)
@@ -144,9 +146,13 @@ def _serving(key: Key, authority: _Authority, names: Sequence[str]) -> x509.Cert
     return builder.add_extension(alternatives, critical=False).sign(authority.key, hashes.SHA256())
 
 
-def _admin(key: Key, authority: _Authority) -> x509.Certificate:
-    subject = _subject("kubernetes-admin", "system:masters")
-    return _leaf(subject, key, authority, ExtendedKeyUsageOID.CLIENT_AUTH).sign(authority.key, hashes.SHA256())
+def _client(found: Mapping[str, bytes], file: str, user: str, authority: _Authority) -> tuple[Key, x509.Certificate]:
+    """An administrator's."""
+    key, certificate = _key_of(found, f"{file}.key"), _certificate_of(found, f"{file}.crt")
+    if certificate is None or not _is_good(certificate, key, authority):
+        builder = _leaf(_subject(user, "system:masters"), key, authority, ExtendedKeyUsageOID.CLIENT_AUTH)
+        certificate = builder.sign(authority.key, hashes.SHA256())
+    return key, certificate
 
 
 def _leaf(subject: x509.Name, key: Key, authority: _Authority, use: x509.ObjectIdentifier) -> x509.CertificateBuilder:

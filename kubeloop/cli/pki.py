@@ -69,9 +69,18 @@ class Pki:
         return self.folder / "front-proxy-client.key"
 
     @property
+    def kubelet_client_certificate(self) -> Path:
+        """By which kubelets know this server."""
+        return self.folder / "apiserver-kubelet-client.crt"
+
+    @property
+    def kubelet_client_key(self) -> Path:
+        return self.folder / "apiserver-kubelet-client.key"
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """All of them, certificate authority first."""
-        pairs = ("ca", "apiserver", "admin", "front-proxy-ca", "front-proxy-client")
+        pairs = ("ca", "apiserver", "apiserver-kubelet-client", "admin", "front-proxy-ca", "front-proxy-client")
         names = (*(f"{name}.{end}" for name in pairs for end in ("key", "crt")), "sa.key", "sa.pub")
         return tuple(self.folder / name for name in names)
 

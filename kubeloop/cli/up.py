@@ -19,6 +19,7 @@ from kubeloop.cli.apiserver import own_front_proxy
 from kubeloop.cli.chaos_flag import faults_of
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
+from kubeloop.cli.kubelet_dialing import dial_kubelets, own_kubelet_config
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
 from kubeloop.cli.serving_flags import gates_of, serving_of
 from kubeloop.cli.up_flags import CloudPlan, NodePlan, default_data_dir
@@ -117,6 +118,7 @@ async def _start(plan: Plan) -> RunningPlane:
     async with AsyncExitStack() as parts:
         server = await start_server(_with_keys(config, pki), clock)
         parts.push_async_callback(server.close)
+        dial_kubelets(server.app, own_kubelet_config(pki))
         if plan.default_class:
             await ensure_default_class(server.app)
         loops = await start_loops(server.app, pki, clock, plan.manager_port, plan.feature_gates)

@@ -44,8 +44,7 @@ default-not-ready-toleration-seconds default-unreachable-toleration-seconds disa
 egress-selector-config-file emulated-version emulation-forward-compatible enable-admission-plugins
 endpoint-reconciler-type etcd-count-metric-poll-period etcd-db-metric-poll-interval
 etcd-healthcheck-timeout etcd-readycheck-timeout etcd-servers-overrides external-hostname
-http2-max-streams-per-connection kubelet-certificate-authority kubelet-client-certificate
-kubelet-client-key kubelet-preferred-address-types kubelet-timeout kubernetes-service-node-port
+http2-max-streams-per-connection kubernetes-service-node-port
 lease-reuse-duration-seconds livez-grace-period log-flush-frequency log-json-info-buffer-size log-json-split-stream
 log-text-info-buffer-size log-text-split-stream max-connection-bytes-per-sec min-compatibility-version oidc-ca-file
 oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-required-claim oidc-signing-algs

@@ -6,20 +6,23 @@ from collections.abc import AsyncIterator
 
 from kubeloop.api.errors import bad_request
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.node_calls import Duplex, LogOptions, NodeAnswer, NodeRequest, Streams
+from kubeloop.api.node_calls import Duplex, LogOptions, NodeAnswer, NodeRefused, NodeRequest, Streams, Wanted
 from kubeloop.node.pages import Pages
 from kubeloop.node.reasons import why_no_log, why_no_stream
+from kubeloop.node.roster import Roster
 from kubeloop.node.runtime import Runtime
-from kubeloop.node.worker import Nodes
 
 
 class NodeAccess:
     """Access to the nodes of one agent, for an API server in the same process."""
 
-    def __init__(self, nodes: Nodes, runtime: Runtime, pages: Pages) -> None:
+    def __init__(self, nodes: Roster, runtime: Runtime, pages: Pages) -> None:
         self._nodes = nodes
         self._runtime = runtime
         self._pages = pages
+
+    def serves(self, node: str) -> bool:
+        return self._nodes.get(node) is not None
 
     def reaches(self, node: str) -> bool:
         return self._nodes.reachable(node) is not None
@@ -32,7 +35,17 @@ class NodeAccess:
             yield piece
 
     def why_no_stream(self, pod: Pod, container: str) -> str:
+        """Why nobody can be connected to a container now, or to the pod if none is named; empty if it can be done."""
         return why_no_stream(pod, container)
+
+    async def opened(self, pod: Pod, container: str, wanted: Wanted) -> NodeAccess:
+        why = self.why_no_stream(pod, container)
+        if why:
+            raise NodeRefused(500, why.encode())
+        return self
+
+    def close(self) -> None:
+        """Nothing was opened."""
 
     async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
         return await self._runtime.execute(pod, container, command, streams)

@@ -171,6 +171,7 @@ class _Listener:
     def __init__(self) -> None:
         self.stdin = self.tty = False
         self.size: TerminalSize | None = None
+        self.on_resize: Callable[[TerminalSize], None] | None = None
         self.said: list[bytes] = []
 
     async def read(self) -> bytes:

@@ -20,6 +20,13 @@ class Unreachable(Exception):
     """No answer, for a reason that is said in the words upstream's clients know."""
 
 
+class UnknownAuthority(Unreachable):
+    """Whoever answered shows a certificate that nobody we trust has signed."""
+
+    def __init__(self) -> None:
+        super().__init__("tls: failed to verify certificate: x509: certificate signed by unknown authority")
+
+
 class Head(NamedTuple):
     """The beginning of an answer; names of headers as they were sent."""
 
@@ -145,8 +152,9 @@ async def dial(host: str, port: int, context: ssl.SSLContext, server_name: str, 
     except TimeoutError:
         raise Unreachable(f"dial tcp {where}: i/o timeout") from None
     except ssl.SSLCertVerificationError as error:
-        why = "certificate signed by unknown authority" if error.verify_code in _UNTRUSTED else error.verify_message
-        raise Unreachable(f"tls: failed to verify certificate: x509: {why}") from None
+        if error.verify_code in _UNTRUSTED:
+            raise UnknownAuthority from None
+        raise Unreachable(f"tls: failed to verify certificate: x509: {error.verify_message}") from None
     except ssl.SSLError as error:
         raise Unreachable(f"remote error: tls: {(error.reason or str(error)).lower().replace('_', ' ')}") from None
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The server's end of SPDY/3.1 after an upgrade: streams that the client opens, over whatever carries the bytes.
+"""SPDY/3.1 after an upgrade, from either end: streams that the client opens, over whatever carries the bytes.
 
 Differs from the standard: what is sent isn't held back by windows, since Kubernetes' clients open none; for those that
 wait for them, windows are opened as their data is taken.
@@ -29,7 +29,7 @@ _STREAMS = 1000  # at a time
 
 
 class SpdyStream:
-    """One of them. What the client says is read, what is written it hears."""
+    """One of them. What the peer says is read, what is written it hears."""
 
     def __init__(self, connection: SpdyConnection, number: int, headers: Mapping[str, str], carrier: Carrier) -> None:
         self.number = number
@@ -46,6 +46,10 @@ class SpdyStream:
         for begin in range(0, len(data), _PIECE):
             await self._connection.send(self, data[begin : begin + _PIECE])
 
+    def write_now(self, data: bytes) -> None:
+        """A few bytes, for which nobody need wait for room."""
+        self._connection.send_now(self, data)
+
     def finish(self) -> None:
         """Nothing more will be written."""
         if not self.finished:
@@ -60,15 +64,30 @@ class SpdyStream:
 
 
 class SpdyConnection:
-    """Streams by number. `on_stream` is told of each new one, and raises `SpdyError` to refuse it."""
+    """Streams by number. `on_stream` is told of each that the client opens, and raises `SpdyError` to refuse it.
 
-    def __init__(self, carrier: Carrier, on_stream: Callable[[SpdyStream], None]) -> None:
+    Without it this is the client's end, which opens streams itself.
+    """
+
+    def __init__(self, carrier: Carrier, on_stream: Callable[[SpdyStream], None] | None = None) -> None:
         self._carrier = carrier
         self._on_stream = on_stream
         self._reader = FrameReader()
         self._writer = FrameWriter()
         self._streams: dict[int, SpdyStream] = {}
         self._last = 0
+
+    def open(self, headers: Mapping[str, str]) -> SpdyStream:
+        """A stream of a client's own; one that the server refuses ends at once."""
+        number = self._last = self._last + 2 if self._last else 1
+        stream = SpdyStream(self, number, headers, self._carrier)
+        if self._carrier.closed:
+            stream.input.end()
+            stream.finished = True
+            return stream
+        self._streams[number] = stream
+        self._carrier.write(self._writer.syn_stream(number, headers))
+        return stream
 
     def feed(self, data: bytes) -> None:
         """Bytes came."""
@@ -79,7 +98,7 @@ class SpdyConnection:
             self.close()
 
     def lost(self) -> None:
-        """The client is gone."""
+        """The peer is gone."""
         for stream in self._streams.values():
             stream.input.end()
         self._streams.clear()
@@ -87,12 +106,15 @@ class SpdyConnection:
     def close(self) -> None:
         """Say goodbye, and end it."""
         if not self._carrier.closed:
-            self._carrier.write(self._writer.go_away(self._last))
+            self._carrier.write(self._writer.go_away(0 if self._on_stream is None else self._last))
             self._carrier.close()
         self.lost()
 
     async def send(self, stream: SpdyStream, data: bytes) -> None:
         await self._carrier.room()
+        self.send_now(stream, data)
+
+    def send_now(self, stream: SpdyStream, data: bytes) -> None:
         if not stream.finished:
             self._carrier.write(self._writer.data(stream.number, data))
 
@@ -104,7 +126,7 @@ class SpdyConnection:
         self._carrier.write(self._writer.reset(stream.number, why))
         self._streams.pop(stream.number, None)
 
-    # What the client sends.
+    # What the peer sends.
 
     def _take(self, frame: Frame) -> None:
         if frame.type == SYN_STREAM:
@@ -116,14 +138,15 @@ class SpdyConnection:
             if stream is not None:
                 stream.finished = True
                 stream.input.end()
-        elif frame.type == PING and frame.number % 2:  # an even one answers ours
+        elif frame.type == PING and frame.number % 2 == (self._on_stream is not None):  # any other answers one of ours
             self._carrier.write(self._writer.ping(frame.number))
         elif frame.type == GOAWAY and not self._streams:
             self._carrier.close()
 
     def _open(self, frame: Frame) -> None:
         number = frame.number
-        if number % 2 == 0 or number <= self._last or len(self._streams) >= _STREAMS:
+        refused = number % 2 == 0 or number <= self._last or len(self._streams) >= _STREAMS
+        if self._on_stream is None or refused:
             self._carrier.write(self._writer.reset(number, PROTOCOL_ERROR))
             return
         self._last = number

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import Duplex
+from kubeloop.api.node_calls import Duplex, ToldByNode
 from kubeloop.apiserver.http import HijackResponse, Request, Response
 from kubeloop.apiserver.http.pipe import Carrier, Pipe, Wire
 from kubeloop.apiserver.http.spdy import SpdyConnection, SpdyStream
@@ -31,8 +31,11 @@ class Forwarding(NamedTuple):
     connect: Callable[[int, Duplex], Awaitable[None]]
     pod: str  # as failures name it
     uid: str
+    close: Callable[[], None] = lambda: None  # when the client has no more use for it
 
     def failure(self, port: int, error: Exception) -> bytes:
+        if isinstance(error, ToldByNode):
+            return str(error).encode()
         return f"error forwarding port {port} to pod {self.pod}, uid {self.uid}: {error}".encode()
 
 
@@ -119,6 +122,7 @@ class _SpdySession:
         for _, late in self._halves.values():
             late.cancel()
         self._calls.cancel()
+        self._forwarding.close()
 
     def _opened(self, stream: SpdyStream) -> None:
         kind, port = stream.headers.get("streamtype", ""), stream.headers.get("port", "")
@@ -177,6 +181,7 @@ class _ChannelSession:
         for pipe in self._pipes:
             pipe.end()
         self._calls.cancel()
+        self._forwarding.close()
 
     async def _serve_all(self) -> None:
         for number, port in enumerate(self._ports):

@@ -22,13 +22,15 @@ async def kubelet_response(request: Request, path: str, node: str, nodes: NodeDi
     """What a node answers to a request for one of its paths."""
     first, *rest = path.strip("/").split("/")
     if first in _STREAMS:
-        return _connected(request, first, rest, node, nodes, find)
+        return await _connected(request, first, rest, node, nodes, find)
     pairs = tuple(parse_qsl(request.query, keep_blank_values=True))
     asked = NodeRequest(method=request.method, path=path, query=pairs, body=request.body)
     return _response(await nodes.page(node, asked))
 
 
-def _connected(request: Request, how: str, words: list[str], node: str, nodes: NodeDialer, find: FindPod) -> Response:
+async def _connected(
+    request: Request, how: str, words: list[str], node: str, nodes: NodeDialer, find: FindPod
+) -> Response:
     count = _STREAMS[how]
     if len(words) not in (count, count + 1):
         return Response(404, b"404 page not found\n", _TEXT)
@@ -38,7 +40,8 @@ def _connected(request: Request, how: str, words: list[str], node: str, nodes: N
     pod = find(namespace, name)
     if pod is None or pod.spec.node_name != node or uid not in ("", pod.metadata.uid):
         return Response(404, b"pod does not exist", _TEXT)
-    return stream_response(request, PodStream(nodes, pod, container, how.lower()), Query(request.query), OF_KUBELET)
+    stream = PodStream(nodes, pod, container, how.lower())
+    return await stream_response(request, stream, Query(request.query), OF_KUBELET)
 
 
 def _response(answer: NodeAnswer) -> Response:

@@ -6,61 +6,64 @@ from typing import NamedTuple
 
 from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.node_calls import Duplex, NodeDialer, Streams
+from kubeloop.api.node_calls import Duplex, NodeRefused, PodConnections, PodDialer, Streams, Wanted
 from kubeloop.apiserver.http import Request, Response
 from kubeloop.apiserver.query import Query
 from kubeloop.apiserver.streaming.commands import command_response
 from kubeloop.apiserver.streaming.forwarding import Forwarding, forward_response
-from kubeloop.apiserver.streaming.sessions import options_of
+from kubeloop.apiserver.streaming.sessions import Run, options_of
 
 _OF_API_SERVER = ("stdin", "stdout", "stderr")
 OF_KUBELET = ("input", "output", "error")
+_FAILURES = {"exec": "error executing command in container", "attach": "error attaching to container"}
 
 
 class Stream(NamedTuple):
     """What a client wants to be connected to."""
 
-    nodes: NodeDialer
+    nodes: PodDialer
     pod: Pod
     container: str  # empty for ports
     how: str  # exec, attach or portforward
 
 
-def stream_response(
+async def stream_response(
     request: Request, stream: Stream, query: Query, names: tuple[str, str, str] = _OF_API_SERVER
 ) -> Response:
     """The upgrade, or why there is none; `names` are those of the options for input, output and errors."""
     if not request.upgrade:
         raise errors.bad_request("Upgrade request required")
     nodes, pod, container, how = stream
-    if how == "portforward":
-        return _unless_refused(stream) or forward_response(request, _forwarding(nodes, pod))
-    options = options_of(query, names)
-    refusal = _unless_refused(stream)
-    if refusal is not None:
-        return refusal
-    if how == "attach":
+    wanted, options = Wanted(how), None
+    if how != "portforward":
+        options = options_of(query, names)
+        wanted = Wanted(how, query.every("command") if how == "exec" else (), *options)
+    try:
+        connections = await nodes.opened(pod, container, wanted)
+    except NodeRefused as refused:
+        return Response(refused.status, refused.body, refused.content_type)
+    try:
+        if options is None:
+            return forward_response(request, _forwarding(connections, pod))
+        return command_response(request, options, _run(connections, stream, wanted), _FAILURES[how])
+    except errors.ApiError:
+        connections.close()
+        raise
 
-        async def attach(streams: Streams) -> None:
-            await nodes.attach(pod, container, streams)
 
-        return command_response(request, options, attach, "error attaching to container")
-    command = query.every("command")
+def _run(connections: PodConnections, stream: Stream, wanted: Wanted) -> Run:
+    async def attach(streams: Streams) -> None:
+        await connections.attach(stream.pod, stream.container, streams)
 
     async def execute(streams: Streams) -> int:
-        return await nodes.execute(pod, container, command, streams)
+        return await connections.execute(stream.pod, stream.container, wanted.command, streams)
 
-    return command_response(request, options, execute, "error executing command in container")
-
-
-def _unless_refused(stream: Stream) -> Response | None:
-    why = stream.nodes.why_no_stream(stream.pod, stream.container)
-    return Response(500, why.encode(), "text/plain; charset=utf-8") if why else None
+    return attach if wanted.how == "attach" else execute
 
 
-def _forwarding(nodes: NodeDialer, pod: Pod) -> Forwarding:
+def _forwarding(connections: PodConnections, pod: Pod) -> Forwarding:
     async def connect(port: int, connection: Duplex) -> None:
-        await nodes.forward(pod, port, connection)
+        await connections.forward(pod, port, connection)
 
     # As with a container runtime's own server: the pod is named by its sandbox, and its uid left out.
-    return Forwarding(connect, pod.metadata.uid, "")
+    return Forwarding(connect, pod.metadata.uid, "", connections.close)

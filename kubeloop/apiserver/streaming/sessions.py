@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import Streams, TerminalSize
+from kubeloop.api.node_calls import CommandFailed, Streams, TerminalSize
 from kubeloop.apiserver.http.pipe import Pipe
 from kubeloop.apiserver.query import Query
 
@@ -43,6 +43,7 @@ class Session:
         self.stdin = options.stdin
         self.tty = options.tty
         self.size: TerminalSize | None = None
+        self.on_resize: Callable[[TerminalSize], None] | None = None
         self.input: Pipe | None = None
         self._resizes = ""
         self._running: asyncio.Future[None] | None = None
@@ -73,6 +74,8 @@ class Session:
                 width, height = found.get("Width", 0), found.get("Height", 0)
                 if isinstance(width, int) and isinstance(height, int):
                     self.size = TerminalSize(width, height)
+                    if self.on_resize is not None:
+                        self.on_resize(self.size)
 
     def begin(self, run: Run, failure: str) -> None:
         """Run it; what goes wrong is told with these words in front."""
@@ -88,6 +91,8 @@ class Session:
     async def _run(self, run: Run, failure: str) -> None:
         try:
             code = await run(self)
+        except CommandFailed as told:
+            status = told.status
         except Exception as error:  # told to the one who waits at the other end
             status = internal_error(f"{failure}: {error}")
         else:

@@ -46,6 +46,9 @@ def test_certificates_say_who_may_use_them_for_what(tmp_path: Path) -> None:
     assert sorted(str(name.value) for name in names) == sorted(NAMES)
     assert admin.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == "kubernetes-admin"
     assert admin.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)[0].value == "system:masters"
+    for_kubelets = certificate(pki.kubelet_client_certificate)
+    for_kubelets.verify_directly_issued_by(ca)
+    assert for_kubelets.subject.rfc4514_string() == "CN=kube-apiserver-kubelet-client,O=system:masters"
 
 
 def test_public_key_for_tokens_belongs_to_its_private_key(tmp_path: Path) -> None:
@@ -81,7 +84,8 @@ def test_certificates_in_the_last_quarter_of_their_life_are_renewed_with_their_k
     before = contents(tmp_path)
     later = NOW + timedelta(days=300)
     ensure_pki(tmp_path, NAMES, later)
-    assert changed(before, contents(tmp_path)) == {"apiserver.crt", "admin.crt", "front-proxy-client.crt"}
+    renewed = {"apiserver.crt", "apiserver-kubelet-client.crt", "admin.crt", "front-proxy-client.crt"}
+    assert changed(before, contents(tmp_path)) == renewed
     assert certificate(pki.serving_certificate).not_valid_after_utc > later + timedelta(days=300)
 
 

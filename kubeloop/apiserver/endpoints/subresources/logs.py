@@ -29,6 +29,8 @@ def log_options(ctx: Context) -> LogOptions:
         tail_lines=query.integer("tailLines"),
         since=since,
         limit_bytes=query.integer("limitBytes"),
+        stream=query.text("stream"),
+        insecure=query.flag("insecureSkipTLSVerifyBackend"),
     )
 
 

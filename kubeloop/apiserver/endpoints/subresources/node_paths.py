@@ -1,7 +1,8 @@
 """What nodes serve of their pods through the API server: logs, exec, attach and port forwarding.
 
-They come from nodes that whoever wired the server lets it reach (`ApiServer.nodes`). For others these paths answer what
-is known without a node: whether there is such a pod and container, whether it has a node, and that this doesn't answer.
+They come from nodes of this process (`ApiServer.nodes`), or from kubelets that are dialled (`ApiServer.kubelets`).
+Without both these paths answer what is known without a node: whether there is such a pod and container, whether it has
+a node, and that this doesn't answer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kubeloop.apiserver.authorization.attributes import of_target
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.endpoints.subresources.connecting import admit_connection
 from kubeloop.apiserver.endpoints.subresources.logs import log_options, log_response
-from kubeloop.apiserver.endpoints.subresources.reaching import unreachable
+from kubeloop.apiserver.endpoints.subresources.reaching import pods_of
 from kubeloop.apiserver.http import Response
 from kubeloop.apiserver.query import Query
 from kubeloop.apiserver.rendering import warning_headers
@@ -38,9 +39,7 @@ async def pod_log(ctx: Context, server: ApiServer) -> Response:
     container = _choose_container(pod, ctx.query.text("container"))
     if not pod.spec.node_name:
         return Response(204, b"", "text/plain", warning_headers(ctx.warnings))
-    if server.nodes is None or not server.nodes.reaches(pod.spec.node_name):
-        raise unreachable(server.registry, pod.spec.node_name)
-    return await log_response(server.nodes.logs(pod, container, log_options(ctx)), ctx)
+    return await log_response(pods_of(server, pod.spec.node_name).logs(pod, container, log_options(ctx)), ctx)
 
 
 async def pod_stream(ctx: Context, server: ApiServer) -> Response:
@@ -53,10 +52,8 @@ async def pod_stream(ctx: Context, server: ApiServer) -> Response:
         container = _choose_container(pod, ctx.query.text("container"))
     if not pod.spec.node_name:
         raise errors.bad_request(f"pod {pod.metadata.name} does not have a host assigned")
-    nodes = server.nodes
-    if nodes is None or not nodes.reaches(pod.spec.node_name):
-        raise unreachable(server.registry, pod.spec.node_name)
-    return stream_response(ctx.request, Stream(nodes, pod, container, ctx.target.subresource), ctx.query)
+    stream = Stream(pods_of(server, pod.spec.node_name), pod, container, ctx.target.subresource)
+    return await stream_response(ctx.request, stream, ctx.query)
 
 
 def _demand_create(ctx: Context, server: ApiServer) -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from kubeloop.api import errors, fields
-from kubeloop.api.node_calls import ForwardFailed
-from kubeloop.apiserver.aggregation.addresses import ready_addresses
+from kubeloop.api.node_calls import SIMULATED, Duplex, ForwardFailed, NodeRefused, Wanted
+from kubeloop.apiserver.aggregation.addresses import Address, ready_addresses
+from kubeloop.apiserver.aggregation.connection import Unreachable
 from kubeloop.apiserver.aggregation.neighbours import Neighbours
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.endpoints.subresources.connecting import admit_connection
 from kubeloop.apiserver.endpoints.subresources.node_paths import found_pod
-from kubeloop.apiserver.endpoints.subresources.reaching import joined, unreachable
+from kubeloop.apiserver.endpoints.subresources.reaching import joined, kubelets, local_nodes, pods_of
 from kubeloop.apiserver.http import Request, Response
+from kubeloop.apiserver.kubelets.direct import direct
 from kubeloop.apiserver.streaming.exchange import exchange
 from kubeloop.apiserver.streaming.kubelet import kubelet_response
 
@@ -40,9 +43,9 @@ async def proxy(ctx: Context, server: ApiServer) -> Response:
 
 
 async def _to_node(ctx: Context, server: ApiServer, name: str) -> Response:
-    nodes = server.nodes
-    if nodes is None or not nodes.reaches(name):
-        raise unreachable(server.registry, name)
+    nodes = local_nodes(server, name)
+    if nodes is None:
+        return await kubelets(server, name).proxy(ctx.request, name, _path_behind(ctx))
     find = partial(server.registry.find, "pods")
     return await kubelet_response(ctx.request, unquote(_path_behind(ctx)), name, nodes, find)
 
@@ -55,17 +58,37 @@ async def _to_pod(ctx: Context, server: ApiServer, pod: Any, port: str) -> Respo
         declared = (one.container_port for container in pod.spec.containers for one in container.ports)
         port = str(next(declared, ""))
     where = joined(address, port or "80")
-    nodes = server.nodes
-    if nodes is None or not nodes.reaches(pod.spec.node_name):
-        raise errors.service_unavailable(f"error trying to reach service: dial tcp {where}: connect: no route to host")
     if not (port or "80").isdigit():
         raise errors.bad_request(f"invalid pod request {fields.quote(ctx.target.name)}")
+    to_port = _way_to(server, pod, Address(address, int(port or "80")))
     try:
-        sent = _passed_on(ctx)
-        return await exchange(sent, where, lambda connection: nodes.forward(pod, int(port or "80"), connection))
-    except ForwardFailed:
+        return await exchange(_passed_on(ctx), where, to_port)
+    except (ForwardFailed, NodeRefused):
         refused = f"error trying to reach service: dial tcp {where}: connect: connection refused"
         raise errors.service_unavailable(refused) from None
+    except Unreachable as error:
+        raise errors.service_unavailable(f"error trying to reach service: {error}") from None
+
+
+def _way_to(server: ApiServer, pod: Any, address: Address) -> Callable[[Duplex], Awaitable[None]]:
+    """Past the node, as networks of pods lead there; pods that only seem to run are reached through theirs."""
+    name = pod.spec.node_name
+    node = server.registry.find("nodes", "", name)
+    is_simulated = node is not None and SIMULATED in node.metadata.annotations
+    if server.kubelets is not None and not is_simulated:
+        return partial(direct, address)
+
+    async def through_node(connection: Duplex) -> None:
+        try:
+            connections = await pods_of(server, name).opened(pod, "", Wanted("portforward"))
+        except errors.ApiError:
+            raise Unreachable(f"dial tcp {address}: connect: no route to host") from None
+        try:
+            await connections.forward(pod, address.port, connection)
+        finally:
+            connections.close()
+
+    return through_node
 
 
 async def _to_service(ctx: Context, server: ApiServer, name: str, port: str) -> Response:

@@ -1,14 +1,36 @@
-"""Why a node can't be asked, in the words of whoever would have dialled it."""
+"""Who asks a node: its agent, if that is in this process, else its kubelet is dialled; and why nobody can."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubeloop.api import errors
+from kubeloop.api.node_calls import NodeDialer, PodDialer
 from kubeloop.apiserver.storage import Registry
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.app import ApiServer
+    from kubeloop.apiserver.kubelets.dialer import Kubelets
 
 _ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 _KUBELET_PORT = 10250
+
+
+def local_nodes(server: ApiServer, node: str) -> NodeDialer | None:
+    """Those of this process, if they reach a node."""
+    return server.nodes if server.nodes is not None and server.nodes.reaches(node) else None
+
+
+def kubelets(server: ApiServer, node: str) -> Kubelets:
+    """How a node of another process is reached; raises what is answered in place of one that nobody reaches."""
+    if server.kubelets is None or (server.nodes is not None and server.nodes.serves(node)):
+        raise unreachable(server.registry, node)
+    return server.kubelets
+
+
+def pods_of(server: ApiServer, node: str) -> PodDialer:
+    """How the pods of a node are reached; raises the same."""
+    return local_nodes(server, node) or kubelets(server, node)
 
 
 def unreachable(registry: Registry, name: str) -> errors.ApiError:
