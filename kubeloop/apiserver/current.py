@@ -9,6 +9,7 @@ import msgspec
 
 from kubeloop.api import codec
 from kubeloop.api.conversion import to_served
+from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry
 from kubeloop.api.structural.instance import Instance
 from kubeloop.apiserver.storage import Storage
 from kubeloop.store import Record
@@ -57,6 +58,11 @@ class Current:
     def entries(self) -> list[dict[str, Any]]:
         """Its managedFields as plain JSON; the sets of fields are shared between objects."""
         return [plain_entry(entry) for entry in self.served.metadata.managed_fields]
+
+    @property
+    def known_entries(self) -> dict[int, ManagedFieldsEntry]:
+        """The structs of these, by the identity of each as plain JSON."""
+        return dict(zip(map(id, self.entries), self.served.metadata.managed_fields, strict=True))
 
     def only(self, names: tuple[str, ...]) -> dict[str, Any]:
         """The parts that a patch changes as plain JSON, without managedFields; all others stay as they are."""

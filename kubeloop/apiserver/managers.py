@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -49,9 +51,12 @@ _nothing_but = cache(lambda paths: nothing_but(*paths))
 _all_but = cache(lambda paths: all_but(*paths))
 
 
-def set_entries(obj: Any, entries: list[dict[str, Any]]) -> None:
-    """Write plain entries into an object's metadata."""
-    codec.force_setattr(obj.metadata, "managed_fields", tuple(map(_entry, entries)))
+def set_entries(
+    obj: Any, entries: list[dict[str, Any]], known: Mapping[int, ManagedFieldsEntry] = MappingProxyType({})
+) -> None:
+    """Write plain entries into an object's metadata; `known` are the structs of those that there were, by identity."""
+    found = tuple([known.get(id(plain)) or _entry(plain) for plain in entries])
+    codec.force_setattr(obj.metadata, "managed_fields", found)
 
 
 @lru_cache(maxsize=1024)
@@ -191,4 +196,4 @@ def track(
         settable,
         conversion_of(resource),
     )
-    set_entries(obj, entries)
+    set_entries(obj, entries, {} if current is None else current.known_entries)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import operator
 from typing import Any, Final
 
+import msgspec
+
 from kubeloop.api.patch.errors import BadPatch, PatchFailed, nested_too_deeply
 from kubeloop.api.patch.gotext import go_string, go_text, json_kind
 from kubeloop.api.patch.list_order import (
@@ -73,7 +75,7 @@ def _merge_value(current: Any, patched: Any, node: Node | None, key: str, deleti
         return _ABSENT
     kind = type(patched)
     if type(current) is not kind:
-        return current if deleting else _without_directives(patched, drop_nulls=True)
+        return current if deleting else _fresh(patched)
     if kind is list:
         return _merge_list(current, patched, _child(node, key), deleting)
     if kind is not dict:
@@ -109,6 +111,15 @@ def _replaced_map(patch: _Map) -> _Map:
 
 def _unknown_directive(patch: _Map) -> PatchFailed:
     return PatchFailed(f"unknown patch type: {go_string(patch[DIRECTIVE])} in map: {go_text(patch)}")
+
+
+def _fresh(value: Any) -> Any:
+    """A patch's value where there is none yet. Most have no directives and no nulls, which their text tells soonest."""
+    if type(value) in (dict, list):
+        text = msgspec.json.encode(value)
+        if b'"$' in text or b"null" in text:
+            return _without_directives(value, drop_nulls=True)
+    return value
 
 
 def _without_directives(value: Any, *, drop_nulls: bool) -> Any:

@@ -15,7 +15,7 @@ from kubeloop.api.names import check_config_map_key, check_label_value
 from kubeloop.api.validation.go_json import read_error
 from kubeloop.api.validation.go_values import ordered
 from kubeloop.api.validation.objectmeta import METADATA
-from kubeloop.api.validation.resources import validate_amount
+from kubeloop.api.validation.resources import is_sound, validate_amount
 from kubeloop.api.validation.rules import Rules
 from kubeloop.api.validation.scalars import dns_label, dns_subdomain, one_of, positive, qualified_name, violations
 from kubeloop.api.validation.scheduling import TAINT_EFFECTS
@@ -93,6 +93,8 @@ def _validate_resources(node: Node) -> FieldErrors:
     errors: FieldErrors = []
     for side, amounts in (("capacity", node.status.capacity), ("allocatable", node.status.allocatable)):
         for name, amount in amounts.items():
+            if is_sound(name, amount):
+                continue
             errors += validate_amount(name, amount, _STATUS.child(side, name))
     return errors
 
