@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
-
-from msgspec import structs
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.runtime import causes
@@ -22,6 +21,7 @@ from kubeloop.scheduler.extenders import Extenders
 from kubeloop.scheduler.framework import Plugin, failed, running
 from kubeloop.scheduler.outcome import Code, Refusal, SchedulingError
 from kubeloop.scheduler.permits import Permits
+from kubeloop.scheduler.pod_info import on_node
 from kubeloop.scheduler.queue import SchedulingQueue
 from kubeloop.scheduler.queued import QueuedPod
 from kubeloop.scheduler.reporting import Reporter
@@ -56,6 +56,7 @@ class Bindings:
         self._decider = decider
         self._spawn = spawn
         self._busy: set[ObjectKey] = set()
+        self._waiting: set[asyncio.Task[None]] = set()  # of those: for permits, or for what others have to do first
         self._room = asyncio.Event()
 
     def __len__(self) -> int:
@@ -67,24 +68,23 @@ class Bindings:
 
     async def room(self) -> None:
         """Until another may begin."""
-        await self._at_most(_AT_ONCE - 1)
-
-    async def ended(self) -> None:
-        """Until none is under way."""
-        await self._at_most(0)
-
-    async def _at_most(self, number: int) -> None:
-        while len(self._busy) > number:
+        while len(self._busy) >= _AT_ONCE:
             self._room.clear()
             await self._room.wait()
+
+    def interrupt(self) -> None:
+        """Give up those that only wait: nobody knows for how long."""
+        for task in self._waiting:
+            task.cancel()
 
     async def _bind(self, queued: QueuedPod, cycle: Cycle, waits: Mapping[str, float]) -> None:
         key, decider = queued.key, self._decider
         origin = Origin("Pod", key.namespace, key.name, queued.info.pod.metadata.resource_version, "MODIFIED")
         token = causes.enter(Cause(decider.name, key, (origin,)))
         try:
-            refusal = await self._bound(queued, cycle, waits)
+            refusal = await self._prepared(queued, cycle, waits) or await self._written(queued.info.pod, cycle)
             if refusal is None:
+                decider.reporter.bound(queued.info.pod, cycle.node)
                 decider.has_bound(queued)
                 for plugin in cycle.profile.post_binders:
                     plugin.post_bind(cycle, cycle.node)
@@ -93,7 +93,7 @@ class Bindings:
         except asyncio.CancelledError:  # whether the pod was bound is not known: informers tell, or it is tried again
             cycle.is_interrupted = True
             decider.release(cycle)
-            decider.queue.done(key)
+            decider.queue.done(queued.info.uid)
             decider.queue.add(queued.info)
             raise
         except Exception as error:
@@ -101,30 +101,37 @@ class Bindings:
             self._unbind(queued, cycle, Refusal(Code.ERROR, (str(error),)))
         finally:
             causes.leave(token)
-            decider.queue.done(key)
+            decider.queue.done(queued.info.uid)
             self._busy.discard(key)
             self._room.set()
 
-    async def _bound(self, queued: QueuedPod, cycle: Cycle, waits: Mapping[str, float]) -> Refusal | None:
-        """Bind the pod; why not, if a plugin does not let it be bound."""
+    async def _prepared(self, queued: QueuedPod, cycle: Cycle, waits: Mapping[str, float]) -> Refusal | None:
+        """What comes before the pod is bound; why not, if a plugin does not let it be bound."""
         profile, node, decider = cycle.profile, cycle.node, self._decider
         busy = [plugin for plugin in profile.pre_binders if plugin.will_pre_bind(cycle, node)]
         if waits or busy:
             decider.reporter.nominate(queued.info.pod, node)
-        if waits:
-            refusal = await decider.permits.wait(queued.info.uid, waits)
+        with self._interruptible():
+            refusal = await decider.permits.wait(queued.info.uid, waits) if waits else None
             if refusal is not None:
                 return refusal
-        decider.queue.done(queued.key)
-        for plugin in busy:
-            work = decider.permits.unless_refused(queued.info.uid, plugin.pre_bind(cycle, node))
-            refusal = await _asked("PreBind", plugin, work)
-            if refusal is not None:
-                return refusal
-        refusal = await self._written(queued.info.pod, cycle)
-        if refusal is None:
-            decider.reporter.bound(queued.info.pod, node)
-        return refusal
+            decider.queue.done(queued.info.uid)  # who is refused from now on is tried again in any case
+            for plugin in busy:
+                work = decider.permits.unless_refused(queued.info.uid, plugin.pre_bind(cycle, node))
+                refusal = await _asked("PreBind", plugin, work)
+                if refusal is not None:
+                    return refusal
+        return None
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.add(task)
+        try:
+            yield
+        finally:
+            self._waiting.discard(task)
 
     async def _written(self, pod: Pod, cycle: Cycle) -> Refusal | None:
         """Let an extender bind the pod, or else the first plugin that will."""
@@ -144,7 +151,7 @@ class Bindings:
         decider.release(cycle)
         uid, pod = queued.info.uid, queued.info.pod
         decider.has_not_bound(queued, refusal)
-        freed = _on_node(pod, cycle.node)
+        freed = on_node(pod, cycle.node)
         decider.queue.move(About(ASSIGNED_POD, Action.DELETE), freed, None, lambda one: one.uid != uid)
 
 
@@ -156,7 +163,3 @@ async def _asked(point: str, plugin: Plugin, answer: Awaitable[_Answer]) -> _Ans
         log.debug("%s of %s", point, plugin.name, exc_info=error)
         return running(point, failed(plugin.name, error))
     return running(point, replace(found, plugin=plugin.name)) if isinstance(found, Refusal) else found
-
-
-def _on_node(pod: Pod, node: str) -> Pod:
-    return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Flag, auto
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.kinds import RESOURCES
@@ -69,13 +69,15 @@ _ACTION_LABELS = {
 
 @cache
 def _resource_label(resource: str) -> str:
-    own = {NODE: "Node", ASSIGNED_POD: "AssignedPod", WAITING_POD: "UnscheduledPod", TARGET_POD: "TargetPod"}
-    return own.get(resource) or next((one.kind for one in RESOURCES if one.qualified == resource), resource)
+    own = {NODE: "Node", ASSIGNED_POD: "AssignedPod", TARGET_POD: "TargetPod"}
+    found = next((one for one in RESOURCES if one.qualified == resource), None)
+    if resource in own or found is None:
+        return own.get(resource, resource)
+    return f"{found.group}/{found.kind}" if found.group else found.kind
 
 
 NODE = "nodes"
 ASSIGNED_POD = "assigned pods"
-WAITING_POD = "waiting pods"
 TARGET_POD = "the pod itself"
 
 
@@ -107,19 +109,30 @@ def pod_changes(old: Pod, new: Pod, resource: str) -> list[About]:
         found.append(About(resource, Action.POD_GATES_GONE))
     if len(old.spec.tolerations) != len(new.spec.tolerations):
         found.append(About(resource, Action.POD_TOLERATION))
-    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+    if _claims_told(old) != _claims_told(new):
         found.append(About(resource, Action.POD_CLAIMS))
     return found or [About(resource, Action.UPDATE)]
 
 
 def _scaling(old: Pod, new: Pod) -> Iterator[Action]:
-    if old.spec.containers == new.spec.containers and old.status.container_statuses == new.status.container_statuses:
+    if _asks_for(old) == _asks_for(new):
         return
     before, after = requests_of(old), requests_of(new)
     if any(name not in after or after[name] < amount for name, amount in before.items()):
         yield Action.POD_SCALE_DOWN
     if any(name not in before or before[name] < amount for name, amount in after.items()):
         yield Action.POD_SCALE_UP
+
+
+def _asks_for(pod: Pod) -> tuple[Any, ...]:
+    """All that decides how much of what a pod takes."""
+    spec, status = pod.spec, pod.status
+    told = status.container_statuses, status.init_container_statuses, status.resources
+    return spec.containers, spec.init_containers, spec.resources, *told
+
+
+def _claims_told(pod: Pod) -> tuple[Any, ...]:
+    return pod.status.resource_claim_statuses, pod.status.extended_resource_claim_status
 
 
 def _statuses(node: Node) -> dict[str, str]:

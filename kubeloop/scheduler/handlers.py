@@ -12,14 +12,13 @@ from kubeloop.scheduler.changes import (
     ASSIGNED_POD,
     NODE,
     TARGET_POD,
-    WAITING_POD,
     About,
     Action,
     node_changes,
     pod_changes,
 )
 from kubeloop.scheduler.outcome import Code, Refusal
-from kubeloop.scheduler.pod_info import is_alike
+from kubeloop.scheduler.pod_info import PodInfo, is_alike, on_node
 
 if TYPE_CHECKING:
     from kubeloop.scheduler.scheduler import Scheduler
@@ -125,12 +124,12 @@ class PodHandler:
             if new.metadata.deletion_timestamp is not None and old.metadata.deletion_timestamp is None:
                 self._assumed_is_deleted(new)
             return
-        info = self._scheduler.templates.info(new)
+        info, before = self._scheduler.templates.info(new), old.status.nominated_node_name
+        by_others = self._scheduler.nominations.node_of(info.uid) == before
         self._scheduler.nominations.set(info, new.status.nominated_node_name)
         self._scheduler.queue.update(old, info, pod_changes(old, new, TARGET_POD))
-        before = old.status.nominated_node_name
         if before and before != new.status.nominated_node_name:
-            self._freed_nomination(old)
+            self._freed_nomination(old, itself=by_others)
 
     def _gone_waiting(self, pod: Pod) -> None:
         self._scheduler.queue.delete(key_of(pod))
@@ -140,19 +139,23 @@ class PodHandler:
             self._assumed_is_deleted(pod)
         elif pod.status.nominated_node_name:
             self._freed_nomination(pod)
-        self._scheduler.queue.move(About(WAITING_POD, Action.DELETE), pod, None)
 
     def _assumed_is_deleted(self, pod: Pod) -> None:
         """Its room is free at once; whoever binds it will find out."""
         engine = self._scheduler.engine
-        assert engine is not None
+        place = None if engine is None else engine.placements.get(pod.metadata.uid)
+        if engine is None or place is None:
+            return
         gone = Refusal(Code.UNSCHEDULABLE, ("the pod was deleted",))
         if not self._scheduler.permits.refuse(pod.metadata.uid, gone):
             engine.placements.forget(pod.metadata.uid)
-        self._scheduler.queue.move(About(ASSIGNED_POD, Action.DELETE), pod, None)
+        self._scheduler.queue.move(About(ASSIGNED_POD, Action.DELETE), on_node(pod, place.node), None)
 
-    def _freed_nomination(self, pod: Pod) -> None:
-        """Others that were kept from the node may have it."""
+    def _freed_nomination(self, pod: Pod, *, itself: bool = False) -> None:
+        """Pods that were kept from the node may have it; the pod itself, if others have decided that, another."""
         priority, uid = pod.spec.priority or 0, pod.metadata.uid
-        about = About(ASSIGNED_POD, Action.DELETE)
-        self._scheduler.queue.move(about, pod, None, lambda one: one.priority <= priority and one.uid != uid)
+
+        def may_go_there(one: PodInfo) -> bool:
+            return one.priority <= priority and (itself or one.uid != uid)
+
+        self._scheduler.queue.move(About(ASSIGNED_POD, Action.DELETE), pod, None, may_go_there)

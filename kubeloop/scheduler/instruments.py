@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from kubeloop.runtime.metrics import Registry
@@ -11,6 +11,7 @@ from kubeloop.scheduler.queue import SchedulingQueue
 from kubeloop.scheduler.queued import QueuedPod
 
 _SHORT: Final = tuple(0.001 * 2**power for power in range(15))
+_TINY: Final = tuple(0.00001 * 1.5**power for power in range(20))
 _LONG: Final = tuple(0.01 * 2**power for power in range(20))
 _FEW: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
 _VICTIMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -47,6 +48,10 @@ class Instruments:
         self._incoming = registry.counter(
             "scheduler_queue_incoming_pods_total", "Pods that came to a part of the queue, by why.", "queue", "event"
         )
+        self._hints = registry.histogram(
+            "scheduler_queueing_hint_execution_duration_seconds",
+            "How long plugins took to tell whether a change may help a pod.", "plugin", "event", "hint", bounds=_TINY,
+        )  # fmt: skip
         self._permits = registry.histogram(
             "scheduler_permit_wait_duration_seconds", "How long pods waited for permits.", "result", bounds=_SHORT
         )
@@ -55,7 +60,7 @@ class Instruments:
             "scheduler_preemption_victims", "Pods that ended for another.", bounds=_VICTIMS
         ).of()
 
-    def watch_queue(self, queue: SchedulingQueue, profiles: Mapping[str, Sequence[str]]) -> None:
+    def watch_queue(self, queue: SchedulingQueue) -> None:
         """Who waits: by part, and by the plugins of each profile."""
         pending = self._registry.gauge("scheduler_pending_pods", "Pods that wait, by part of the queue.", "queue")
         for part in ("active", "backoff", "unschedulable", "gated"):
@@ -63,18 +68,20 @@ class Instruments:
         refused = self._registry.gauge(
             "scheduler_unschedulable_pods", "Pods that a plugin has refused.", "plugin", "profile"
         )
-        for profile, plugins in profiles.items():
-            for plugin in plugins:
-                refused.read(
-                    lambda plugin=plugin, profile=profile: float(queue.refused_by(plugin, profile)),  # type: ignore[misc]
-                    plugin, profile,
-                )  # fmt: skip
+        refused.collect(queue.refused)
+        in_flight = self._registry.gauge(
+            "scheduler_inflight_events", "Changes that are remembered for pods that are being tried.", "event"
+        )
+        in_flight.collect(queue.in_flight)
 
     def watch_cache(self, sizes: Mapping[str, Callable[[], float]]) -> None:
         """How much is known: `sizes` has functions by what they count."""
         gauge = self._registry.gauge("scheduler_cache_size", "Nodes, pods and assumed pods that are known.", "type")
         for name, size in sizes.items():
             gauge.read(size, name)
+
+    def asked(self, plugin: str, event: str, result: str, seconds: float) -> None:
+        self._hints.of(plugin, event, result).observe(seconds)
 
     def came(self, part: str, event: str) -> None:
         self._incoming.of(part, event).value += 1
@@ -95,7 +102,7 @@ class Instruments:
         self._attempt("scheduled", profile, now - queued.tried_at)
         self._tries.observe(float(queued.attempts))
         many = f"{_MANY_ATTEMPTS}+" if queued.attempts >= _MANY_ATTEMPTS else str(queued.attempts)
-        self._waits.of(many).observe(now - queued.first_added_at)
+        self._waits.of(many).observe(now - (queued.first_active_at or 0.0))
 
     def permitted(self, result: str, seconds: float) -> None:
         self._permits.of(result).observe(seconds)

@@ -7,6 +7,8 @@ from collections.abc import Hashable
 from functools import cached_property
 from typing import Any
 
+from msgspec import structs
+
 from kubeloop.api.codec import encode
 from kubeloop.api.generated.core_v1 import Affinity, Container, NodeAffinity, Pod, Volume
 from kubeloop.api.owners import controller_of
@@ -147,6 +149,11 @@ class Templates:
         else:
             self._known.move_to_end(key)
         return found
+
+
+def on_node(pod: Pod, node: str) -> Pod:
+    """The pod as it would be there."""
+    return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
 
 
 def is_alike(old: Pod, new: Pod) -> bool:

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kubeloop.scheduler.changes import Action
 from kubeloop.scheduler.config import ProfileConfig
-from kubeloop.scheduler.framework import POINTS, Interest, Plugin, implements
+from kubeloop.scheduler.framework import ANYTHING, POINTS, Interest, Plugin, implements
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.nominations import Nominations
+from kubeloop.scheduler.outcome import EXTENDER
 from kubeloop.scheduler.pod_info import Template
 from kubeloop.scheduler.registry import Registry
 
@@ -93,7 +95,10 @@ class Profile:
     @cached_property
     def interests(self) -> Mapping[str, list[tuple[str, Interest]]]:
         """By resource, who cares for which changes."""
-        return _by_resource(self._all())
+        found = _by_resource(self._all())
+        if self._handle.extenders:  # nobody knows what helps where they refuse
+            found.setdefault(ANYTHING, []).append((EXTENDER, Interest(ANYTHING, Action.ANYTHING)))
+        return found
 
     @cached_property
     def early_interests(self) -> Mapping[str, list[tuple[str, Interest]]]:

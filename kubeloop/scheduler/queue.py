@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -17,19 +18,18 @@ from typing import Any
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.clock import Clock
 from kubeloop.runtime.keys import ObjectKey
-from kubeloop.scheduler.changes import NODE, TARGET_POD, About, Action
-from kubeloop.scheduler.framework import ANYTHING, Interest, Plugin
-from kubeloop.scheduler.outcome import EXTENDER
+from kubeloop.scheduler.changes import About
+from kubeloop.scheduler.in_flight import InFlight
 from kubeloop.scheduler.pod_info import PodInfo
 from kubeloop.scheduler.queued import QueuedPod
+from kubeloop.scheduler.urgency import Asked, Hints, Rules, Urgency
 
 ACTIVE = "active"
 BACKOFF = "backoff"
 UNSCHEDULABLE = "unschedulable"
+GATED = "gated"
 _WINDOW = 1.0  # seconds; pods whose backoff ends within the same one are ordered as in the active part
-_CHANGES_KEPT = 4096
 _FAILED = "ScheduleAttemptFailure"
-_OWN_STATUS = About(TARGET_POD, Action.UPDATE)
 
 Check = Callable[[PodInfo], bool]
 _Timed = list[tuple[float, Any, int, ObjectKey]]  # a heap: end of the backoff, order, tie breaker
@@ -45,53 +45,53 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """What the queue needs of a profile."""
+class Listeners:
+    """Who is told what happens in the queue."""
 
-    sort_key: Callable[[QueuedPod], Any]
-    gates: Callable[[], Iterable[Plugin]]
-    interests: Callable[[], Mapping[str, list[tuple[str, Interest]]]]  # by resource, with the plugin's name
+    wake: Callable[[], None]  # there may be a pod to be tried
+    came: Callable[[str, str], None] = lambda _, __: None  # a pod has come to a part, and why
+    asked: Asked = lambda *_: None
 
 
 class SchedulingQueue:
     """Always true: a pod is in exactly one part, or being tried, or not known."""
 
-    def __init__(
-        self,
-        profiles: Mapping[str, Rules],
-        clock: Clock,
-        patience: Patience,
-        wake: Callable[[], None],
-        came: Callable[[str, str], None] = lambda _, __: None,
-    ) -> None:
+    def __init__(self, profiles: Mapping[str, Rules], clock: Clock, patience: Patience, listeners: Listeners) -> None:
         self._profiles = profiles
         self._clock = clock
         self._patience = patience
-        self._wake = wake
-        self._came = came  # told of each pod that comes to a part, and why
+        self._wake, self._came = listeners.wake, listeners.came
+        self._hints = Hints(profiles, clock, listeners.asked)
         self._pods: dict[ObjectKey, QueuedPod] = {}
         self._active: list[tuple[Any, int, ObjectKey]] = []
         self._backoff: _Timed = []
         self._failed: _Timed = []  # backing off after an error: these wait in any case
         self._waiting: dict[str, dict[ObjectKey, QueuedPod]] = {}  # unschedulable, by the plugins that refused
-        self._trying: dict[ObjectKey, QueuedPod] = {}
-        self._changes: list[tuple[int, About, Any, Any]] = []  # while pods are being tried
-        self._change_number = 0
+        self._trying = InFlight()
         self._ties = count()
 
     def __len__(self) -> int:
         return len(self._pods)
 
+    # What is counted.
+
     def sizes(self) -> dict[str, int]:
         """How many pods each part has."""
-        sizes = {ACTIVE: 0, BACKOFF: 0, UNSCHEDULABLE: 0, "gated": 0}
+        sizes = {ACTIVE: 0, BACKOFF: 0, UNSCHEDULABLE: 0, GATED: 0}
         for one in self._pods.values():
-            sizes["gated" if one.gate else one.place] += 1
+            sizes[GATED if one.gate else one.place] += 1
         return sizes
 
-    def refused_by(self, plugin: str, profile: str) -> int:
-        """How many pods of a profile wait for a plugin."""
-        return sum(one.info.pod.spec.scheduler_name == profile for one in self._waiting.get(plugin, {}).values())
+    def refused(self) -> Mapping[tuple[str, ...], float]:
+        """How many pods wait to be tried again that a plugin of a profile has refused."""
+        found: Counter[tuple[str, ...]] = Counter()
+        for one in self._pods.values():
+            found.update((plugin, one.info.pod.spec.scheduler_name) for plugin in one.rejectors)
+        return {key: float(number) for key, number in found.items()}
+
+    def in_flight(self) -> Mapping[tuple[str, ...], float]:
+        """How many changes are remembered for pods that are being tried."""
+        return self._trying.sizes()
 
     def get(self, key: ObjectKey) -> QueuedPod | None:
         return self._pods.get(key)
@@ -101,13 +101,13 @@ class SchedulingQueue:
     def add(self, info: PodInfo) -> None:
         """A pod that was not known."""
         self.delete(info.key)
-        self._activate(QueuedPod(info, self._clock.monotonic()), "PodAdd")
+        self._activate(QueuedPod(info, self._clock.monotonic()), "UnscheduledPodAdd")
 
     def update(self, old: Pod, info: PodInfo, changes: Iterable[About]) -> None:
         """A pod has changed; if it was refused, that may help."""
-        if info.key in self._trying:
+        if info.uid in self._trying:
             for about in changes:
-                self._remember(about, old, info.pod)
+                self._trying.remember(about, old, info.pod)
             return
         queued = self._pods.get(info.key)
         if queued is None:
@@ -130,103 +130,87 @@ class SchedulingQueue:
     def pop(self) -> QueuedPod | None:
         """The pod to be tried next; one that still backs off if there is no other. `done` or `put_back` follow."""
         self.flush()
-        queued = self._pop_active() or self._pop_backing_off()
-        if queued is None:
+        while (queued := self._pop_active() or self._pop_backing_off()) is not None:
+            del self._pods[queued.key]
+            queued.place = ""
+            if queued.info.uid not in self._trying:  # else somebody is at it already
+                break
+        else:
             return None
-        del self._pods[queued.key]
-        queued.place = ""
         queued.attempts += 1
+        queued.urged = False
         queued.tried_at = self._clock.monotonic()
-        queued.seen_changes = self._change_number
-        self._trying[queued.key] = queued
+        self._trying.begin(queued)
         return queued
 
-    def done(self, key: ObjectKey) -> None:
-        """The pod has its node, or is gone."""
-        self._trying.pop(key, None)
-        if not self._trying:
-            self._changes.clear()
+    def done(self, uid: str) -> None:
+        """The pod has its node, or is gone; or what happens from now on does not matter any more."""
+        self._trying.end(uid)
 
     def put_back(self, queued: QueuedPod, *, error: bool = False) -> None:
         """A pod that was refused by `queued.plugins`, or met an error; what happened meanwhile may help it."""
-        meanwhile = [one for one in self._changes if one[0] > queued.seen_changes]
-        self.done(queued.key)
+        urgency = Urgency.LATER if error or queued.urged else self._urgency_meanwhile(queued)
+        self.done(queued.info.uid)
         if queued.key in self._pods:
             return
-        queued.added_at, queued.backoff_until = self._clock.monotonic(), None
+        queued.added_at, queued.backoff_until, queued.flushed = self._clock.monotonic(), None, False
         if error:
             queued.errors += 1
-            self._back_off(queued, _FAILED)
-            return
-        queued.refused += 1
-        queued.errors = 0
-        if any(self._is_worth(queued, about, old, new) for _, about, old, new in meanwhile):
-            self._after_backoff(queued, _FAILED)
         else:
-            self._file(queued, _FAILED)
+            queued.refused += 1
+            queued.errors = 0
+        self._place(queued, urgency, _FAILED)
+
+    def _urgency_meanwhile(self, queued: QueuedPod) -> Urgency:
+        uid = queued.info.uid
+        if uid not in self._trying:
+            return Urgency.LATER  # it was refused so late that nobody has listened for it
+        found = Urgency.NEVER
+        for one in self._trying.since(uid):
+            found = max(found, self._hints.urgency(queued, one.about, one.old, one.new))
+            if found is Urgency.NOW or (found and not queued.pending):
+                break
+        return found
 
     # What may help.
 
     def move(self, about: About, old: Any, new: Any, check: Check | None = None) -> None:
         """Something has happened: pods that it may help are tried again."""
-        if self._trying:
-            self._remember(about, old, new)
-        if not self._waiting:
+        if not self._waiting and not self._trying:
             return
-        plugins = {name for rules in self._profiles.values() for name, _ in self._interested(rules, about)}
-        if not plugins and EXTENDER not in self._waiting:
-            return
-        woken = False
-        for plugin in (*sorted(plugins), EXTENDER, ""):
+        plugins = self._hints.interested(about)
+        for plugin in (*sorted(plugins & self._waiting.keys()), ""):
             for queued in tuple(self._waiting.get(plugin, {}).values()):
                 if queued.place == UNSCHEDULABLE and (check is None or check(queued.info)):
-                    woken |= self._requeue(queued, about, old, new)
-        if woken:
-            self._wake()
+                    self._hear(queued, about, old, new)
+        if plugins:
+            self._trying.remember(about, old, new)
+
+    def _hear(self, queued: QueuedPod, about: About, old: Any, new: Any) -> None:
+        if self._hints.reaches(queued, about):
+            self._requeue(queued, about, old, new)
 
     def activate(self, keys: Iterable[ObjectKey]) -> None:
-        """Try these at once, whatever they wait for."""
+        """Try these at once, whatever they wait for; those that are being tried, again after their backoff."""
         for key in keys:
             queued = self._pods.get(key)
-            if queued is not None and queued.place != ACTIVE:
+            if queued is None:
+                trying = self._trying.find(key)
+                if trying is not None:
+                    trying.urged = True
+            elif queued.place != ACTIVE:
+                checked = queued.place == BACKOFF
                 self._leave(queued)
-                self._activate(queued, "ForceActivate")
-
-    def _remember(self, about: About, old: Any, new: Any) -> None:
-        self._change_number += 1
-        if len(self._changes) < _CHANGES_KEPT:
-            self._changes.append((self._change_number, about, old, new))
+                self._activate(queued, "ForceActivate", checked=checked)
 
     def _requeue(self, queued: QueuedPod, about: About, old: Any, new: Any) -> bool:
-        if not self._is_worth(queued, about, old, new):
+        """Whether the pod does not wait any more."""
+        urgency = self._hints.urgency(queued, about, old, new)
+        if urgency is Urgency.NEVER:
             return False
         self._leave(queued)
-        if queued.pending:
-            self._activate(queued, about.label)
-        else:
-            self._after_backoff(queued, about.label)
+        self._place(queued, urgency, about.label)
         return queued.place != UNSCHEDULABLE
-
-    def _is_worth(self, queued: QueuedPod, about: About, old: Any, new: Any) -> bool:
-        rejectors = queued.rejectors
-        if not rejectors and not queued.gate:
-            return about.resource == NODE  # nobody refused it: there was no node at all
-        if EXTENDER in rejectors and about != _OWN_STATUS:
-            return True  # nobody knows what helps there
-        rules = self._profiles[queued.info.pod.spec.scheduler_name]
-        for plugin, interest in self._interested(rules, about):
-            concerned = plugin == queued.gate if queued.gate else plugin in rejectors
-            if concerned and (interest.hint is None or interest.hint(queued.info, old, new)):
-                return True
-        return False
-
-    def _interested(self, rules: Rules, about: About) -> Iterable[tuple[str, Interest]]:
-        known = rules.interests()
-        # What a pod is told of itself is no news to it.
-        others = () if about == _OWN_STATUS else known.get(ANYTHING, ())
-        for plugin, interest in (*known.get(about.resource, ()), *others):
-            if about.action & interest.actions:
-                yield plugin, interest
 
     # Time.
 
@@ -240,20 +224,22 @@ class SchedulingQueue:
         now = self._clock.monotonic()
         for heap in (self._backoff, self._failed):
             while self._tidy(heap) and heap[0][0] + _WINDOW <= now:
-                self._activate(self._pods[heapq.heappop(heap)[3]], "BackoffComplete")
+                self._activate(self._pods[heapq.heappop(heap)[3]], "BackoffComplete", checked=True)
 
     def flush_unschedulable(self) -> None:
         """Try again those that have waited for too long for any change."""
-        before = self._clock.monotonic() - self._patience.unschedulable
+        now = self._clock.monotonic()
+        before = now - self._patience.unschedulable
         old = {
             queued.key: queued
             for group in self._waiting.values()
             for queued in group.values()
-            if queued.added_at < before
+            if max(queued.added_at, queued.flushed_at) < before
         }
         for queued in old.values():
+            queued.flushed, queued.flushed_at = True, now
             self._leave(queued)
-            self._after_backoff(queued, "UnschedulableTimeout")
+            self._place(queued, Urgency.LATER, "UnschedulableTimeout")
 
     @property
     def has_waiting(self) -> bool:
@@ -261,22 +247,27 @@ class SchedulingQueue:
 
     # The parts.
 
-    def _activate(self, queued: QueuedPod, why: str) -> None:
-        if self._is_gated(queued):
+    def _place(self, queued: QueuedPod, urgency: Urgency, why: str) -> None:
+        if urgency is Urgency.NEVER:
+            self._file(queued, why)
+        elif urgency is Urgency.NOW or self._backoff_end(queued) + _WINDOW <= self._clock.monotonic():
+            self._activate(queued, why)
+        else:
+            self._back_off(queued, why)
+
+    def _activate(self, queued: QueuedPod, why: str, *, checked: bool = False) -> None:
+        """With `checked`, whoever may hold the pod back has been asked already."""
+        if not checked and self._is_gated(queued):
             self._file(queued, why)
             return
         rules = self._profiles[queued.info.pod.spec.scheduler_name]
         self._pods[queued.key] = queued
         queued.place = ACTIVE
+        if queued.first_active_at is None:
+            queued.first_active_at = self._clock.monotonic()
         self._came(ACTIVE, why)
         heapq.heappush(self._active, (rules.sort_key(queued), self._tie(queued), queued.key))
         self._wake()
-
-    def _after_backoff(self, queued: QueuedPod, why: str) -> None:
-        if self._backoff_end(queued) + _WINDOW <= self._clock.monotonic():
-            self._activate(queued, why)
-        else:
-            self._back_off(queued, why)
 
     def _back_off(self, queued: QueuedPod, why: str) -> None:
         if self._is_gated(queued):
@@ -294,12 +285,14 @@ class SchedulingQueue:
     def _file(self, queued: QueuedPod, why: str) -> None:
         self._pods[queued.key] = queued
         queued.place = UNSCHEDULABLE
-        self._came("gated" if queued.gate else UNSCHEDULABLE, why)
-        for plugin in self._files_of(queued):
+        if queued.gate:
+            queued.flushed = False
+        self._came(UNSCHEDULABLE, why)
+        for plugin in _files_of(queued):
             self._waiting.setdefault(plugin, {})[queued.key] = queued
 
     def _unfile(self, queued: QueuedPod) -> None:
-        for plugin in self._files_of(queued):
+        for plugin in _files_of(queued):
             group = self._waiting.get(plugin)
             if group is not None:
                 group.pop(queued.key, None)
@@ -312,9 +305,6 @@ class SchedulingQueue:
         queued.place = ""
         self._pods.pop(queued.key, None)
 
-    def _files_of(self, queued: QueuedPod) -> Iterable[str]:
-        return (queued.gate,) if queued.gate else sorted(queued.rejectors) or ("",)
-
     def _is_gated(self, queued: QueuedPod) -> bool:
         """Ask those who may hold a pod back, first whoever did so last."""
         last, queued.gate = queued.gate, ""
@@ -322,6 +312,7 @@ class SchedulingQueue:
         for plugin in sorted(rules.gates(), key=lambda one: one.name != last):
             if plugin.pre_enqueue(queued.info) is not None:
                 queued.gate = plugin.name
+                queued.plugins |= {plugin.name}
                 return True
         return False
 
@@ -342,7 +333,10 @@ class SchedulingQueue:
         return None
 
     def _pop_backing_off(self) -> QueuedPod | None:
-        return self._pods[heapq.heappop(self._backoff)[3]] if self._tidy(self._backoff) else None
+        if not self._tidy(self._backoff):
+            return None
+        self._came(ACTIVE, "PopFromBackoffQ")
+        return self._pods[heapq.heappop(self._backoff)[3]]
 
     def _tidy(self, heap: _Timed) -> bool:
         """Drop what is outdated from the front; whether anything is left."""
@@ -358,3 +352,7 @@ class SchedulingQueue:
     def _is_at(self, key: ObjectKey, place: str, tie: int) -> bool:
         queued = self._pods.get(key)
         return queued is not None and queued.place == place and queued.tie == tie
+
+
+def _files_of(queued: QueuedPod) -> Iterable[str]:
+    return sorted(queued.rejectors) or ("",)

@@ -30,10 +30,11 @@ from kubeloop.scheduler.outcome import NO_NODES, Code, Diagnosis, Refusal, Sched
 from kubeloop.scheduler.permits import Permits
 from kubeloop.scheduler.pod_info import Templates
 from kubeloop.scheduler.profile import Profile
-from kubeloop.scheduler.queue import Rules, SchedulingQueue
+from kubeloop.scheduler.queue import Listeners, SchedulingQueue
 from kubeloop.scheduler.queued import QueuedPod
 from kubeloop.scheduler.registry import Registry
 from kubeloop.scheduler.reporting import ERROR, UNSCHEDULABLE, Reporter
+from kubeloop.scheduler.urgency import Rules
 
 if TYPE_CHECKING:
     from kubeloop.scheduler.cycle import Cycle
@@ -67,6 +68,8 @@ class Scheduler:
         self._phase: Phase = "not started"
         self._phase_since = self._clock.monotonic()
         self._draining = False
+        self._drained = asyncio.Event()
+        self._background: set[asyncio.Task[None]] = set()  # what is written while pods are decided about
         self._recorders = {
             one.scheduler_name: EventRecorder(context.client, one.scheduler_name, context.clock, series=True)
             for one in config.profiles
@@ -85,9 +88,10 @@ class Scheduler:
         self.profiles = {one.scheduler_name: Profile(one, plugins, handle) for one in config.profiles}
         self.queue = SchedulingQueue(
             {name: self._rules(profile) for name, profile in self.profiles.items()},
-            context.clock, config.patience, self._woken.set, self._instruments.came,
+            context.clock, config.patience,
+            Listeners(self._woken.set, self._instruments.came, self._instruments.asked),
         )  # fmt: skip
-        self._instruments.watch_queue(self.queue, {one.scheduler_name: one.names for one in config.profiles})
+        self._instruments.watch_queue(self.queue)
         self._instruments.watch_cache({name: partial(self._known, name) for name in ("nodes", "pods", "assumed_pods")})
         self._nodes.add_handler(NodeHandler(self))
         self._pods.add_handler(PodHandler(self))
@@ -146,8 +150,10 @@ class Scheduler:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         if self._group is None:
             work.close()
-        else:
-            self._group.create_task(self._contained(work))
+            return
+        task = self._group.create_task(self._contained(work))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def _contained(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -171,7 +177,7 @@ class Scheduler:
                 background.append(group.create_task(self._flush_now_and_then()))
                 try:
                     await self._work()
-                    await self._bindings.ended()
+                    await self._drained.wait()  # events are written until then
                 finally:
                     for one in background:
                         one.cancel()
@@ -186,16 +192,19 @@ class Scheduler:
             await one.wait_synced()
 
     async def drain(self, grace: float) -> bool:
-        """Take no more pods, finish what is being bound."""
+        """Take no more pods, finish what is being bound, tell what has happened; who merely waits starts anew later."""
         self._draining = True
         self._woken.set()
+        self._bindings.interrupt()
         try:
             async with asyncio.timeout(grace):
-                await self._bindings.ended()
-                for one in self._recorders.values():
-                    await one.flush(grace)
+                while self._background:
+                    await asyncio.wait(self._background)
+                await asyncio.gather(*(one.flush(grace) for one in self._recorders.values()))
         except TimeoutError:
             return False
+        finally:
+            self._drained.set()
         return True
 
     async def _work(self) -> None:
@@ -237,7 +246,7 @@ class Scheduler:
         info, began = queued.info, self._clock.monotonic()
         profile = self.profiles[info.pod.spec.scheduler_name]
         if self._is_settled(queued):
-            self.queue.done(info.key)
+            self.queue.done(info.uid)
             return
         try:
             refusal = self._decide(profile, queued)
@@ -253,7 +262,7 @@ class Scheduler:
             return 0
         profile, began = self.profiles[queued.info.pod.spec.scheduler_name], self._clock.monotonic()
         if self._is_settled(queued):
-            self.queue.done(queued.key)
+            self.queue.done(queued.info.uid)
             return 1
         try:
             refusal = await self._decide_extended(profile, queued)
@@ -350,7 +359,7 @@ class Scheduler:
         info = queued.info
         current = self._pods.get(info.key.namespace, info.key.name)
         if current is None or current.metadata.uid != info.uid or current.spec.node_name:
-            self.queue.done(info.key)
+            self.queue.done(info.uid)
             return
         if current is not info.pod:
             queued.info = info = self._templates.info(current)

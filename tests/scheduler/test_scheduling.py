@@ -169,7 +169,7 @@ def test_what_happens_is_counted_under_upstreams_names(cluster: Cluster) -> None
         'scheduler_pod_scheduling_sli_duration_seconds_count{attempts="1"} 1',
         'scheduler_pending_pods{queue="unschedulable"} 1',
         f'scheduler_unschedulable_pods{{plugin="NodeResourcesFit",{profile}}} 1',
-        'scheduler_queue_incoming_pods_total{queue="active",event="PodAdd"} 2',
+        'scheduler_queue_incoming_pods_total{queue="active",event="UnscheduledPodAdd"} 2',
         'scheduler_queue_incoming_pods_total{queue="unschedulable",event="ScheduleAttemptFailure"} 1',
         'scheduler_cache_size{type="nodes"} 1',
         'scheduler_cache_size{type="assumed_pods"} 0',

@@ -107,7 +107,7 @@ class DynamicResources(Plugin):
         return (
             Interest(NODE, Action.ADD | Action.NODE_LABEL | Action.NODE_ALLOCATABLE),
             Interest(self._claims.resource.qualified, every, self._may_help),
-            Interest(TARGET_POD, Action.POD_CLAIMS),
+            Interest(TARGET_POD, Action.POD_CLAIMS, self._has_all_claims),
             Interest(self._classes.resource.qualified, Action.ADD | Action.UPDATE),
             Interest(self._slices.resource.qualified, Action.ADD | Action.UPDATE),
             Interest(self._rules.resource.qualified, Action.UPDATE | Action.DELETE),
@@ -117,14 +117,21 @@ class DynamicResources(Plugin):
         """Its own claims, or devices that somebody gave back."""
         if new is None:
             return old.status.allocation is not None or pod.uid in pod_served(old)
-        if old is not None and old.status.allocation is not None and new.status.allocation is None:
-            return True
         try:
             claims = claims_of(pod.pod, self._claims.get)
         except Unusable:
             return False
+        if old is not None and old.status.allocation is not None and new.status.allocation is None:
+            return True
         is_mine = any(one.metadata.uid == new.metadata.uid for one in claims)
         return is_mine and (old is None or old.status != new.status)
+
+    def _has_all_claims(self, _: PodInfo, __: Any, new: Pod) -> bool:
+        try:
+            claims_of(new, self._claims.get)
+        except Unusable:
+            return False
+        return True
 
     def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
         """Not before all claims have been made."""

@@ -20,6 +20,7 @@ from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.in_tree_volumes import Attachable, driver_of_provisioner, of_inline, of_persistent
 from kubeloop.scheduler.outcome import Refusal
 from kubeloop.scheduler.pod_info import PodInfo, Template
+from kubeloop.scheduler.volume_hints import allows_more_volumes, freed_an_attachment
 
 _NODE_INDEX = "attached node"
 
@@ -58,10 +59,10 @@ class NodeVolumeLimits(Plugin):
     def interests(self) -> Sequence[Interest]:
         return (
             Interest(self._nodes.resource.qualified, Action.ADD),
-            Interest(self._nodes.resource.qualified, Action.UPDATE, _allows_more),
+            Interest(self._nodes.resource.qualified, Action.UPDATE, allows_more_volumes),
             Interest(ASSIGNED_POD, Action.DELETE, lambda _, old, __: _may_attach(old)),
             Interest(self._claims.resource.qualified, Action.ADD, _is_its_claim),
-            Interest(self._attachments.resource.qualified, Action.DELETE),
+            Interest(self._attachments.resource.qualified, Action.DELETE, freed_an_attachment),
         )
 
     def concerns(self, template: Template) -> bool:
@@ -159,12 +160,6 @@ def _may_attach(pod: Pod) -> bool:
 
 def _named(one: Attachable) -> tuple[str, str]:
     return f"{one.driver}/{one.handle}", one.driver
-
-
-def _allows_more(_: PodInfo, old: Any, new: Any) -> bool:
-    before = {one.name: one.allocatable.count if one.allocatable else None for one in old.spec.drivers or ()}
-    after = {one.name: one.allocatable.count if one.allocatable else None for one in new.spec.drivers or ()}
-    return any(name not in before or (count or 0) > (before[name] or 0) for name, count in after.items())
 
 
 def _is_its_claim(pod: PodInfo, _: Any, new: Any) -> bool:

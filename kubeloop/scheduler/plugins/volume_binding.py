@@ -25,6 +25,12 @@ from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Code, Refusal, SchedulingError
 from kubeloop.scheduler.pod_info import PodInfo, Template
 from kubeloop.scheduler.volume_choices import NO_SPACE, NO_VOLUME, Choice, VolumeChooser, liking, shape_of
+from kubeloop.scheduler.volume_hints import (
+    allows_other_places,
+    answers_for_others,
+    makes_larger_volumes,
+    minds_room_no_more,
+)
 from kubeloop.scheduler.volumes import is_bound, is_reachable
 
 if TYPE_CHECKING:
@@ -68,13 +74,13 @@ class VolumeBinding(Plugin):
     def interests(self) -> Sequence[Interest]:
         both = Action.ADD | Action.UPDATE
         return (
-            Interest(self._classes.resource.qualified, both),
+            Interest(self._classes.resource.qualified, both, allows_other_places),
             Interest(self._claims.resource.qualified, both, _is_about_its_claim),
             Interest(self._volumes.resource.qualified, both),
             Interest(NODE, Action.ADD | Action.NODE_LABEL),
-            Interest(resource_of_class(CSINode).qualified, both),
-            Interest(self._chooser.drivers.resource.qualified, Action.UPDATE),
-            Interest(self._chooser.capacities.resource.qualified, both),
+            Interest(resource_of_class(CSINode).qualified, both, answers_for_others),
+            Interest(self._chooser.drivers.resource.qualified, Action.UPDATE, minds_room_no_more),
+            Interest(self._chooser.capacities.resource.qualified, both, makes_larger_volumes),
         )
 
     # Filtering.

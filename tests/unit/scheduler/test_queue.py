@@ -15,7 +15,8 @@ from kubeloop.scheduler.changes import NODE, TARGET_POD, About, Action
 from kubeloop.scheduler.framework import Interest, Plugin, unresolvable
 from kubeloop.scheduler.outcome import Refusal
 from kubeloop.scheduler.pod_info import PodInfo, Templates
-from kubeloop.scheduler.queue import Patience, Rules, SchedulingQueue
+from kubeloop.scheduler.queue import Listeners, Patience, SchedulingQueue
+from kubeloop.scheduler.urgency import Rules
 
 
 class Clock:
@@ -53,7 +54,7 @@ class Setting:
         gate = Interest(TARGET_POD, Action.POD_GATES_GONE)
         interests = {NODE: [("Fit", fit)], TARGET_POD: [("Gate", gate)]}
         rules = Rules(lambda one: (-one.info.priority, one.added_at), lambda: [self.gate], lambda: interests)
-        self.queue = SchedulingQueue({"s": rules}, self.clock, Patience(), lambda: None)
+        self.queue = SchedulingQueue({"s": rules}, self.clock, Patience(), Listeners(lambda: None))
 
     def info(self, name: str, priority: int = 0) -> PodInfo:
         meta = ObjectMeta(name=name, namespace="default", uid=name)

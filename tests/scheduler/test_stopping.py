@@ -1,0 +1,57 @@
+"""A scheduler that is told to stop finishes what it has begun, tells of it, and leaves the rest to the next one."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kubeloop.scheduler.scheduler import Scheduler, wire
+from kubeloop.testing import Cluster, node, pod
+from tests.scheduler.test_plugins_of_ones_own import AskFirst, with_plugins
+from tests.scheduler.world import join, node_of
+
+GRACE = 3.0
+
+
+def test_what_has_happened_is_told_before_the_end_however_much_it_is(cluster: Cluster) -> None:
+    loop = cluster.start(wire)
+    assert isinstance(loop, Scheduler)
+    told = [cluster.add(pod(f"web-{number}")) for number in range(30)]
+
+    async def stop() -> bool:
+        for one in told:
+            loop.reporter.event(one, "Normal", "Remembered", "until the end", action="Remembering")
+        return await loop.drain(GRACE)
+
+    assert cluster.run(stop())
+    assert len(cluster.events(reason="Remembered")) == len(told)
+
+
+def test_pods_that_are_being_bound_get_their_node(cluster: Cluster) -> None:
+    loop = cluster.start(wire)
+    join(cluster, node("n1"))
+
+    async def stop_in_the_middle() -> bool:
+        await cluster.async_client.create(pod("web"))
+        for _ in range(1000):
+            await asyncio.sleep(0)
+            if loop.status().active:
+                break
+        return await loop.drain(GRACE)
+
+    assert cluster.run(stop_in_the_middle())
+    assert node_of(cluster, "web") == "n1"
+    assert [one.reason for one in cluster.events("default")] == ["Scheduled"]
+
+
+def test_who_merely_waits_holds_nobody_up_and_is_taken_up_by_the_next_one(cluster: Cluster) -> None:
+    loop = cluster.start(with_plugins(AskFirst))
+    join(cluster, node("n1"))
+    cluster.add(pod("web"))
+    cluster.settle()
+    began = cluster.clock.monotonic()
+    assert cluster.run(loop.drain(GRACE))
+    assert cluster.clock.monotonic() == began
+    assert node_of(cluster, "web") == ""
+    cluster.stop(loop)
+    cluster.start(wire)
+    assert node_of(cluster, "web") == "n1"
