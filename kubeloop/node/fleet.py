@@ -109,7 +109,7 @@ class Fleet:
         self._attacher = attacher.wire(client, informers, nodes, self.roster, clock)
         self._volume_news = VolumeNews(self._pods, informers)
         self._volume_news.follow(self._pod_loop, self._node_loop)
-        self.worker.volumes = self._volume_news.attachments
+        self.worker.mounting = self._volume_news.mounting(client, telling, clock)
         self._heartbeat.volumes_in_use = self._volume_news.in_use
         self._static_loop = self._static_pods(client, nodes, config.static_pods, clock)
 

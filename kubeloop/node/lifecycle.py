@@ -56,8 +56,8 @@ class _Look:
         """Make a sandbox, unless there was one and nothing would run in another."""
         if self._seen.runs and not any(self._is_wanted(one) for one in regular_of(self._pod)):
             end(self._pod, self._seen, self._memory, self._now, self._decision)
-        elif self._memory.unattached is not None:
-            self._decision.wake(self._memory.unattached.patient_until)
+        elif self._memory.unmounted is not None:
+            self._decision.wake(self._memory.unmounted.until)
         elif (waits := self._memory.waiting.get("")) is not None and self._has_to_wait(waits):
             return
         else:

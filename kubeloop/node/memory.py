@@ -24,11 +24,21 @@ class Waiting(msgspec.Struct, frozen=True):
     since: datetime | None = None  # when it was last tried
 
 
-class Unattached(msgspec.Struct, frozen=True):
-    """Volumes without which a pod can't begin."""
+class Retry(msgspec.Struct, frozen=True):
+    """When something is tried again, and how long that is after the last time."""
 
-    volumes: tuple[str, ...]
-    patient_until: datetime  # when that is worth an event
+    delay: float
+    at: datetime
+
+
+class Unmounted(msgspec.Struct, frozen=True):
+    """A pod can't begin for want of volumes."""
+
+    retries: Mapping[str, Retry]  # of those that are asked for again, by volume
+
+    @property
+    def until(self) -> datetime | None:
+        return min((one.at for one in self.retries.values()), default=None)
 
 
 class StopHook(msgspec.Struct, frozen=True):
@@ -59,7 +69,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     allocation: Allocation | None = None  # what the pod was given of its node; None if it wasn't taken
     resize: Resize = Resize()
     verdict: Verdict | None = None
-    unattached: Unattached | None = None
+    unmounted: Unmounted | None = None
+    mounted: bool = False  # all its volumes were there
     grace: float | None = None  # what its containers were last told that they have, if they were told to end
     told_at: datetime | None = None  # when that was
     stop_hooks: Mapping[str, StopHook] = msgspec.field(default_factory=dict)  # begun, by container

@@ -50,11 +50,15 @@ class Telling:
     def sandbox_changed(self, pod: Pod) -> None:
         self._normal(pod, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 
-    def not_attached(self, pod: Pod, volumes: tuple[str, ...]) -> None:
-        """Volumes by the pod's names."""
-        named = f"[{' '.join(sorted(volumes))}]"
-        said = f"unmounted volumes={named}, unattached volumes={named}, failed to process volumes=[]"
-        self._warning(pod, "FailedMount", f"Unable to attach or mount volumes: {said}: context deadline exceeded")
+    def not_filled(self, pod: Pod, volume: str, why: str) -> None:
+        self._warning(pod, "FailedMount", f'MountVolume.SetUp failed for volume "{volume}" : {why}')
+
+    def not_claimed(self, pod: Pod, unmounted: list[str], unattached: list[str], complaints: Mapping[str, str]) -> None:
+        """Volumes by the pod's names, and what is wrong with those that are claimed."""
+        failed, why = " ".join(sorted(complaints)), "; ".join(complaints.values())
+        said = f"unmounted volumes=[{' '.join(unmounted)}], unattached volumes=[{' '.join(unattached)}]"
+        message = f"Unable to attach or mount volumes: {said}, failed to process volumes=[{failed}]: {why}"
+        self._warning(pod, "FailedMount", message)
 
     def deadline_exceeded(self, pod: Pod, reason: str, message: str) -> None:
         self._normal(pod, reason, message)

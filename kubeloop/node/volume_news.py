@@ -8,8 +8,14 @@ from typing import Any
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import CSIDriver
 from kubeloop.api.volumes import PODS_BY_CLAIM, claim_keys_of, is_done_with_volumes
+from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
+from kubeloop.clock import Clock
 from kubeloop.node.attachments import Attachments
+from kubeloop.node.claims import Claims
+from kubeloop.node.mounting import Mounting
+from kubeloop.node.telling import Telling
+from kubeloop.node.volume_sources import VolumeSources
 from kubeloop.runtime.cache import NODE
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer import Informer, Informers
@@ -27,6 +33,7 @@ class VolumeNews:
         kinds = (PersistentVolumeClaim, PersistentVolume, CSIDriver)
         self._claims, self._volumes, self._drivers = (informers.of(resource_of_class(kind)) for kind in kinds)
         self.attachments = Attachments(self._claims, self._volumes, self._drivers)
+        self.claims = Claims(self._claims, self._volumes)
 
     def follow(self, pod_loop: Loop, node_loop: Loop) -> None:
         pod_loop.watches(self._claims, lambda claim: map(key_of, self._users_of(key_of(claim))))
@@ -36,6 +43,9 @@ class VolumeNews:
         node_loop.watches(self._pods, lambda pod: (_node_of(pod),), _changes_use)
         for loop in (pod_loop, node_loop):
             loop.watches(self._drivers, lambda _: ())  # they seldom change, and are only to be there first
+
+    def mounting(self, client: Client, telling: Telling, clock: Clock) -> Mounting:
+        return Mounting(self.attachments, self.claims, VolumeSources(client, clock), telling, clock)
 
     def in_use(self, node: str) -> tuple[str, ...]:
         """What the pods of a node use, by the node's names."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Protocol
 
 import msgspec
@@ -20,7 +20,8 @@ from kubeloop.node.acting import Actor
 from kubeloop.node.admission import SHUTDOWN, rejection_of
 from kubeloop.node.allocating import Allocator
 from kubeloop.node.eviction import refusal_of
-from kubeloop.node.memory import Memory, Unattached, Verdict, without_readiness
+from kubeloop.node.memory import Memory, Verdict, without_readiness
+from kubeloop.node.mounting import Mounting
 from kubeloop.node.resizing import RETRY, as_allocated
 from kubeloop.node.runtime import Runtime
 from kubeloop.node.sources import ApiSources
@@ -30,8 +31,6 @@ from kubeloop.node.telling import Telling
 from kubeloop.node.termination import TERMINAL
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.keys import ObjectKey
-
-ATTACH_PATIENCE = timedelta(minutes=2, seconds=3)  # the kubelet's, before it says what it waits for
 
 
 class Pods(Protocol):
@@ -53,13 +52,6 @@ class Nodes(Protocol):
         """Whether a node takes no more pods because it is about to be off."""
 
 
-class Volumes(Protocol):
-    """Which volumes pods wait for."""
-
-    def missing(self, pod: Pod, node: Node) -> tuple[str, ...]:
-        """A pod's volumes that it can't use yet."""
-
-
 class PodWorker:
     """Reconciles the pods of all nodes of an agent."""
 
@@ -77,7 +69,7 @@ class PodWorker:
         self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of the pods there are memories of
         self.allocator = Allocator(telling)
         self._evicted: dict[str, Verdict] = {}  # by uid, until their turn
-        self.volumes: Volumes | None = None  # without it, no pod waits for any
+        self.mounting: Mounting | None = None  # without it, no pod waits for volumes
         self._contradicted: set[str] = set()  # uids of pods whose readiness has to be told anew, until their turn
 
     @property
@@ -103,7 +95,9 @@ class PodWorker:
             memory = without_readiness(memory)
         memory = self.allocator.size(pod, node, memory)
         given = as_allocated(pod, memory.allocation) if memory.allocation is not None else pod
-        return await self._bring_on(given, node, self._with_volumes(pod, node, memory))
+        if pod.spec.volumes and self.mounting is not None and not memory.mounted:
+            memory = await self.mounting.look(pod, node, memory)
+        return await self._bring_on(given, node, memory)
 
     def contradict(self, pod: Pod) -> None:
         """Somebody else may have said that a pod isn't ready: at its next turn it is told anew whether it is."""
@@ -146,21 +140,6 @@ class PodWorker:
             return SHUTDOWN
         taken = self.allocator.ledger(pod.spec.node_name)
         return refusal_of(pod, self._nodes.pressures_of(node)) or rejection_of(pod, node, taken)
-
-    def _with_volumes(self, pod: Pod, node: Node, memory: Memory) -> Memory:
-        """Remember which volumes are missing; a pod that has waited for long is told, and then again."""
-        missing = self.volumes.missing(pod, node) if self.volumes is not None else ()
-        before = memory.unattached
-        if not missing:
-            return memory if before is None else msgspec.structs.replace(memory, unattached=None)
-        now = self._clock.now()
-        if before is not None and now < before.patient_until:
-            waits = Unattached(missing, before.patient_until)
-        else:
-            waits = Unattached(missing, now + ATTACH_PATIENCE)
-            if before is not None:
-                self._telling.not_attached(pod, missing)
-        return msgspec.structs.replace(memory, unattached=waits)
 
     async def _bring_on(self, pod: Pod, node: Node, memory: Memory) -> Result | None:
         uid = pod.metadata.uid

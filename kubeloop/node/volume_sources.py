@@ -1,0 +1,111 @@
+"""Whether the config maps and secrets are there that a pod's volumes show.
+
+That something is there is believed for some seconds, so that thousands of pods which show the same are not worth a
+question each; that it isn't is asked each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import ConfigMap, KeyToPath, Pod, Secret, Volume
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+
+BELIEVED_SECONDS = 10.0
+_MOST_BELIEVED = 4096
+# What admission adds to nearly every pod: nothing that is simulated reads it, so it needs nobody who publishes it.
+_OF_SERVICE_ACCOUNT = "kube-api-access-"
+
+
+class Reference(NamedTuple):
+    """A config map or a secret, and the keys that have to be there."""
+
+    is_secret: bool
+    name: str
+    is_optional: bool
+    keys: tuple[str, ...]
+
+
+class _Held(NamedTuple):
+    """The keys that something had, and when."""
+
+    keys: frozenset[str]
+    at: float
+
+
+class VolumeSources:
+    """Asks the API server."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._held: dict[tuple[str, bool, str], _Held] = {}
+
+    async def complaint(self, pod: Pod, volume: Volume) -> str:
+        """Why a volume can't be filled, in the kubelet's words; empty if it can."""
+        found: list[str] = []
+        for reference in references_of(volume):
+            if (why := await self._complaint(pod.metadata.namespace, reference)) and why not in found:
+                found.append(why)
+        return found[0] if len(found) == 1 else f"[{', '.join(found)}]" if found else ""
+
+    async def _complaint(self, namespace: str, reference: Reference) -> str:
+        keys = await self._keys(namespace, reference)
+        if keys is None:
+            kind = "secret" if reference.is_secret else "configmap"
+            return "" if reference.is_optional else f'{kind} "{reference.name}" not found'
+        missing = next((key for key in reference.keys if key not in keys), None)
+        if missing is None or reference.is_optional:
+            return ""
+        if reference.is_secret:
+            return f"references non-existent secret key: {missing}"
+        return f"configmap references non-existent config key: {missing}"
+
+    async def _keys(self, namespace: str, reference: Reference) -> frozenset[str] | None:
+        where, now = (namespace, reference.is_secret, reference.name), self._clock.monotonic()
+        held = self._held.get(where)
+        if held is None or now - held.at >= BELIEVED_SECONDS or not held.keys.issuperset(reference.keys):
+            keys = await self._asked(namespace, reference)
+            if keys is None:
+                self._held.pop(where, None)
+                return None
+            if len(self._held) >= _MOST_BELIEVED:
+                self._held.clear()
+            held = self._held[where] = _Held(keys, now)
+        return held.keys
+
+    async def _asked(self, namespace: str, reference: Reference) -> frozenset[str] | None:
+        try:
+            if reference.is_secret:
+                return frozenset((await self._client.get(Secret, reference.name, namespace)).data)
+            found = await self._client.get(ConfigMap, reference.name, namespace)
+        except NotFound:
+            return None
+        return frozenset({*found.data, *found.binary_data})
+
+
+def references_of(volume: Volume) -> Iterator[Reference]:
+    """What a volume shows."""
+    if (secret := volume.secret) is not None:
+        yield Reference(True, secret.secret_name, bool(secret.optional), _keys(secret.items))
+    elif (config_map := volume.config_map) is not None:
+        yield Reference(False, config_map.name, bool(config_map.optional), _keys(config_map.items))
+    elif volume.projected is not None:
+        for source in volume.projected.sources or ():
+            for one, is_secret in ((source.secret, True), (source.config_map, False)):
+                if one is not None:
+                    yield Reference(is_secret, one.name, bool(one.optional), _keys(one.items))
+
+
+def _keys(items: tuple[KeyToPath, ...] | None) -> tuple[str, ...]:
+    return tuple(one.key for one in items or ())
+
+
+def shows_something(volume: Volume) -> bool:
+    """Whether a volume is one that is filled from config maps or secrets, and somebody may care for what is in it."""
+    if volume.projected is not None:
+        return not volume.name.startswith(_OF_SERVICE_ACCOUNT)
+    return volume.secret is not None or volume.config_map is not None
