@@ -22,12 +22,18 @@ from kubeloop.api.times import format_time
 from kubeloop.api.wire import Time
 from kubeloop.node.memory import Memory
 from kubeloop.node.probes import has_started, is_ready
-from kubeloop.node.restart import should_run
+from kubeloop.node.restart import RESTARTING_ALL, should_run
 from kubeloop.node.runtime import Observation, Run
 from kubeloop.node.spec import ephemeral_of, is_sidecar, regular_of
 
 CREATING = ContainerState(waiting=ContainerStateWaiting(reason="ContainerCreating"))
 INITIALIZING = ContainerState(waiting=ContainerStateWaiting(reason="PodInitializing"))
+
+PUT_ASIDE = ContainerState(
+    terminated=ContainerStateTerminated(
+        exit_code=137, reason=RESTARTING_ALL, message="The container is removed because RestartAllContainers in place"
+    )
+)
 
 Statuses = tuple[ContainerStatus, ...]
 
@@ -51,6 +57,10 @@ def by_name(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
 
 def _status(pod: Pod, container: Container, seen: Observation, memory: Memory) -> ContainerStatus:
     run = seen.last(container.name)
+    begins_anew = run is not None and run.put_aside
+    restarts = run.attempt + begins_anew if run is not None else _restarts_before(container, memory)
+    if begins_anew:
+        run = None
     state, last = _states(pod, container, seen, memory)
     resources = container.resources
     return ContainerStatus(
@@ -58,7 +68,7 @@ def _status(pod: Pod, container: Container, seen: Observation, memory: Memory) -
         image=run.image if run is not None else container.image,
         image_id=run.image_id if run is not None else "",
         container_id=run.id if run is not None else "",
-        restart_count=run.attempt if run is not None else _restarts_before(container, memory),
+        restart_count=restarts,
         state=state,
         last_state=last,
         started=has_started(memory.probes, container, run),
@@ -83,16 +93,22 @@ def _states(pod: Pod, container: Container, seen: Observation, memory: Memory) -
     """The present state, and the one before the last start."""
     runs = seen.runs.get(container.name, ())
     waits = memory.waiting.get(container.name)
-    if not runs:
+    if not runs or runs[0].put_aside:
         first = INITIALIZING if pod.spec.init_containers else CREATING
-        return (first if waits is None else _waiting(waits.reason, waits.message)), ContainerState()
+        before = state_before(runs[0]) if runs else ContainerState()
+        return (first if waits is None else _waiting(waits.reason, waits.message)), before
     newest = runs[0]
-    before = state_of(runs[1]) if len(runs) > 1 else ContainerState()
+    before = state_before(runs[1]) if len(runs) > 1 else ContainerState()
     if waits is not None and newest.state == "exited" and should_run(container, pod, newest):
         return _waiting(waits.reason, waits.message), state_of(newest)
     if newest.hook_failure and newest.state == "exited" and should_run(container, pod, newest):
         return _waiting("PostStartHookError", newest.hook_failure), state_of(newest)
     return state_of(newest), before
+
+
+def state_before(run: Run) -> ContainerState:
+    """A run that is not the present one; of those that went when all began anew, no more is known than that."""
+    return PUT_ASIDE if run.put_aside else state_of(run)
 
 
 def state_of(run: Run) -> ContainerState:

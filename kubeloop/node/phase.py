@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kubeloop.api.generated.core_v1 import Container, ContainerStateTerminated, ContainerStatus, Pod
-from kubeloop.node.restart import restarts
+from kubeloop.node.restart import RESTARTING_ALL, restarts
 from kubeloop.node.spec import one_shots_of, regular_of, sidecars_of
 
 Named = Mapping[str, ContainerStatus]
@@ -42,6 +42,10 @@ def _end_of(status: ContainerStatus) -> ContainerStateTerminated | None:
     return status.state.terminated or (status.last_state.terminated if status.state.waiting is not None else None)
 
 
+def _restarts(pod: Pod, container: Container, end: ContainerStateTerminated) -> bool:
+    return end.reason == RESTARTING_ALL or restarts(container, pod.spec, end.exit_code)
+
+
 def _has_begun(status: ContainerStatus | None) -> bool:
     return status is not None and (status.state.running is not None or _end_of(status) is not None)
 
@@ -51,7 +55,7 @@ def _init_state(pod: Pod, container: Container, status: ContainerStatus | None) 
         return "pending"
     if end.exit_code == 0:
         return "done"
-    return "failing" if restarts(container, pod.spec, end.exit_code) else "failed for good"
+    return "failing" if _restarts(pod, container, end) else "failed for good"
 
 
 def _sidecar_state(status: ContainerStatus | None) -> str:
@@ -70,6 +74,6 @@ def _regular_state(pod: Pod, container: Container, status: ContainerStatus | Non
     end = _end_of(status)
     if end is None:
         return "waiting"
-    if restarts(container, pod.spec, end.exit_code):
+    if _restarts(pod, container, end):
         return "restarts" if end.exit_code else "restarts after success"
     return "failed" if end.exit_code else "succeeded"

@@ -15,6 +15,7 @@ LONGEST_DELAY = 300.0
 RESET_AFTER = 2 * LONGEST_DELAY
 CRASH_LOOP = "CrashLoopBackOff"
 RESTART_ALL = "RestartAllContainers"
+RESTARTING_ALL = "RestartingAllContainers"  # what a container has ended of that was taken away for that
 
 
 def restarts(container: Container, spec: PodSpec, exit_code: int) -> bool:

@@ -125,6 +125,20 @@ def test_new_agent_finds_pods_as_the_last_one_left_them(cluster: Cluster) -> Non
     assert container(get(cluster, "crashing")).restart_count > 1
 
 
+def test_new_agent_knows_how_containers_ended_before(cluster: Cluster) -> None:
+    fleet = cluster.add_nodes(1)
+    put(cluster, containers=(runs("sh", "-c", "sleep 20; exit 3"),))
+    cluster.advance(25)
+    before = get(cluster)
+    assert container(before).last_state.terminated is not None
+    for loop in fleet.loops:
+        cluster.stop(loop)
+    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=1))
+    for loop in again.loops:
+        cluster.start(loop)
+    assert get(cluster) == before
+
+
 def test_new_agent_gives_no_address_twice(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(2)
     put(cluster, "first")

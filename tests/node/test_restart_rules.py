@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from kubeloop.api.generated.core_v1 import Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes
+from kubeloop.api.generated.core_v1 import (
+    Container,
+    ContainerRestartRule,
+    ContainerRestartRuleOnExitCodes,
+    ContainerStateTerminated,
+)
 from kubeloop.testing import Cluster
 from tests.node.pods import container, get, put, runs, said, state
+
+REMOVED = ContainerStateTerminated(
+    exit_code=137,
+    reason="RestartingAllContainers",
+    message="The container is removed because RestartAllContainers in place",
+)
 
 
 def rule(action: str, code: int) -> tuple[ContainerRestartRule, ...]:
@@ -44,7 +55,27 @@ def test_all_containers_begin_anew_init_containers_first_and_without_waiting(clu
         pod = get(cluster)
         assert [container(pod, name).restart_count for name in ("init", "app", "beside")] == [round] * 3
         assert (state(pod), state(pod, "beside"), pod.status.phase) == ("running", "running", "Running")
+        ends = [container(pod, name).last_state.terminated for name in ("init", "app", "beside")]
+        assert ends == [REMOVED] * 3
     assert said(get(cluster), "AllContainersRestarting") == ("False", "", "")
+
+
+def test_containers_that_have_yet_to_begin_anew_wait_and_the_pod_goes_on(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    put(
+        cluster,
+        init_containers=(runs("sleep", "3", name="init"),),
+        containers=(ruled("RestartAllContainers", 42), runs("server", name="beside")),
+        restart_policy="Never",
+    )
+    cluster.advance(9)  # the init container runs again
+    pod = get(cluster)
+    assert [state(pod, name) for name in ("init", "app", "beside")] == ["running", "PodInitializing", "PodInitializing"]
+    assert [container(pod, name).restart_count for name in ("init", "app", "beside")] == [1, 1, 1]
+    assert [container(pod, name).last_state.terminated for name in ("app", "beside")] == [REMOVED, REMOVED]
+    assert (container(pod).container_id, pod.status.phase) == ("", "Pending")
+    cluster.advance(3)
+    assert (state(get(cluster)), get(cluster).status.phase) == ("running", "Running")
 
 
 def test_other_codes_let_the_pod_end(cluster: Cluster) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 
@@ -12,6 +12,7 @@ from kubeloop.api.node_calls import Duplex, ForwardFailed, LogOptions, Streams
 from kubeloop.api.times import parse_time
 from kubeloop.clock import Clock
 from kubeloop.node.environment import environment_of
+from kubeloop.node.restart import RESTARTING_ALL
 from kubeloop.node.runtime import (
     Found,
     Observation,
@@ -37,6 +38,7 @@ from kubeloop.node.spec import all_of, container_named
 from kubeloop.runtime.keys import ObjectKey, key_of
 
 SCHEME = "sim://"
+EPOCH = datetime.fromtimestamp(0, UTC)
 _KEPT = 2  # runs of a container: the present one, and the one before it
 # What a container is told to have died of when its node was switched off.
 _LOST = (255, "Unknown")
@@ -245,10 +247,23 @@ class SimulatedRuntime:
         statuses = {one.name: one for one in reported}
         for container in all_of(pod):
             script = self._stages.script(pod, container)
-            process = _adopted(container, statuses.get(container.name), script)
-            if process is not None:
-                found.processes[container.name] = [process]
+            status = statuses.get(container.name)
+            process = _adopted(container, status, script)
+            if process is not None and status is not None:
+                found.processes[container.name] = [process, *_adopted_before(container, status)]
         return found
+
+
+def _adopted_before(container: Container, status: ContainerStatus) -> list[Process]:
+    """The run before the one that goes on or has ended, as far as its status tells."""
+    over = status.last_state.terminated
+    if over is None or status.state.waiting is not None:
+        return []
+    began = parse_time(over.started_at) if over.started_at is not None else EPOCH
+    process = Process(container, status.restart_count - 1, over.container_id, status.image_id, began)
+    process.end(parse_time(over.finished_at) if over.finished_at is not None else began, over.exit_code, over.reason)
+    process.put_aside = over.reason == RESTARTING_ALL
+    return [process]
 
 
 def _adopted(container: Container, status: ContainerStatus | None, script: Script | None) -> Process | None:
