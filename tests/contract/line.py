@@ -12,7 +12,7 @@ class _End(asyncio.Protocol):
 
     def __init__(self, line: Line, *, near: bool) -> None:
         self._line = line
-        self._near = near
+        self.is_near = near
         self.transport: asyncio.Transport | None = None
         self.other: _End | None = None
         self.early: list[bytes] = []
@@ -21,7 +21,7 @@ class _End(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self._line.ends.add(self)
-        if self._near:
+        if self.is_near:
             self._line.connect(self)
 
     def data_received(self, data: bytes) -> None:
@@ -54,6 +54,13 @@ class Line:
             assert end.transport is not None
             end.transport.pause_reading()
 
+    def mute(self) -> None:
+        """From here on what is asked arrives, and what is answered does not."""
+        for end in self.ends:
+            if not end.is_near:
+                assert end.transport is not None
+                end.transport.pause_reading()
+
     def drop(self) -> None:
         """Break all connections."""
         for end in tuple(self.ends):
@@ -74,7 +81,12 @@ class Line:
 
     async def _dial(self, near: _End) -> None:
         loop = asyncio.get_running_loop()
-        _, far = await loop.create_connection(lambda: _End(self, near=False), "127.0.0.1", self._to)
+        try:
+            _, far = await loop.create_connection(lambda: _End(self, near=False), "127.0.0.1", self._to)
+        except OSError:
+            assert near.transport is not None
+            near.transport.abort()
+            return
         near.other, far.other = far, near
         for data in near.early:
             near.data_received(data)

@@ -18,7 +18,6 @@ from kubeloop.store.etcd.connection import RANGE, Connection, Unavailable
 from kubeloop.store.etcd.messages import range_request, read_range
 from kubeloop.store.etcd.pending import PROVISIONAL
 from kubeloop.store.etcd.store import EtcdStore
-from kubeloop.store.etcd.streams import UNAVAILABLE, RpcError
 from kubeloop.store.etcd.wire import fields
 from tests.contract.stores import EtcdSupply
 from tests.etcd_processes import EtcdCluster, EtcdMember
@@ -144,112 +143,6 @@ def test_a_provisional_revision_is_translated_even_when_the_write_is_done(two: C
         assert await one.durable(peeked) == written.revision
         changed = await one.write("/a", b"2", peeked.mod_revision)
         assert changed.previous == written.record
-
-    two(scenario)
-
-
-def test_a_write_whose_answer_was_lost_is_found_to_be_ours(
-    two: Callable[[Pair], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
-        ask = Connection._ask
-
-        def deaf_once() -> None:
-            lost: list[str] = []
-
-            async def lose_first(self: Connection, member: int, method: str, request: bytes) -> bytes:
-                answer = await ask(self, member, method, request)
-                if method == connection_module.TXN and not lost:
-                    lost.append(method)
-                    raise _unavailable()
-                return answer
-
-            monkeypatch.setattr(Connection, "_ask", lose_first)
-
-        for value, expected in ((b"1", 0), (b"2", None), (None, None)):
-            deaf_once()
-            event = await one.write("/a", value, expected)
-            assert (event.record.value if event.record else None) == value
-            assert one.get("/a") == event.record
-
-    two(scenario)
-
-
-def _unavailable() -> Exception:
-    return RpcError(UNAVAILABLE, "the answer was lost")
-
-
-@pytest.mark.parametrize("first", [b"", b"0"])
-def test_a_write_whose_answer_was_lost_counts_even_if_somebody_has_written_since(
-    first: bytes, two: Callable[[Pair], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
-        base = (await one.write("/a", first)).revision if first else 0
-        await other.current()
-        call = Connection.call_told
-
-        async def lose_the_answer(self: Connection, method: str, request: bytes) -> tuple[bytes, bool]:
-            monkeypatch.setattr(Connection, "call_told", call)
-            await call(self, method, request)
-            await other.current()
-            await other.write("/a", b"since")
-            return (await call(self, method, request))[0], True
-
-        monkeypatch.setattr(Connection, "call_told", lose_the_answer)
-        written = await one.write("/a", b"ours", base)
-        assert written.record is not None
-        assert written.record.value == b"ours"
-        newest = one.get("/a")
-        assert newest is not None
-        assert (newest.value, newest.mod_revision) == (b"since", written.revision + 1)
-
-    two(scenario)
-
-
-def test_a_delete_whose_answer_was_lost_is_never_made_again_on_what_somebody_has_created_since(
-    two: Callable[[Pair], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
-        base = (await one.write("/a", b"0")).revision
-        await other.current()
-        call = Connection.call_told
-
-        async def lose_the_answer(self: Connection, method: str, request: bytes) -> tuple[bytes, bool]:
-            monkeypatch.setattr(Connection, "call_told", call)
-            await call(self, method, request)
-            await other.current()
-            await other.write("/a", b"since", 0)
-            return (await call(self, method, request))[0], True
-
-        monkeypatch.setattr(Connection, "call_told", lose_the_answer)
-        with pytest.raises(StoreError, match="etcd did not say whether it has deleted") as told:
-            await one.write("/a", None, base)
-        assert not isinstance(told.value, Conflict), "whoever is told of a conflict deletes what is there now"
-        newest = one.get("/a")
-        assert newest is not None
-        assert newest.value == b"since"
-
-    two(scenario)
-
-
-def test_a_delete_that_somebody_was_faster_than_is_refused_even_if_an_answer_was_lost(
-    two: Callable[[Pair], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
-        base = (await one.write("/a", b"0")).revision
-        await other.current()
-        call = Connection.call_told
-
-        async def be_late(self: Connection, method: str, request: bytes) -> tuple[bytes, bool]:
-            monkeypatch.setattr(Connection, "call_told", call)
-            await other.write("/a", b"faster", base)
-            return (await call(self, method, request))[0], True
-
-        monkeypatch.setattr(Connection, "call_told", be_late)
-        with pytest.raises(Conflict) as refused:
-            await one.write("/a", None, base)
-        assert refused.value.current is not None
-        assert refused.value.current.value == b"faster"
 
     two(scenario)
 

@@ -36,11 +36,12 @@ class Unavailable(StoreError):
 
 
 class Refused(StoreError):
-    """etcd has answered, and said no."""
+    """etcd has answered, and said no; `repeated` if an attempt before that one may have had an effect."""
 
-    def __init__(self, message: str, compacted: bool) -> None:
+    def __init__(self, message: str, compacted: bool, repeated: bool) -> None:
         super().__init__(message)
         self.compacted = compacted
+        self.repeated = repeated
 
 
 class Connection:
@@ -77,9 +78,9 @@ class Connection:
                 return await self._ask(asked, method, request), repeated
             except RpcError as error:
                 if error.code not in _PASSING:
-                    raise _refused(error) from None
+                    raise _refused(error, repeated) from None
                 self.avoid(asked)
-                repeated = True
+                repeated = repeated or not error.undone
                 now = self._clock.monotonic()
                 deadline = deadline or now + GIVE_UP_SECONDS
                 if now + pause > deadline:
@@ -181,11 +182,10 @@ class _Member:
         except ssl.SSLError as error:
             if (why := why_untrusted(error)) is not None:
                 raise Untrusted(f"etcd at {self._endpoint} and we do not trust each other: {why}") from None
-            raise RpcError(UNAVAILABLE, str(error)) from None
+            raise RpcError(UNAVAILABLE, str(error), undone=True) from None
         except (OSError, TimeoutError) as error:
-            raise RpcError(
-                UNAVAILABLE, getattr(error, "strerror", "") or str(error) or "no connection in time"
-            ) from None
+            why = getattr(error, "strerror", "") or str(error) or "no connection in time"
+            raise RpcError(UNAVAILABLE, why, undone=True) from None
         self.link = link
         return link
 
@@ -195,6 +195,6 @@ class _Member:
             task.exception()  # told to those who wait, if any still do
 
 
-def _refused(error: RpcError) -> Refused:
+def _refused(error: RpcError, repeated: bool) -> Refused:
     compacted = error.code == OUT_OF_RANGE and "compacted" in error.details
-    return Refused(f"etcd refused: {error.details}", compacted)
+    return Refused(f"etcd refused: {error.details}", compacted, repeated)

@@ -34,7 +34,7 @@ _SETTING = Struct(">HI")
 _DATA, _HEADERS, _RESET, _SETTINGS, _PUSH, _PING, _GOAWAY, _WINDOW, _CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
 _END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 1, 1, 4, 8, 32
 _HEADER_TABLE_SIZE, _ENABLE_PUSH, _MAX_STREAMS, _INITIAL_WINDOW, _MAX_FRAME = 1, 2, 3, 4, 5
-_CANCEL = 8
+_REFUSED, _CANCEL = 7, 8
 _FIRST_WINDOW = 65_535
 _LARGEST_WINDOW = 2**31 - 1
 _REFILL = 2**30  # of what we let the server send: as good as never waited for
@@ -121,12 +121,14 @@ class Http2(asyncio.Protocol):
         self.usable = False
         if self._timer is not None:
             self._timer.cancel()
-        streams = [*self._streams.values(), *(stream for stream, _, _ in self._later)]
+        later = [stream for stream, _, _ in self._later]
+        unsent = {*later, *(stream for stream, _ in self._waiting)}
+        streams = [*self._streams.values(), *later]
         self._streams.clear()
         self._later.clear()
         self._waiting.clear()
         for stream in streams:
-            stream.fail(RpcError(self._code, self.reason))
+            stream.fail(RpcError(self._code, self.reason, undone=stream in unsent))
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -147,7 +149,7 @@ class Http2(asyncio.Protocol):
 
     def _open(self, stream: Stream, headers: bytes, message: bytes) -> None:
         if not self.usable:
-            stream.fail(RpcError(self._code, self.reason))
+            stream.fail(RpcError(self._code, self.reason, undone=True))
         elif len(self._streams) >= self._most_streams:
             self._later.append((stream, headers, message))
         else:
@@ -252,7 +254,9 @@ class Http2(asyncio.Protocol):
 
     def _begin_later(self) -> None:
         while self._later and len(self._streams) < self._most_streams and self.usable:
-            self._begin(*self._later.popleft())
+            stream, headers, message = self._later.popleft()
+            if not stream.is_done:  # whoever was told that it took too long may have asked somebody else
+                self._begin(stream, headers, message)
         if not self._streams and not self.usable:
             self.close()
 
@@ -266,7 +270,8 @@ class Http2(asyncio.Protocol):
             self._send(_SETTINGS, _ACK, 0, b"")
         elif kind == _RESET and (stream := self._streams.get(number)) is not None:
             code = int.from_bytes(payload, "big")
-            self._ended(number, stream, RpcError(UNAVAILABLE, f"the server has ended the call ({code})"))
+            why = f"the server has ended the call ({code})"
+            self._ended(number, stream, RpcError(UNAVAILABLE, why, undone=code == _REFUSED))
         elif kind == _GOAWAY:
             self._go_away(int.from_bytes(payload[:4], "big") & _LARGEST_WINDOW, payload[8:])
 
@@ -299,7 +304,7 @@ class Http2(asyncio.Protocol):
         refused += (stream for stream, _, _ in self._later)
         self._later.clear()
         for stream in refused:
-            stream.fail(RpcError(UNAVAILABLE, self.reason))
+            stream.fail(RpcError(UNAVAILABLE, self.reason, undone=True))
         self._begin_later()
 
     def _take(self, number: int, size: int) -> None:
@@ -320,11 +325,13 @@ class Http2(asyncio.Protocol):
     def _look(self) -> None:
         """Once in a while: who has waited too long, and whether the server is there at all."""
         now = self._loop.time()
+        late: list[Stream] = []
         while self._deadlines and self._deadlines[0][0] <= now:
-            _, stream = self._deadlines.popleft()
-            if not stream.is_done:
-                self._cancel(stream)
-                stream.fail(RpcError(DEADLINE_EXCEEDED, "no answer in time"))
+            late.append(self._deadlines.popleft()[1])
+        for stream in late:
+            stream.fail(RpcError(DEADLINE_EXCEEDED, "no answer in time", undone=stream.number == 0))
+        for stream in late:  # now that none of them takes another's place
+            self._cancel(stream)
         if self._streams and now - self._heard > _QUIET_SECONDS + _PING_SECONDS:
             self.close("the server is silent")
             return

@@ -33,14 +33,15 @@ class Leases:
         """0 for a key that stays."""
         for prefix, seconds in self._lives.items():
             if key.startswith(prefix):
-                return await self._lease(prefix, seconds)
+                return await self.lease(prefix, seconds)
         return 0
 
     def forget(self) -> None:
         """etcd does not know the lease that it was last given."""
         self._granted.clear()
 
-    async def _lease(self, prefix: str, seconds: float) -> int:
+    async def lease(self, prefix: str, seconds: float) -> int:
+        """The one that keys under a prefix share at present."""
         async with self._granting:
             granted = self._granted.get(prefix)
             if granted is None or not granted.serves(self._clock.monotonic()):

@@ -25,7 +25,9 @@ class Names:
 
     def __init__(self, config: EtcdConfig) -> None:
         self.ahead = 0
-        self.revisions_key = b"kubeloop_revisions" + config.prefix.encode()  # beside our keys, not among them
+        # Beside our keys, not among them.
+        self.revisions_key = b"kubeloop_revisions" + config.prefix.encode()
+        self.witnesses = b"kubeloop_witnesses" + config.prefix.encode()
         self._ours, self._theirs = config.local_prefix, config.prefix
         self.first = config.prefix.encode()
         self.end = self.first[:-1] + bytes([self.first[-1] + 1])

@@ -31,9 +31,20 @@ class RangeAnswer(msgspec.Struct):
 
 
 class TxnAnswer(msgspec.Struct):
+    """`found` and `mark` are what a failed comparison was answered with."""
+
     revision: int = 0
     succeeded: bool = False
-    found: KeyValue | None = None  # what a failed comparison was answered with
+    found: KeyValue | None = None
+    mark: KeyValue | None = None
+
+
+class Mark(msgspec.Struct, frozen=True, gc=False):
+    """What a transaction puts beside what it does."""
+
+    key: bytes
+    value: bytes
+    lease: int
 
 
 class Change(msgspec.Struct, gc=False):
@@ -64,10 +75,16 @@ def range_request(
     return b"".join(parts)
 
 
-def write_request(key: bytes, value: bytes | None, mod_revision: int, lease: int = 0) -> bytes:
-    """Put, or delete with None, if the key was last changed at a revision (0: does not exist); else say what it is."""
+def write_request(
+    key: bytes, value: bytes | None, mod_revision: int, lease: int = 0, mark: Mark | None = None
+) -> bytes:  # fmt: skip
+    """Put, or delete with None, if the key was last changed at a revision (0: does not exist); else say what it is.
+
+    With a mark, put that as well; else say what is in its place.
+    """
     comparison = integer(1, _EQUAL) + integer(2, _MOD_REVISION) + chunk(3, key) + integer(6, mod_revision)
-    return _transaction(comparison, key, value, lease)
+    request = _transaction(comparison, key, value, lease)
+    return request if mark is None else request + _put(mark.key, mark.value, mark.lease) + _look(mark.key)
 
 
 def claim_request(key: bytes, value: bytes, version: int) -> bytes:
@@ -77,12 +94,19 @@ def claim_request(key: bytes, value: bytes, version: int) -> bytes:
 
 
 def _transaction(comparison: bytes, key: bytes, value: bytes | None, lease: int) -> bytes:
-    if value is None:
-        operation = chunk(3, chunk(1, key))
-    else:
-        put = chunk(1, key) + chunk(2, value)
-        operation = chunk(2, put + integer(3, lease) if lease else put)
-    return chunk(1, comparison) + chunk(2, operation) + chunk(3, chunk(1, chunk(1, key)))
+    operation = chunk(2, chunk(3, chunk(1, key))) if value is None else _put(key, value, lease)
+    return chunk(1, comparison) + operation + _look(key)
+
+
+def _put(key: bytes, value: bytes, lease: int) -> bytes:
+    """A transaction's operation if its comparison holds."""
+    put = chunk(1, key) + chunk(2, value)
+    return chunk(2, chunk(2, put + integer(3, lease) if lease else put))
+
+
+def _look(key: bytes) -> bytes:
+    """A transaction's operation if its comparison fails."""
+    return chunk(3, chunk(1, chunk(1, key)))
 
 
 def put_request(key: bytes, value: bytes) -> bytes:
@@ -147,7 +171,7 @@ def read_range(message: bytes) -> RangeAnswer:
 
 
 def read_txn(message: bytes) -> TxnAnswer:
-    answer = TxnAnswer()
+    answer, found = TxnAnswer(), []
     for field, value in fields(message):
         if field == 1:
             answer.revision = _revision_in(_bytes(value))
@@ -156,7 +180,9 @@ def read_txn(message: bytes) -> TxnAnswer:
         elif field == 3:
             for operation, result in fields(_bytes(value)):
                 if operation == 1:
-                    answer.found = next(iter(read_range(_bytes(result)).found), None)
+                    found.append(next(iter(read_range(_bytes(result)).found), None))
+    if found:
+        answer.found, answer.mark = found[0], found[-1] if len(found) > 1 else None
     return answer
 
 

@@ -46,7 +46,7 @@ class EtcdStore(FollowingCopy):
         names = Names(config)
         super().__init__(self._connection, names, self._pending, clock, history_bytes)
         self._leases = Leases(self._connection, clock)
-        self._transactions = Transactions(self._connection, names, self._leases)
+        self._transactions = Transactions(self._connection, names, self._leases, clock)
         self._compactions = Compactions(self._connection)
         self._freshness = Freshness(self._connection)
         self.lost = 0
@@ -174,16 +174,11 @@ class EtcdStore(FollowingCopy):
 
     def _cleared_up(self, write: PendingWrite, outcome: Outcome, conflict: Conflict) -> Outcome:
         """A conflict is one, unless an attempt that was not heard of had succeeded, and somebody has written since."""
-        since = 0 if outcome.base is None else outcome.base.mod_revision
         if outcome.doubtful:
-            events = [event for event in self._history.since(since, write.key) if event.key == write.key]
-            if write.value is None:
-                if events and events[0].deleted:  # by us or by somebody else: then what is there now is another object
-                    raise Unavailable("etcd did not say whether it has deleted, and somebody has written since")
-            else:
-                for event in events:
-                    if event.record is not None and event.record.value == write.value:
-                        return Outcome(event.revision, event.previous)
+            since = 0 if outcome.base is None else outcome.base.mod_revision
+            for event in self._history.since(since, write.key):
+                if event.key == write.key and event.record is not None and event.record.value == write.value:
+                    return Outcome(event.revision, event.previous)
             if since < self.compact_revision and outcome.base is not None:
                 raise Unavailable("etcd did not say whether it has written, and has forgotten it since")
         raise conflict

@@ -12,12 +12,13 @@ _PREFIX_BYTES = 5  # of a message: whether it is compressed, and its length
 
 
 class RpcError(Exception):
-    """A call that was not answered with a message."""
+    """A call that was not answered with a message. `undone` if the server has certainly done nothing of it."""
 
-    def __init__(self, code: int, details: str) -> None:
+    def __init__(self, code: int, details: str, *, undone: bool = False) -> None:
         super().__init__(details)
         self.code = code
         self.details = details
+        self.undone = undone
 
 
 class Stream:

@@ -1,19 +1,21 @@
 """One write as an etcd transaction: done, refused because somebody was first, or repeated without harm.
 
 A call that fails may have had its effect. Repeating it is safe, for it compares: of two attempts at most one
-succeeds. If it is the first, unheard one, then the second finds what the first has left.
+succeeds. If it is the first, unheard one, then the second finds what the first has left: the value, or a mark.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from kubeloop.clock import Clock
 from kubeloop.store.base import Record
 from kubeloop.store.errors import Conflict
 from kubeloop.store.etcd.connection import TXN, Connection, Refused
 from kubeloop.store.etcd.leases import Leases
 from kubeloop.store.etcd.loading import Names
-from kubeloop.store.etcd.messages import TxnAnswer, read_txn, write_request
+from kubeloop.store.etcd.messages import Mark, TxnAnswer, read_txn, write_request
+from kubeloop.store.etcd.witnesses import SECONDS, Witness, Witnesses
 
 _NO_SUCH_LEASE = "lease not found"
 
@@ -28,42 +30,68 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Transactions:
-    def __init__(self, connection: Connection, names: Names, leases: Leases) -> None:
+    def __init__(self, connection: Connection, names: Names, leases: Leases, clock: Clock) -> None:
         self._connection = connection
         self._names = names
         self._leases = leases
+        self._witnesses = Witnesses(names.witnesses, clock)
 
     async def write(self, key: str, value: bytes | None, base: Record | None, conditional: bool) -> Outcome:
         """Put or delete a key whose newest record is `base`; unless that is a condition, whatever it is by then."""
-        doubtful, ahead = False, self._names.ahead
+        if value is not None and conditional:
+            return await self._put(key, value, base)
+        with self._witnesses.one() as witness:
+            return await self._witnessed(key, value, base, conditional, witness)
+
+    async def _put(self, key: str, value: bytes, base: Record | None) -> Outcome:
+        answer, doubtful = await self._attempt(key, value, base, None)
+        ahead = self._names.ahead
+        if answer.succeeded:
+            return Outcome(answer.revision + ahead, base)
+        found = self._found(answer)
+        since = 0 if base is None else base.mod_revision
+        if doubtful and found is not None and found.value == value and found.mod_revision > since:
+            return Outcome(found.mod_revision, base)
+        return Outcome(answer.revision + ahead, base, Conflict(found), doubtful)
+
+    async def _witnessed(
+        self, key: str, value: bytes | None, base: Record | None, conditional: bool, witness: Witness
+    ) -> Outcome:  # fmt: skip
+        ahead = self._names.ahead
         while True:
-            answer, repeated = await self._attempt(key, value, 0 if base is None else base.mod_revision - ahead)
+            answer, repeated = await self._attempt(key, value, base, witness)
+            witness.doubtful = witness.doubtful or repeated
             if answer.succeeded:
                 return Outcome(answer.revision + ahead, base)
-            doubtful = doubtful or repeated
-            found = self._names.record(answer.found) if answer.found is not None else None
-            if doubtful and _is_ours(value, found, base):
-                return Outcome(answer.revision + ahead if found is None else found.mod_revision, base)
+            if answer.mark is not None and answer.mark.value == witness.mark:
+                return Outcome(answer.mark.mod_revision + ahead, base)
+            found = self._found(answer)
             if conditional or (found is None and value is None):
-                return Outcome(answer.revision + ahead, base, Conflict(found), doubtful)
+                return Outcome(answer.revision + ahead, base, Conflict(found))
             base = found
 
-    async def _attempt(self, key: str, value: bytes | None, expected: int) -> tuple[TxnAnswer, bool]:
+    async def _attempt(
+        self, key: str, value: bytes | None, base: Record | None, witness: Witness | None
+    ) -> tuple[TxnAnswer, bool]:  # fmt: skip
+        """The answer, and whether an attempt before it may have had an effect as well."""
+        expected = 0 if base is None else base.mod_revision - self._names.ahead
+        doubtful = False
         while True:
             lease = await self._leases.lease_for(key) if value is not None else 0
-            request = write_request(self._names.theirs(key), value, expected, lease)
+            mark = None if witness is None else await self._mark(witness)
+            request = write_request(self._names.theirs(key), value, expected, lease, mark)
             try:
                 answer, repeated = await self._connection.call_told(TXN, request)
             except Refused as refused:
-                if lease and _NO_SUCH_LEASE in str(refused):
-                    self._leases.forget()
-                    continue
-                raise
-            return read_txn(answer), repeated
+                if _NO_SUCH_LEASE not in str(refused):
+                    raise
+                self._leases.forget()
+                doubtful = doubtful or refused.repeated
+            else:
+                return read_txn(answer), doubtful or repeated
 
+    async def _mark(self, witness: Witness) -> Mark:
+        return Mark(witness.key, witness.mark, await self._leases.lease("", SECONDS))
 
-def _is_ours(value: bytes | None, found: Record | None, base: Record | None) -> bool:
-    """Whether an attempt that we did not hear of has left what is there now."""
-    if value is None:
-        return found is None and base is not None
-    return found is not None and found.value == value and found.mod_revision > (base.mod_revision if base else 0)
+    def _found(self, answer: TxnAnswer) -> Record | None:
+        return self._names.record(answer.found) if answer.found is not None else None

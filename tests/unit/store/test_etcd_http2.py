@@ -183,6 +183,38 @@ def test_a_server_that_goes_away_finishes_what_it_has_begun_and_nothing_else() -
     play(scenario)
 
 
+def test_of_a_failed_call_it_is_told_whether_the_server_can_have_done_anything() -> None:
+    async def scenario(server: FakeServer) -> None:
+        server.tell((SETTINGS, 0, 0, pack(">HI", 3, 4)))  # at most four at once
+        sent, refused, ended, long = (
+            server.link.call(REQUEST, message) for message in (b"sent", b"refused", b"ended", b"x" * 100_000)
+        )
+        waiting = server.link.call(REQUEST, b"for its turn")
+        server.tell((RESET, 0, 3, pack(">I", 7)), (RESET, 0, 5, pack(">I", 2)))
+        late = server.link.call(REQUEST, b"also sent")
+        more = server.link.call(REQUEST, b"for its turn, and in vain")
+        server.link.close()
+        after = server.link.call(REQUEST, b"nobody hears it")
+        calls = [sent, refused, ended, long, waiting, late, more, after]
+        failures = await asyncio.gather(*calls, return_exceptions=True)
+        undone = [isinstance(failure, RpcError) and failure.undone for failure in failures]
+        assert undone == [False, True, False, True, True, True, True, True], "behind the long one nothing was sent"
+
+    play(scenario)
+
+
+def test_what_took_too_long_before_its_turn_came_is_not_sent_any_more() -> None:
+    async def scenario(server: FakeServer) -> None:
+        server.tell((SETTINGS, 0, 0, pack(">HI", 3, 1)))
+        first, second = server.link.call(REQUEST, b"first"), server.link.call(REQUEST, b"second")
+        for call in (first, second):
+            with pytest.raises(RpcError):
+                await call
+        assert [payload for kind, _, _, payload in await server.frames() if kind == DATA] == [message_of(b"first")]
+
+    play(scenario)
+
+
 def test_pings_are_answered_and_resets_are_told() -> None:
     async def scenario(server: FakeServer) -> None:
         server.tell((PING, 0, 0, b"12345678"))

@@ -1,0 +1,296 @@
+"""Writes whose answers the network swallows: each is found out about, happens once, and is nobody else's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kubeloop.chaos.plane import free_ports
+from kubeloop.clock import SystemClock
+from kubeloop.store import Conflict, Event, StoreError
+from kubeloop.store.etcd.config import EtcdConfig
+from kubeloop.store.etcd.connection import RANGE, Connection
+from kubeloop.store.etcd.loading import Names
+from kubeloop.store.etcd.messages import range_request, read_range
+from kubeloop.store.etcd.store import EtcdStore
+from tests.contract.line import Line, line_to
+from tests.contract.stores import EtcdSupply
+from tests.etcd_processes import EtcdCluster
+
+
+class Far:
+    """A server behind a line that fails, and what it writes."""
+
+    def __init__(self, store: EtcdStore, line: Line) -> None:
+        self.store = store
+        self.line = line
+
+    async def lose_answer(self, key: str, value: bytes | None, expected: int | None, near: EtcdStore) -> _Write:
+        """A write that etcd carries out, and does not get to say so."""
+        self.line.mute()
+        revision = near.revision
+        write = self.store.write(key, value, expected)
+        await _changed(near, key, revision)
+        return write
+
+    async def lose_question(self, key: str, value: bytes | None, expected: int | None) -> _Write:
+        """A write that is sent and never arrives."""
+        self.line.die()
+        write = self.store.write(key, value, expected)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return write
+
+
+_Write = asyncio.Future[Event]
+Scenario = Callable[[Far, EtcdStore], Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def cluster(etcd_servers: EtcdSupply) -> object:
+    with etcd_servers.fresh() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def play(cluster: EtcdCluster, request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
+    """A scenario of a server behind a line, and one that is close to etcd."""
+    prefix = f"/{request.node.name}/"
+
+    def run(scenario: Scenario) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(30), near_to(cluster, prefix) as near, behind_line(cluster, prefix) as far:
+                await scenario(far, near)
+
+        asyncio.run(main())
+
+    return run
+
+
+@asynccontextmanager
+async def near_to(cluster: EtcdCluster, prefix: str) -> AsyncIterator[EtcdStore]:
+    store = EtcdStore(cluster.config(prefix))
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def behind_line(cluster: EtcdCluster, prefix: str) -> AsyncIterator[Far]:
+    async with line_to(cluster.members[0].client_port) as line:
+        store = EtcdStore(EtcdConfig((f"127.0.0.1:{line.port}",), prefix, "/"))
+        await store.start()
+        try:
+            yield Far(store, line)
+        finally:
+            await store.close()
+
+
+async def _changed(near: EtcdStore, key: str, after: int) -> None:
+    changed = asyncio.Event()
+    subscription = near.subscribe(key, after, lambda _: changed.set())
+    await changed.wait()
+    subscription.cancel()
+
+
+async def _made(far: Far, near: EtcdStore) -> int:
+    await _deletes(far.store)
+    revision = (await far.store.write("/a", b"0", 0)).revision
+    await near.current()
+    return revision
+
+
+async def _deletes(store: EtcdStore) -> None:
+    """Not for the first time: it has the lease that its marks end with."""
+    await store.write(f"/{id(store)}", b"")
+    await store.write(f"/{id(store)}", None)
+
+
+@pytest.mark.parametrize("is_conditional", [True, False])
+@pytest.mark.parametrize("value", [b"1", None])
+def test_a_write_that_was_carried_out_is_found_to_be_ours(
+    value: bytes | None, is_conditional: bool, play: Callable[[Scenario], None]
+) -> None:
+    async def scenario(far: Far, near: EtcdStore) -> None:
+        base = await _made(far, near)
+        write = await far.lose_answer("/a", value, base if is_conditional else None, near)
+        far.line.drop()
+        event = await write
+        assert (event.record.value if event.record else None) == value
+        assert far.store.get("/a") == event.record
+        assert event.revision == near.revision
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("is_conditional", [True, False])
+@pytest.mark.parametrize("value", [b"ours", None])
+def test_a_write_that_was_carried_out_is_not_done_again_over_what_somebody_has_written_since(
+    value: bytes | None, is_conditional: bool, play: Callable[[Scenario], None]
+) -> None:
+    async def scenario(far: Far, near: EtcdStore) -> None:
+        base = await _made(far, near)
+        write = await far.lose_answer("/a", value, base if is_conditional else None, near)
+        since = await near.write("/a", b"since")
+        far.line.drop()
+        event = await write
+        assert (event.record.value if event.record else None) == value
+        assert event.revision < since.revision
+        for store in (far.store, near):
+            await store.current()
+            assert store.get("/a") == since.record
+
+    play(scenario)
+
+
+def test_a_delete_that_never_arrived_is_refused_if_somebody_else_has_deleted(
+    play: Callable[[Scenario], None],
+) -> None:
+    async def scenario(far: Far, near: EtcdStore) -> None:
+        base = await _made(far, near)
+        write = await far.lose_question("/a", None, base)
+        await near.write("/a", None, base)
+        far.line.drop()
+        with pytest.raises(Conflict) as refused:
+            await write
+        assert refused.value.current is None
+
+    play(scenario)
+
+
+def test_a_delete_that_never_arrived_is_refused_if_somebody_has_written(play: Callable[[Scenario], None]) -> None:
+    async def scenario(far: Far, near: EtcdStore) -> None:
+        base = await _made(far, near)
+        write = await far.lose_question("/a", None, base)
+        faster = await near.write("/a", b"faster", base)
+        far.line.drop()
+        with pytest.raises(Conflict) as refused:
+            await write
+        assert refused.value.current == faster.record
+
+    play(scenario)
+
+
+def test_an_unconditional_delete_that_never_arrived_deletes_what_is_there_by_then(
+    play: Callable[[Scenario], None],
+) -> None:
+    async def scenario(far: Far, near: EtcdStore) -> None:
+        base = await _made(far, near)
+        write = await far.lose_question("/a", None, None)
+        faster = await near.write("/a", b"faster", base)
+        far.line.drop()
+        event = await write
+        assert (event.record, event.previous) == (None, faster.record)
+        await near.current()
+        assert near.get("/a") is None
+
+    play(scenario)
+
+
+def test_of_two_servers_that_delete_the_same_while_answers_are_lost_one_is_told_that_it_did(
+    cluster: EtcdCluster,
+) -> None:
+    async def main() -> None:
+        keys = [f"/{number}" for number in range(24)]
+        prefix = "/both/"
+        async with (
+            asyncio.timeout(30),
+            near_to(cluster, prefix) as near,
+            behind_line(cluster, prefix) as one,
+            behind_line(cluster, prefix) as other,
+        ):
+            for key in keys:
+                await near.write(key, b"", 0)
+            for far in (one, other):
+                await _deletes(far.store)
+                await far.store.current()
+                far.line.mute()
+            writes = [asyncio.ensure_future(_delete(far.store, key)) for key in keys for far in (one, other)]
+            for key in keys:
+                if near.get(key) is not None:
+                    await _changed(near, key, near.revision)
+            for far in (one, other):
+                far.line.drop()
+            results = await asyncio.gather(*writes, return_exceptions=True)
+        for of_one, of_other in zip(results[::2], results[1::2], strict=True):
+            assert {type(of_one), type(of_other)} == {Event, Conflict}
+
+    asyncio.run(main())
+
+
+async def _delete(store: EtcdStore, key: str) -> Event:
+    """As a task of its own: a task's writes wait for each other."""
+    return await store.write(key, None)
+
+
+def test_the_marks_of_deletes_take_little_room_and_end(cluster: EtcdCluster) -> None:
+    async def main() -> None:
+        prefix = "/marks/"
+        async with asyncio.timeout(30), near_to(cluster, prefix) as near:
+            for number in range(12):
+                await near.write(f"/{number}", b"")
+            await near.write("/0", None)
+            deletes = [asyncio.ensure_future(_delete(near, f"/{number}")) for number in range(1, 4)]
+            await asyncio.gather(*deletes)
+            for number in range(4, 12):
+                await near.write(f"/{number}", None)
+            marks = await marks_under(cluster, prefix)
+        assert len(marks) <= 1 + 3, "as many as there were deletes at once"
+
+    asyncio.run(main())
+
+
+async def marks_under(cluster: EtcdCluster, prefix: str) -> list[bytes]:
+    config = cluster.config(prefix)
+    first = Names(config).witnesses
+    connection = Connection(config, SystemClock())
+    connection.open()
+    try:
+        found = await connection.call(RANGE, range_request(first, first[:-1] + bytes([first[-1] + 1])))
+    finally:
+        await connection.close()
+    return [one.key for one in read_range(found).found]
+
+
+def test_only_what_was_sent_may_have_had_an_effect(cluster: EtcdCluster) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), line_to(cluster.members[0].client_port) as line:
+            nobody, member = f"127.0.0.1:{free_ports(1)[0]}", f"127.0.0.1:{line.port}"
+            connection = Connection(EtcdConfig((nobody, member), "/", "/"), SystemClock())
+            connection.open()
+            question = range_request(b"\0", count_only=True)
+            try:
+                assert not (await connection.call_told(RANGE, question))[1], "nobody was there to send it to"
+                line.mute()
+                asked = asyncio.ensure_future(connection.call_told(RANGE, question))
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                line.drop()
+                assert (await asked)[1], "it was sent"
+            finally:
+                await connection.close()
+
+    asyncio.run(main())
+
+
+def test_without_an_answer_for_long_a_delete_is_told_to_be_in_doubt(
+    play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kubeloop.store.etcd.connection.GIVE_UP_SECONDS", 0.1)
+
+    async def scenario(far: Far, near: EtcdStore) -> None:
+        base = await _made(far, near)
+        write = await far.lose_answer("/a", None, base, near)
+        far.line.accepts = False
+        far.line.drop()
+        with pytest.raises(StoreError, match="does not answer") as told:
+            await write
+        assert not isinstance(told.value, Conflict)
+        far.line.accepts = True
+
+    play(scenario)
