@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from kubeloop.api import errors
@@ -16,7 +18,7 @@ from kubeloop.api.generated.authentication_v1 import TokenReview, TokenReviewSpe
 from kubeloop.api.generated.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
 from kubeloop.api.node_calls import NodeDialer
 from kubeloop.apiserver.authentication import user_of_certificate
-from kubeloop.apiserver.context import AUTHENTICATED, User
+from kubeloop.apiserver.context import ANONYMOUS, AUTHENTICATED, User
 from kubeloop.apiserver.http import Limits, Request, Response, Server, serve
 from kubeloop.apiserver.server import CannotStart, ServerConfig, tls_context
 from kubeloop.apiserver.streaming.kubelet import FindPod, kubelet_response
@@ -29,8 +31,6 @@ from kubeloop.node.authorization import subresources_of, verb_of
 
 _TEXT = "text/plain; charset=utf-8"
 _CLOSE_SECONDS = 1.0
-# For how long the API server's answers hold, as the kubelet has it.
-_TOKEN_SECONDS, _ALLOWED_SECONDS, _DENIED_SECONDS = 120.0, 300.0, 30.0
 
 log = logging.getLogger(__name__)
 
@@ -44,17 +44,31 @@ class Denied(Exception):
         self.message = message
 
 
+class AccessRules(NamedTuple):
+    """Who is let in how, as the kubelet's configuration has it; for how long the API server's answers hold."""
+
+    anonymous: bool = False
+    by_token: bool = True
+    everybody: bool = False  # may do everything
+    token_seconds: float = 120.0
+    allowed_seconds: float = 300.0
+    denied_seconds: float = 30.0
+
+
 class KubeletAccess:
     """Who may ask nodes for what, decided by the API server."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, rules: AccessRules = AccessRules()) -> None:  # noqa: B008
         self._client = client
+        self._rules = rules
         self._users: Remembered[str, User] = Remembered(clock)
         self._verdicts: Remembered[tuple[User, str, str, str], bool] = Remembered(clock)
 
     async def check(self, request: Request, node: str) -> None:
         """Raises `Denied`."""
         user = await self._user(request)
+        if self._rules.everybody:
+            return
         verb, subresources = verb_of(request.method), subresources_of(unquote(request.path))
         for subresource in subresources:
             if await self._may(user, verb, node, subresource):
@@ -68,9 +82,12 @@ class KubeletAccess:
             if named is not None:
                 return named
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            raise Denied(401, "Unauthorized")
-        return await self._by_token(token.strip())
+        if scheme.lower() == "bearer" and token.strip():
+            if self._rules.by_token:
+                return await self._by_token(token.strip())
+        elif self._rules.anonymous:
+            return ANONYMOUS
+        raise Denied(401, "Unauthorized")
 
     async def _by_token(self, token: str) -> User:
         known = self._users.get(token)
@@ -82,7 +99,7 @@ class KubeletAccess:
         said = review.status.user
         groups = said.groups if AUTHENTICATED in said.groups else (*said.groups, AUTHENTICATED)
         user = User(said.username, tuple(groups), said.uid, tuple(sorted(said.extra.items())))
-        self._users.put(token, user, _TOKEN_SECONDS)
+        self._users.put(token, user, self._rules.token_seconds)
         return user
 
     async def _may(self, user: User, verb: str, node: str, subresource: str) -> bool:
@@ -96,7 +113,8 @@ class KubeletAccess:
         )
         review: SubjectAccessReview = await self._client.create(SubjectAccessReview(spec=spec))
         allowed = review.status.allowed
-        self._verdicts.put(key, allowed, _ALLOWED_SECONDS if allowed else _DENIED_SECONDS)
+        rules = self._rules
+        self._verdicts.put(key, allowed, rules.allowed_seconds if allowed else rules.denied_seconds)
         return allowed
 
 
@@ -126,10 +144,30 @@ class KubeletPages:
 
 
 class KubeletPorts:
-    """The ports of some nodes; made by `open_kubelet_ports`."""
+    """The ports of some nodes. They listen before anybody answers: a node tells where it is found when it registers."""
 
-    def __init__(self, servers: list[Server]) -> None:
-        self._servers = servers
+    def __init__(self) -> None:
+        self._servers: list[Server] = []
+        self._pages: dict[str, KubeletPages] = {}
+        self.numbers: dict[str, int] = {}
+
+    async def listen(self, node: str, host: str, port: int, tls: ssl.SSLContext | None, clock: Clock) -> None:
+        """Raises CannotStart."""
+
+        async def answer(request: Request) -> Response:
+            pages = self._pages.get(node)
+            return await pages.answer(request) if pages is not None else Response(503, b"not ready\n", _TEXT)
+
+        try:
+            server = await serve(answer, host, port, tls, Limits(), clock)
+        except OSError as error:
+            raise CannotStart(f"node {node} cannot listen on {host}:{port}: {error.strerror or error}") from None
+        self._servers.append(server)
+        self.numbers[node] = server.port
+
+    def answer(self, nodes: NodeDialer, find: FindPod, access: KubeletAccess) -> None:
+        """From now on."""
+        self._pages = {name: KubeletPages(name, nodes, find, access) for name in self.numbers}
 
     async def close(self) -> None:
         await asyncio.gather(*(server.close(_CLOSE_SECONDS) for server in self._servers))
@@ -150,12 +188,12 @@ async def open_kubelet_ports(
     """Listen for each node; raises CannotStart."""
     pki = plan.pki
     config = ServerConfig(certificate=pki.serving_certificate, key=pki.serving_key, client_authorities=(pki.ca,))
-    tls, access, servers = tls_context(config), KubeletAccess(client, clock), list[Server]()
-    for name, port in plan.ports.items():
-        pages = KubeletPages(name, nodes, find, access)
-        try:
-            servers.append(await serve(pages.answer, plan.host, port, tls, Limits(), clock))
-        except OSError as error:
-            await KubeletPorts(servers).close()
-            raise CannotStart(f"node {name} cannot listen on {plan.host}:{port}: {error.strerror or error}") from None
-    return KubeletPorts(servers)
+    tls, ports = tls_context(config), KubeletPorts()
+    try:
+        for name, port in plan.ports.items():
+            await ports.listen(name, plan.host, port, tls, clock)
+    except CannotStart:
+        await ports.close()
+        raise
+    ports.answer(nodes, find, KubeletAccess(client, clock))
+    return ports

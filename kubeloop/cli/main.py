@@ -18,6 +18,7 @@ _ABOUT = (
 _MANAGER = "controller-manager"
 _SCHEDULER = "scheduler"
 _CLOUD = "cloud-controller-manager"
+_KUBELET = "kubelet"
 _BALANCER = "balancer"
 _SNAPSHOT = "snapshot"
 _MIGRATE = "migrate"
@@ -48,6 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from kubeloop.cli.cloud_controller_manager import run_cloud_controller_manager
 
         return run_cloud_controller_manager(options)
+    if options.command == _KUBELET:
+        from kubeloop.cli.kubelet import run_kubelet
+
+        return run_kubelet(options)
     if options.command == _BALANCER:
         from kubeloop.cli.balancer import run_balancer
 
@@ -94,6 +99,11 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
         from kubeloop.cli import cloud_controller_manager_flags
 
         cloud_controller_manager_flags.add_flags(cloud)
+    kubelet = commands.add_parser(_KUBELET, help="run nodes alone", allow_abbrev=False)
+    if command == _KUBELET:
+        from kubeloop.cli import kubelet_flags
+
+        kubelet_flags.add_flags(kubelet)
     balancer = commands.add_parser(_BALANCER, help="give several API servers one address", allow_abbrev=False)
     if command == _BALANCER:
         from kubeloop.cli import balancer as balancer_command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.node.access import NodeAccess
-from kubeloop.node.heartbeat import Heartbeat
+from kubeloop.node.heartbeat import RENEW_SECONDS, Heartbeat
 from kubeloop.node.metrics_api import MetricsGroup
 from kubeloop.node.pages import Pages
 from kubeloop.node.registration import KUBELET_PORT, Endpoint, NodeShape, node_object
+from kubeloop.node.related import RelatedNews
 from kubeloop.node.relief import Relief
-from kubeloop.node.roster import SERVED, STOPPED, Roster, is_served
+from kubeloop.node.roster import BY_KUBELET, SERVED, STOPPED, Roster
 from kubeloop.node.shutdown import Shutdown
 from kubeloop.node.simulated import attacher
 from kubeloop.node.simulated.addresses import node_address
@@ -50,6 +52,16 @@ _NODES_A_WORKER = 20
 
 
 @dataclass(frozen=True, slots=True)
+class Alone:
+    """An agent that is a program of its own: it serves nodes by their names, and none of others."""
+
+    endpoints: Mapping[str, Endpoint]  # where nodes are found, by name
+    as_node: bool = False  # with the rights of the one node that it is, and no more
+    registers: bool = True  # or waits until somebody makes its nodes
+    beat: float = RENEW_SECONDS  # how often a node is looked at, if that is more often than its lease asks for
+
+
+@dataclass(frozen=True, slots=True)
 class FleetConfig:
     """What can be chosen."""
 
@@ -61,16 +73,19 @@ class FleetConfig:
     untaint: bool = False  # where no loop takes the taint off that nodes begin with
     host: str = ""  # where nodes that have ports of their own listen
     first_port: int = 0  # of the first node, the next one for each further node; none if zero
+    alone: Alone | None = None  # for a program of its own
 
 
 class Fleet:
     """Simulated nodes. `loops` are to be run by somebody, beside the informers."""
 
     def __init__(self, client: Client, informers: Informers, clock: Clock, config: FleetConfig) -> None:
-        self._pods = informers.of(resource_of_class(Pod))
+        alone = config.alone or Alone({})
+        own = next(iter(alone.endpoints)) if alone.as_node else ""
+        self._pods = informers.of(resource_of_class(Pod), fields=f"spec.nodeName={own}" if own else "")
         self._pods.add_indexer(NODE, node_name_of)
-        nodes = informers.of(resource_of_class(Node))
-        self.roster = Roster(nodes, clock)
+        nodes = informers.of(resource_of_class(Node), fields=f"metadata.name={own}" if own else "")
+        self.roster = Roster(nodes, clock, frozenset(alone.endpoints))
         self.runtime = SimulatedRuntime(clock, self.roster.networks_of, config.rules)
         self.runtime.allocatable_of = self.roster.allocatable_of
         self.recorder = EventRecorder(client, COMPONENT, clock)
@@ -79,8 +94,13 @@ class Fleet:
         self.pages = Pages(self._pods, self.roster, self.runtime, clock)
         self.access = NodeAccess(self.roster, self.runtime, self.pages)
         self.metrics = MetricsGroup(self._pods, self.roster, self.runtime, clock)
-        wanted = nodes_of(config, self.runtime.name, clock)
+        self.pages.shown = self.worker.as_reported
+        made = nodes_of(config, self.runtime.name, clock)
+        wanted = made if alone.registers else {}
         self._heartbeat = Heartbeat(client, self.roster, clock, wanted, untaint=config.untaint)
+        if config.alone is not None:
+            self._heartbeat.facts, self._heartbeat.longest_pause = dict(made), alone.beat
+            self.runtime.addresses.apart(next(iter(made)))
         self._pod_loop: Controller[ObjectKey] = Controller(PODS, self.worker.reconcile, clock, workers=_POD_WORKERS)
         self._node_loop: Controller[ObjectKey] = Controller(
             HEARTBEATS,
@@ -89,7 +109,7 @@ class Fleet:
             workers=max(_NODE_WORKERS, config.count // _NODES_A_WORKER),
         )
         self._pod_loop.watches(self._pods, own_key, _matters)
-        self._node_loop.watches(nodes, own_key, _is_news_of_node)
+        self._node_loop.watches(nodes, own_key, self._is_news_of_node)
         nodes.add_handler(Callbacks(on_update=self._on_node_changed))
         self._pods.add_handler(Callbacks(on_add=self._count_in, on_delete=self._count_out))
         self._registered = asyncio.Event()
@@ -106,8 +126,9 @@ class Fleet:
         if not wanted:
             self._registered.set()
 
-        self._attacher = attacher.wire(client, informers, nodes, self.roster, clock)
-        self._volume_news = VolumeNews(self._pods, informers)
+        # Who is but a node may not say that anything is attached to it.
+        self._attacher = None if own else attacher.wire(client, informers, nodes, self.roster, clock)
+        self._volume_news = RelatedNews(self._pods, informers, client) if own else VolumeNews(self._pods, informers)
         self._volume_news.follow(self._pod_loop, self._node_loop)
         self.worker.mounting = self._volume_news.mounting(client, telling, clock)
         self._heartbeat.volumes_in_use = self._volume_news.in_use
@@ -116,8 +137,8 @@ class Fleet:
     @property
     def loops(self) -> tuple[Controller[ObjectKey], ...]:
         """To be run all together; that of static pods is there if there is a folder."""
-        always = (self._node_loop, self._pod_loop, self._attacher)
-        return always if self._static_loop is None else (*always, self._static_loop)
+        every = (self._node_loop, self._pod_loop, self._attacher, self._static_loop)
+        return tuple(one for one in every if one is not None)
 
     def _static_pods(
         self, client: Client, nodes: Informer, folder: Path | None, clock: Clock
@@ -127,13 +148,13 @@ class Fleet:
         static = StaticPods(client, self._pods, self.roster, folder, clock)
         loop: Controller[ObjectKey] = Controller(STATIC_PODS, static.reconcile, clock, workers=1)
         loop.watches(self._pods, lambda _: (EVERYTHING,), lambda old, new: new is None and bool(mirror_of(old)))
-        loop.watches(nodes, lambda _: (EVERYTHING,), _is_news_of_node)
+        loop.watches(nodes, lambda _: (EVERYTHING,), self._is_news_of_node)
         return loop
 
     def pod(self, namespace: str, name: str) -> Pod | None:
         """A pod, as the agent knows it."""
         found: Pod | None = self._pods.get(namespace, name)
-        return found
+        return self.worker.as_reported(found) if found is not None else None
 
     async def registered(self) -> None:
         """Return once all nodes that were asked for are there."""
@@ -157,7 +178,7 @@ class Fleet:
     def _on_node_changed(self, old: Node, new: Node) -> None:
         """A node was switched off or on, cut off or brought back: its pods have to hear of it."""
         before, after = self.roster.state_of(old), self.roster.state_of(new)
-        if not is_served(new):
+        if not self.roster.serves(new):
             return
         if is_true(new.status.conditions, "Ready") and not is_true(old.status.conditions, "Ready"):
             self._report_readiness_anew(new)
@@ -179,16 +200,26 @@ class Fleet:
             self.worker.contradict(pod)
             self._pod_loop.queue.add(key_of(pod))
 
+    def _is_news_of_node(self, old: Any, new: Any) -> bool:
+        """Whether a node is to be looked at before its lease is due."""
+        if new is None or not self.roster.serves(new):
+            return False
+        return old is None or bool(old.metadata.annotations != new.metadata.annotations)
+
 
 def nodes_of(config: FleetConfig, runtime: str, clock: Clock) -> dict[str, Node]:
     """The nodes to register, by name."""
-    annotations = {SERVED: "", CONTROLLER_ATTACHES: "true", **config.shape.annotations}
+    by = BY_KUBELET if config.alone is not None else ""
+    annotations = {SERVED: by, CONTROLLER_ATTACHES: "true", **config.shape.annotations}
     shape = msgspec.structs.replace(config.shape, annotations=annotations, runtime=runtime)
-    now, ports = clock.now(), ports_of(config)
-    return {
-        name: node_object(name, Endpoint(config.host or node_address(number), ports[name]), shape, now)
-        for number, name in enumerate(ports, 1)
-    }
+    endpoints = config.alone.endpoints if config.alone is not None else _endpoints_of(config)
+    now = clock.now()
+    return {name: node_object(name, endpoint, shape, now) for name, endpoint in endpoints.items()}
+
+
+def _endpoints_of(config: FleetConfig) -> dict[str, Endpoint]:
+    ports = ports_of(config)
+    return {name: Endpoint(config.host or node_address(number), ports[name]) for number, name in enumerate(ports, 1)}
 
 
 def ports_of(config: FleetConfig) -> dict[str, int]:
@@ -213,10 +244,3 @@ def _matters(old: Any, new: Any) -> bool:
         or (old.status.phase != new.status.phase and new.status.phase in TERMINAL)
         or (new.spec.readiness_gates and old.status.conditions != new.status.conditions)
     )
-
-
-def _is_news_of_node(old: Any, new: Any) -> bool:
-    """Whether a node is to be looked at before its lease is due."""
-    if new is None or not is_served(new):
-        return False
-    return old is None or bool(old.metadata.annotations != new.metadata.annotations)

@@ -3,7 +3,7 @@
 Watches: nodes.
 Owns: the Node and Lease of each node that it serves.
 Writes: creates Nodes that are missing when it starts; renews Leases every ten seconds; patches a node's conditions when
-they or the volumes in use change, and every five minutes.
+they or the volumes in use change, and every five minutes; corrects where a node is found, if it was there before.
 Wakes itself: when a lease is due.
 Differs from upstream: with more than 2,500 nodes in one process leases are renewed less often, every 20 s at least.
 """
@@ -22,8 +22,9 @@ from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Node, NodeCondition
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.node.registration import LEASE_NAMESPACE, conditions_of, is_said, lease_of, renewal
-from kubeloop.node.roster import Roster, is_served
+from kubeloop.node.registration import LEASE_NAMESPACE, conditions_of, corrections, is_said, lease_of
+from kubeloop.node.renewing import Renewal
+from kubeloop.node.roster import Roster
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.keys import ObjectKey
 
@@ -56,23 +57,28 @@ class Heartbeat:
         self.on_registered: Callable[[str], None] = lambda _: None
         self.on_beat: tuple[Callable[[Node], None], ...] = ()
         self.volumes_in_use: Callable[[str], tuple[str, ...]] = lambda _: ()
+        self.facts: dict[str, Node] = {}  # what nodes that were there before have to tell once they are seen, by name
+        self.longest_pause = RENEW_SECONDS
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         name = key.name
         node = await self._register(name) if name in self._wanted else self._roster.get(name)
-        if node is None or not is_served(node):
+        if node is None or not self._roster.serves(node):
             return None
         if self._roster.state_of(node) != "":
             self._reported.pop(name, None)  # when it is back, it says so at once
             self._renewed.pop(name, None)
             return None
+        if (facts := self.facts.get(name)) is not None:
+            await self._correct(node, facts)
+            del self.facts[name]
         if (left := self._seconds_until_renewal(name)) < _AT_ONCE:
             await self._renew(node)
             left = self._period()
         await self._report(node)
         for look_after in self.on_beat:
             look_after(node)
-        return Result(requeue_after=left)
+        return Result(requeue_after=min(left, self.longest_pause))
 
     def _period(self) -> float:
         return min(max(RENEW_SECONDS, len(self._roster) / _RENEWALS_A_SECOND), LONGEST_RENEW_SECONDS)
@@ -80,7 +86,7 @@ class Heartbeat:
     async def _register(self, name: str) -> Node:
         """Make a node unless it is there; one that somebody deletes later stays away."""
         node = self._roster.get(name) or await self._made(name)
-        if not is_served(node):
+        if not self._roster.serves(node):
             log.error("node %s cannot be simulated: there is another of that name", name)
         del self._wanted[name]
         self.on_registered(name)
@@ -92,7 +98,15 @@ class Heartbeat:
         except AlreadyExists:
             return await self._client.get(Node, name)
         self._reported[name] = self._clock.monotonic()
+        self.facts.pop(name, None)
         return await self._without_first_taint(made) if self._untaint else made
+
+    async def _correct(self, node: Node, facts: Node) -> None:
+        about, status = corrections(node, facts)
+        if about:
+            await self._client.patch(Node, node.metadata.name, about)
+        if status:
+            await self._client.patch(Node, node.metadata.name, status, subresource="status")
 
     async def _without_first_taint(self, node: Node) -> Node:
         """Where no loop looks after the taints of nodes, a ready one needs to lose the one that it begins with."""
@@ -115,7 +129,7 @@ class Heartbeat:
     async def _patch_lease(self, name: str, now: datetime) -> bool:
         """Renew a lease; whether it is there."""
         try:
-            await self._client.patch(Lease, name, renewal(now), LEASE_NAMESPACE)
+            await self._client.patch(Lease, name, Renewal(now), LEASE_NAMESPACE)
         except NotFound:
             return False
         return True

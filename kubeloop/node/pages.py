@@ -43,6 +43,7 @@ class Pages:
         self._roster = roster
         self._runtime = runtime
         self._clock = clock
+        self.shown: Callable[[Pod], Pod] = lambda pod: pod  # as the agent knows it
         self._statistics = Statistics(self._pods_on, runtime, clock)
         self._pages: dict[str, Page] = {
             "healthz": self._health,
@@ -73,7 +74,7 @@ class Pages:
         found: Pod | None = self._pods.get(namespace, name)
         if found is None or found.spec.node_name != node or uid not in ("", found.metadata.uid):
             return None
-        return found
+        return self.shown(found)
 
     def _pods_on(self, node: str) -> list[Pod]:
         return sorted(self._pods.by_index(NODE, node), key=lambda pod: (pod.metadata.namespace, pod.metadata.name))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kubeloop import KUBERNETES_VERSION
+from kubeloop.api import codec
 from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.coordination_v1 import Lease, LeaseSpec
 from kubeloop.api.generated.core_v1 import (
@@ -22,6 +23,7 @@ from kubeloop.api.generated.core_v1 import (
     NodeSpec,
     NodeStatus,
     NodeSystemInfo,
+    Taint,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
 from kubeloop.api.times import format_micro_time, format_time
@@ -64,6 +66,7 @@ class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     runtime: str = ""
+    taints: tuple[Taint, ...] = ()
 
 
 class Endpoint(NamedTuple):
@@ -92,7 +95,7 @@ def node_object(name: str, endpoint: Endpoint, shape: NodeShape, now: datetime) 
     }
     return Node(
         metadata=ObjectMeta(name=name, labels=labels, annotations=dict(shape.annotations)),
-        spec=NodeSpec(),
+        spec=NodeSpec(taints=shape.taints),
         status=NodeStatus(
             capacity=room,
             allocatable=room,
@@ -106,6 +109,22 @@ def node_object(name: str, endpoint: Endpoint, shape: NodeShape, now: datetime) 
             declared_features=_FEATURES,
         ),
     )
+
+
+def corrections(found: Node, made: Node) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Patches of a node's metadata and status, so that one that was there before tells what its agent would register.
+
+    What others have added to it stays.
+    """
+    said: dict[str, Any] = {}
+    for part in ("labels", "annotations"):
+        before, after = getattr(found.metadata, part), getattr(made.metadata, part)
+        if changed := {key: value for key, value in after.items() if before.get(key) != value}:
+            said[part] = changed
+    before, after = codec.to_plain(found.status), codec.to_plain(made.status)
+    parts = ("addresses", "daemonEndpoints", "nodeInfo")
+    status = {part: after[part] for part in parts if before.get(part) != after[part]}
+    return {"metadata": said} if said else {}, {"status": status} if status else {}
 
 
 def architecture() -> str:
@@ -160,11 +179,6 @@ def lease_of(node: Node, now: datetime) -> Lease:
             holder_identity=name, lease_duration_seconds=LEASE_SECONDS, renew_time=MicroTime(format_micro_time(now))
         ),
     )
-
-
-def renewal(now: datetime) -> dict[str, Any]:
-    """A patch of a lease."""
-    return {"spec": {"renewTime": format_micro_time(now)}}
 
 
 def _info(name: str, runtime: str) -> NodeSystemInfo:

@@ -1,6 +1,7 @@
 """Which nodes an agent serves, and how they are: read off the Node objects, so that anybody can change it by them.
 
-sim.kubeloop.io/node: ""                  the node is simulated, and whoever simulates nodes serves it
+sim.kubeloop.io/node: ""                  the node is simulated, and the plane that simulates nodes serves it
+                      kubelet             it is simulated by a program of its own, which serves it by its name
 sim.kubeloop.io/state: stopped            it is switched off: nothing runs on it, nothing is heard from it
                        partitioned        it runs on, but hears nothing and is not heard
                        shutting-down      it ends its pods and takes no more
@@ -14,10 +15,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.node_calls import SIMULATED
 from kubeloop.clock import Clock
 from kubeloop.node.pressure import Pressures
 
-SERVED = "sim.kubeloop.io/node"
+SERVED, BY_KUBELET = SIMULATED, "kubelet"
 STATE = "sim.kubeloop.io/state"
 ATTACH, NEVER = "sim.kubeloop.io/attach", "never"
 STOPPED, PARTITIONED, SHUTTING_DOWN = "stopped", "partitioned", "shutting-down"
@@ -34,23 +36,30 @@ class NodeCache(Protocol):
 
 
 class Roster:
-    """The nodes of an agent."""
+    """The nodes of an agent: those of some names, or else all that say that whoever simulates nodes may have them."""
 
-    def __init__(self, nodes: NodeCache, clock: Clock) -> None:
+    def __init__(self, nodes: NodeCache, clock: Clock, names: frozenset[str] = frozenset()) -> None:
         self._nodes = nodes
+        self._names = names
         self.clock = clock
         self._pressures = Pressures(clock)
 
     def __len__(self) -> int:
-        return len(self._nodes)
+        return len(self._names) or len(self._nodes)
 
     def __iter__(self) -> Iterator[Node]:
-        return (node for node in self._nodes.list() if is_served(node))
+        return (node for node in self._nodes.list() if self.serves(node))
+
+    def serves(self, node: Node) -> bool:
+        """Whether a node is one of these."""
+        if self._names:
+            return node.metadata.name in self._names
+        return node.metadata.annotations.get(SERVED) == ""
 
     def get(self, name: str) -> Node | None:
         """A node that is served, whatever its state."""
         node: Node | None = self._nodes.get("", name)
-        return node if node is not None and is_served(node) else None
+        return node if node is not None and self.serves(node) else None
 
     def reachable(self, name: str) -> Node | None:
         node = self.get(name)
@@ -90,4 +99,5 @@ class Roster:
 
 
 def is_served(node: Node) -> bool:
+    """Whether a node is simulated, by whomever."""
     return SERVED in node.metadata.annotations

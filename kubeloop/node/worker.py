@@ -99,6 +99,11 @@ class PodWorker:
             memory = await self.mounting.look(pod, node, memory)
         return await self._bring_on(given, node, memory)
 
+    def as_reported(self, pod: Pod) -> Pod:
+        """A pod with the status that was last told, which a cache may not show yet."""
+        memory = self._memories.get(pod.metadata.uid)
+        return pod if memory is None else msgspec.structs.replace(pod, status=memory.reported)
+
     def contradict(self, pod: Pod) -> None:
         """Somebody else may have said that a pod isn't ready: at its next turn it is told anew whether it is."""
         if pod.metadata.uid in self._memories:

@@ -70,23 +70,28 @@ class Trust:
         if config.authority is not None:
             return await self._dial(address, _Checks.HOST)
         pin = node.metadata.annotations.get(SHOWN_CERTIFICATE, "")
-        if pin not in self._pinned:
-            try:
-                return _unless_other(await self._dial(address, _Checks.CHAIN), node.metadata.name)
-            except UnknownAuthority:
-                if not pin:
-                    raise
-        return await self._dial_pinned(address, pin)
-
-    async def _dial_pinned(self, address: Address, pin: str) -> Connection:
-        connection = await self._dial(address, _Checks.NOTHING)
-        shown = connection.writer.get_extra_info("ssl_object").getpeercert(True)
-        if pin != fingerprint(shown or b""):
-            connection.close()
+        if pin in self._pinned and (connection := await self._dial_pinned(address, pin)) is not None:
+            return connection
+        try:
+            return _unless_other(await self._dial(address, _Checks.CHAIN), node.metadata.name)
+        except UnknownAuthority:
+            if not pin:
+                raise
+        connection = await self._dial_pinned(address, pin)
+        if connection is None:
             raise Unreachable(_NOT_PINNED)
         if len(self._pinned) >= _MOST_PINS:
             self._pinned.clear()
         self._pinned.add(pin)
+        return connection
+
+    async def _dial_pinned(self, address: Address, pin: str) -> Connection | None:
+        """None if another certificate is shown there."""
+        connection = await self._dial(address, _Checks.NOTHING)
+        shown = connection.writer.get_extra_info("ssl_object").getpeercert(True)
+        if pin != fingerprint(shown or b""):
+            connection.close()
+            return None
         return connection
 
     async def _dial(self, address: Address, checks: _Checks) -> Connection:

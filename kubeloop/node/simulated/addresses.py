@@ -51,8 +51,13 @@ class Addresses:
     def __init__(self, networks_of: Callable[[str], Iterable[str]]) -> None:
         self._networks_of = networks_of
         self._pools: dict[str, list[_Pool]] = {}
+        self._first = 0
         # Of all nodes: after a restart a node may have another network than the one its pods are from.
         self._taken: set[str] = set()
+
+    def apart(self, name: str) -> None:
+        """Begin elsewhere than others who have no networks of their nodes' own either: where a name says."""
+        self._first = int.from_bytes(sha256(name.encode()).digest()[:4], "big")
 
     def take(self, node: str) -> tuple[str, ...]:
         """Free addresses on a node, one of each network."""
@@ -71,4 +76,5 @@ class Addresses:
     def _networks(self, node: str, number: int) -> list[Network]:
         given = [ip_network(one, strict=False) for one in self._networks_of(node)]
         usable = [one for one in given if one.num_addresses >= 4]
-        return usable or [IPv4Network((int(_PODS.network_address) + number * _SIZE, 24))]
+        place = (self._first + number) % (_PODS.num_addresses // _SIZE)
+        return usable or [IPv4Network((int(_PODS.network_address) + place * _SIZE, 24))]
