@@ -10,7 +10,7 @@ class Overlay(ABC):
     """A strategic merge patch of one part of an object."""
 
     part: str
-    uid: str  # of the object that it is about
+    uid: str  # of the object that it is about; empty if any of the name is meant
 
     @property
     @abstractmethod

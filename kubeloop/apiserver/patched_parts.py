@@ -47,12 +47,12 @@ def patched_parts(media: str, patch: Any, current: Current, ctx: Context, strate
 
 
 def overlaid(overlay: Overlay, current: Current, ctx: Context) -> Any | None:
-    """The same for a status whose author knows what comes of the patch; None where it has to be merged after all."""
-    if ctx.target.subresource != overlay.part or conversion_of(ctx.resource) is not None:
+    """The same for a patch whose author knows what comes of it; None where it has to be merged after all."""
+    if conversion_of(ctx.resource) is not None or not _is_alone(overlay.part, ctx):
         return None
     current.borrow()
     was = current.served
-    part = overlay.laid_over(getattr(was, overlay.part)) if overlay.uid == was.metadata.uid else None
+    part = overlay.laid_over(getattr(was, overlay.part)) if overlay.uid in ("", was.metadata.uid) else None
     if part is None:
         current.whole()
         return None
@@ -60,8 +60,19 @@ def overlaid(overlay: Overlay, current: Current, ctx: Context) -> Any | None:
     obj = type(was)(**{overlay.part: _copied(part)})
     apply_defaults(obj)
     codec.force_setattr(obj, "metadata", _fresh(was.metadata))
-    codec.force_setattr(obj, "spec", was.spec)
+    if overlay.part == "status":
+        codec.force_setattr(obj, "spec", was.spec)
     return obj
+
+
+def _is_alone(part: str, ctx: Context) -> bool:
+    """Whether a write can change nothing of an object but this part: a status, or the spec of a kind without one."""
+    fields = ctx.resource.type.__struct_fields__
+    if not _has_only_parts(fields) or part not in fields:
+        return False
+    return ctx.target.subresource == part == "status" or (
+        part == "spec" and not ctx.target.subresource and "status" not in fields
+    )
 
 
 def _patched(media: str, patch: dict[str, Any], current: Current, resource: Resource, subresource: str) -> Any | None:
