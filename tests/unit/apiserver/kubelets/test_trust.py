@@ -1,0 +1,123 @@
+"""Whom the API server believes to be a node, over real TLS."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.apiserver.aggregation.addresses import Address
+from kubeloop.apiserver.aggregation.connection import Unreachable
+from kubeloop.apiserver.kubelets.trust import KubeletConfig, Trust, fingerprint
+from tests.unit.apiserver.kubelets.kubelet_world import Authority, der_of, kubelet, node_at
+from tests.unit.apiserver.streaming.wires import in_loop
+
+UNKNOWN = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("ours"))
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("theirs"), "elsewhere")
+
+
+def by_default(ours: Authority) -> Trust:
+    return Trust(KubeletConfig(own_authority=ours.path))
+
+
+async def answer_of(trust: Trust, node: Node, port: int, *, insecure: bool = False) -> str:
+    """`ok`, or why nothing was asked."""
+    try:
+        connection = await trust.connect(node, Address("127.0.0.1", port), insecure=insecure)
+    except Unreachable as error:
+        return str(error)
+    connection.close()
+    return "ok"
+
+
+def pinned(port: int, pem: Path) -> Node:
+    return node_at(port, kubeloop__x="", **{"kubeloop.io__kubelet-certificate": fingerprint(der_of(pem))})
+
+
+@in_loop
+async def test_a_node_is_known_by_the_certificate_that_our_authority_gave_it(ours: Authority) -> None:
+    async with kubelet(ours.signed("system:node:n1")) as port:
+        assert await answer_of(by_default(ours), node_at(port), port) == "ok"
+
+
+@in_loop
+async def test_another_whom_our_authority_signed_is_not_the_node_even_if_the_node_says_so(ours: Authority) -> None:
+    api_server = ours.signed("kube-apiserver")
+    async with kubelet(api_server) as port:
+        said = await answer_of(by_default(ours), pinned(port, api_server), port)
+    assert said.endswith("x509: certificate is valid for kube-apiserver, not system:node:n1")
+
+
+@in_loop
+async def test_nor_is_one_whose_certificate_of_ours_has_ended(ours: Authority) -> None:
+    api_server = ours.signed("kube-apiserver", until=-timedelta(minutes=1))
+    async with kubelet(api_server) as port:
+        said = await answer_of(by_default(ours), pinned(port, api_server), port)
+    assert said == "tls: failed to verify certificate: x509: certificate has expired"
+
+
+@in_loop
+async def test_a_certificate_of_its_own_counts_if_the_node_object_names_it(ours: Authority, theirs: Authority) -> None:
+    own = theirs.signed("n1")
+    async with kubelet(own) as port:
+        trust = by_default(ours)
+        assert await answer_of(trust, pinned(port, own), port) == "ok"
+        assert await answer_of(trust, pinned(port, own), port) == "ok"
+        assert await answer_of(trust, node_at(port), port) == UNKNOWN
+
+
+@in_loop
+async def test_a_node_that_got_another_certificate_since_is_known_by_that(ours: Authority, theirs: Authority) -> None:
+    own, signed, trust = theirs.signed("n1"), ours.signed("system:node:n1"), by_default(ours)
+    async with kubelet(own) as port:
+        assert await answer_of(trust, pinned(port, own), port) == "ok"
+    async with kubelet(signed) as port:
+        assert await answer_of(trust, pinned(port, own), port) == "ok"
+
+
+@in_loop
+async def test_whoever_shows_another_certificate_than_the_node_object_names_is_told_nothing(
+    ours: Authority, theirs: Authority
+) -> None:
+    async with kubelet(theirs.signed("imposter")) as port:
+        said = await answer_of(by_default(ours), pinned(port, theirs.signed("n1")), port)
+    assert said.endswith("certificate is not the one that the Node object names")
+
+
+@in_loop
+async def test_with_an_authority_of_a_flag_what_nodes_say_of_themselves_counts_for_nothing(
+    ours: Authority, theirs: Authority
+) -> None:
+    own = theirs.signed("n1")
+    trust = Trust(KubeletConfig(authority=ours.path, own_authority=theirs.path))
+    async with kubelet(own) as port:
+        assert await answer_of(trust, pinned(port, own), port) == UNKNOWN
+
+
+@in_loop
+async def test_with_an_authority_of_a_flag_the_certificate_is_for_the_address(ours: Authority) -> None:
+    trust = Trust(KubeletConfig(authority=ours.path))
+    async with kubelet(ours.signed("anybody")) as port:
+        said = await answer_of(trust, node_at(port), port)
+        connection = await trust.connect(node_at(port), Address("localhost", port))
+        connection.close()
+    assert "certificate is not valid for '127.0.0.1'" in said
+
+
+@in_loop
+async def test_anybody_is_believed_where_that_is_asked_for(ours: Authority, theirs: Authority) -> None:
+    async with kubelet(theirs.signed("n1")) as port:
+        assert await answer_of(Trust(KubeletConfig(insecure=True)), node_at(port), port) == "ok"
+        assert await answer_of(by_default(ours), node_at(port), port, insecure=True) == "ok"
+        assert await answer_of(Trust(KubeletConfig()), node_at(port), port) == UNKNOWN
