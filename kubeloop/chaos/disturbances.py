@@ -10,14 +10,26 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from kubeloop.chaos.circumstances import Kind
 from kubeloop.chaos.clocks import Clocks
 from kubeloop.chaos.network import Network
+from kubeloop.chaos.plan import ClockJump, CutWatches, DiskFull, Moment, Partition, Pause
 from kubeloop.chaos.processes import Process
 
 _REFUSES_WITHIN = 30.0
 _LOOK_EVERY = 0.05
 # Bytes to change: enough that no copy of what they belong to stays whole.
 _FLIPS = 64
+
+
+def kind_of(moment: Moment, *, with_etcd: bool) -> Kind | None:
+    """How those who need a process see it meanwhile; None if they see nothing."""
+    fault = moment.fault
+    if isinstance(fault, Pause | Partition):
+        return "silent"
+    if isinstance(fault, DiskFull) and moment.target.startswith("apiserver"):
+        return None if with_etcd else "full"  # with etcd, an API server keeps nothing but its log
+    return None if isinstance(fault, ClockJump | CutWatches) else "dead"
 
 
 class BrokenPromise(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -12,10 +12,11 @@ from kubeloop.api import errors
 from kubeloop.api.calls import Call, Verb, WatchEvent
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.chaos.availability import Attempt, Failure
 from kubeloop.chaos.calls import is_on_purpose
 from kubeloop.chaos.history import Action, Operation, Outcome
 from kubeloop.chaos.watched import Seen
-from kubeloop.client.errors import ClientError, ConnectError
+from kubeloop.client.errors import ClientError, ConnectError, ConnectionLost
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.client.transport import ClientTransport
 from kubeloop.clock import Clock
@@ -26,19 +27,21 @@ _LABEL = {"made-by": "chaos"}
 _SELECTOR = "made-by=chaos"
 _CALL_WITHIN = 5.0
 _SILENT_FOR = 8.0
-_PAUSE = 0.05
+PAUSE = 0.05
 _MARK = "mark"
 _CONFIG_MAPS = resource_of_class(ConfigMap)
-_FAILURES = (errors.ApiError, ClientError, TimeoutError)
+FAILURES = (errors.ApiError, ClientError, TimeoutError)
 
 
 class Notes:
-    """What all clients saw, in one place."""
+    """What all clients saw, in one place; how long they wait for an answer, and what may break on purpose."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, patience: float, loses_answers: Callable[[Action], bool]) -> None:
         self.clock = clock
+        self.patience = patience
+        self.loses_answers = loses_answers
         self.operations: list[Operation] = []
-        self.outages: list[tuple[float, float]] = []  # from a client's first failure to its next success
+        self.attempts: list[Attempt] = []
         self.watches: dict[str, list[Seen]] = {}
 
 
@@ -63,14 +66,13 @@ class Worker:
         self._chance = chance
         self._keys = [f"object-{number}" for number in range(keys)]
         self._count = 0
-        self._failing_since: float | None = None
 
     async def work(self, stop: asyncio.Event) -> None:
         """Until told to stop."""
         while not stop.is_set():
             key = self._chance.choice(self._keys)
             await self._once(key)
-            await asyncio.sleep(self._chance.uniform(0, _PAUSE))
+            await asyncio.sleep(self._chance.uniform(0, PAUSE))
 
     async def _once(self, key: str) -> None:
         found = await self._do(key, "get", _call("get", key))
@@ -90,14 +92,15 @@ class Worker:
         """Make a call and write it down; what a get found."""
         called = self._notes.clock.monotonic()
         answer: Any = None
+        outcome: Outcome | None = "ok"
+        error: Exception | None = None
         try:
-            async with asyncio.timeout(_CALL_WITHIN):
+            async with asyncio.timeout(self._notes.patience):
                 answer = await self._transport.call(call)
-            outcome: Outcome | None = "ok"
-        except _FAILURES as error:
-            outcome = _outcome_of(error)
+        except FAILURES as failure:
+            outcome, error = _outcome_of(failure), failure
         returned = self._notes.clock.monotonic()
-        self._note_trouble(outcome, called, returned)
+        self._note_attempt(action, called, returned, error)
         if outcome is None or (outcome == "unknown" and action == "get"):
             return None  # nothing was asked, or nothing was learned
         seen = _mark_of(answer) if action == "get" and answer is not None else mark
@@ -115,12 +118,19 @@ class Worker:
         )
         return answer if action == "get" else None
 
-    def _note_trouble(self, outcome: Outcome | None, called: float, returned: float) -> None:
-        if outcome in (None, "unknown"):
-            self._failing_since = self._failing_since or called
-        elif self._failing_since is not None:
-            self._notes.outages.append((self._failing_since, returned))
-            self._failing_since = None
+    def _note_attempt(self, action: Action, called: float, returned: float, error: Exception | None) -> None:
+        failure = _failure_of(error)
+        self._notes.attempts.append(
+            Attempt(
+                client=self._name,
+                action=action,
+                called=called,
+                returned=returned,
+                failure=failure,
+                message=f"{type(error).__name__} {error}" if failure else "",
+                on_purpose=failure == "broken" and self._notes.loses_answers(action),
+            )
+        )
 
 
 def _mark_of(found: ConfigMap) -> str:
@@ -140,6 +150,17 @@ def _outcome_of(error: BaseException) -> Outcome | None:
     return "unknown"
 
 
+def _failure_of(error: Exception | None) -> Failure:
+    """Whether it is a proper answer, and how not."""
+    if error is None or (isinstance(error, errors.ApiError) and is_on_purpose(error)):
+        return ""
+    if isinstance(error, ConnectError | ConnectionLost):
+        return "broken"
+    if isinstance(error, TimeoutError):
+        return "late"
+    return "" if _outcome_of(error) != "unknown" else "refused"
+
+
 class Watcher:
     """One client that watches, and goes on where it was whenever its watch ends or falls silent."""
 
@@ -152,7 +173,7 @@ class Watcher:
 
     async def begin(self) -> None:
         """Find out where to start from, before anything is written."""
-        found = await _insist(self._transport, _call("list", labelSelector=_SELECTOR))
+        found = await insist(self._transport, _call("list", labelSelector=_SELECTOR))
         self._version = found.resource_version
 
     async def watch(self) -> None:
@@ -165,8 +186,8 @@ class Watcher:
             except errors.Expired:
                 self.expired = True
                 await self.begin()
-            except _FAILURES:
-                await asyncio.sleep(_PAUSE)
+            except FAILURES:
+                await asyncio.sleep(PAUSE)
 
     async def _batches(self) -> AsyncGenerator[Sequence[WatchEvent], None]:
         options = {"labelSelector": _SELECTOR, "resourceVersion": self._version, "allowWatchBookmarks": "true"}
@@ -197,7 +218,7 @@ class Watcher:
             )
 
 
-async def _insist(transport: ClientTransport, call: Call) -> Any:
+async def insist(transport: ClientTransport, call: Call) -> Any:
     """Ask until there is an answer: calls may still fail, on purpose."""
     while True:
         try:
@@ -205,13 +226,13 @@ async def _insist(transport: ClientTransport, call: Call) -> Any:
                 return await transport.call(call)
         except errors.AlreadyExists:
             raise
-        except _FAILURES:
-            await asyncio.sleep(_PAUSE)
+        except FAILURES:
+            await asyncio.sleep(PAUSE)
 
 
 async def conclude(transport: ClientTransport) -> dict[str, str]:
     """Write the last object, which tells watchers that nothing follows; the marks of all others."""
     with suppress(errors.AlreadyExists):
-        await _insist(transport, _call("create", body=_marked(LAST_KEY, "end")))
-    found = await _insist(transport, _call("list", labelSelector=_SELECTOR))
+        await insist(transport, _call("create", body=_marked(LAST_KEY, "end")))
+    found = await insist(transport, _call("list", labelSelector=_SELECTOR))
     return {one.metadata.name: _mark_of(one) for one in found.items if one.metadata.name != LAST_KEY}

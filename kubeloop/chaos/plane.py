@@ -14,9 +14,10 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,17 +27,20 @@ from kubeloop.chaos.network import HUB, Network
 from kubeloop.chaos.plan import Plane
 from kubeloop.chaos.processes import Process
 from kubeloop.client.readiness import says_ready, trusting
+from kubeloop.runtime.leader import Terms
 
 _HOST = "127.0.0.1"
 _READY_WITHIN = 60.0
 _LOOK_EVERY = 0.05
 # Shorter than upstream's, which are made for networks: a plane on one machine notices sooner.
+TERMS = Terms(lease_duration=4.0, renew_deadline=3.0, retry_period=0.5)
+ETCD_ELECTION_TIMEOUT = 0.5
 _ELECTION = (
-    "--leader-elect-lease-duration=4s",
-    "--leader-elect-renew-deadline=3s",
-    "--leader-elect-retry-period=500ms",
+    f"--leader-elect-lease-duration={TERMS.lease_duration}s",
+    f"--leader-elect-renew-deadline={TERMS.renew_deadline}s",
+    f"--leader-elect-retry-period={TERMS.retry_period}s",
 )
-_ETCD_ELECTION = ("--heartbeat-interval=50", "--election-timeout=500")
+_ETCD_ELECTION = ("--heartbeat-interval=50", f"--election-timeout={ETCD_ELECTION_TIMEOUT * 1000:.0f}")
 
 
 class CannotRun(RuntimeError):
@@ -120,8 +124,11 @@ class RunningPlane:
         for name in (*others, "balancer"):
             await self.ready(name)
         self._write_kubeconfig(first)
-        for name in (*self.members["controller-manager"], *self.members["scheduler"]):
+        candidates = (*self.members["controller-manager"], *self.members["scheduler"])
+        for name in candidates:
             await self.processes[name].start()
+        for name in candidates:
+            await self.ready(name)
 
     async def stop(self) -> None:
         """End everything, in the opposite order."""
@@ -133,19 +140,26 @@ class RunningPlane:
         """End everything at once."""
         await asyncio.gather(*(process.kill() for process in self.processes.values()))
 
-    async def ready(self, server: str) -> None:
-        """Wait until an API server, or one behind the balancer, says that it is ready."""
-        process = self.processes[server]
-        address = (self._hub, self.port) if server == "balancer" else (self._host(server), self._ports[server][0])
-        context = trusting()
+    async def ready(self, name: str) -> None:
+        """Wait until a process, or an API server behind the balancer, says that it is ready; raises CannotRun."""
+        process = self.processes[name]
+        address = (self._hub, self.port) if name == "balancer" else (self._host(name), self._ports[name][0])
+        is_ready = self._question(name)
         with suppress(TimeoutError):
             async with asyncio.timeout(_READY_WITHIN):
                 while process.is_running:
                     with suppress(OSError):  # it does not listen yet
-                        if await says_ready(address, context):
+                        if await is_ready(address):
                             return
                     await asyncio.sleep(_LOOK_EVERY)
-        raise CannotRun(f"{server} does not get ready:\n{process.last_words()}")
+        raise CannotRun(f"{name} does not get ready:\n{process.last_words()}")
+
+    def _question(self, name: str) -> Callable[[tuple[str, int]], Awaitable[bool]]:
+        if name in self.members["etcd"]:
+            return _answers
+        if name == "balancer" or name in self.members["apiserver"]:
+            return partial(says_ready, context=trusting())
+        return _listens
 
     async def replace_member(self, name: str) -> None:
         """Tell etcd's other members that an empty one takes the place of this."""
@@ -229,6 +243,22 @@ class RunningPlane:
 
 def _kubeloop(command: str) -> tuple[str, ...]:
     return sys.executable, "-m", "kubeloop.cli.main", command
+
+
+async def _answers(address: tuple[str, int]) -> bool:
+    """Whether a member of etcd says anything at all: whether it has a leader is not its business alone."""
+    reader, writer = await asyncio.open_connection(*address)
+    try:
+        writer.write(b"GET /health?serializable=true HTTP/1.0\r\n\r\n")
+        return bool(await reader.readline())
+    finally:
+        writer.transport.abort()
+
+
+async def _listens(address: tuple[str, int]) -> bool:
+    _, writer = await asyncio.open_connection(*address)
+    writer.transport.abort()
+    return True
 
 
 def free_ports(count: int) -> list[int]:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.chaos.availability import judge_availability, judge_ends, judge_returns
+from kubeloop.chaos.circumstances import Circumstances, Illness, Kind, Span
 from kubeloop.chaos.clocks import Clocks
 from kubeloop.chaos.disturbances import (
     BrokenPromise,
@@ -27,76 +29,74 @@ from kubeloop.chaos.disturbances import (
     disk_full,
     held,
     killed,
+    kind_of,
     store_damaged,
 )
-from kubeloop.chaos.history import Operation
+from kubeloop.chaos.elections import LEASES, ElectionWatcher
+from kubeloop.chaos.history import Action
+from kubeloop.chaos.leadership import judge_leadership
 from kubeloop.chaos.linearizability import violations
 from kubeloop.chaos.load import Notes, Watcher, Worker, conclude
 from kubeloop.chaos.membership import CannotReplace
 from kubeloop.chaos.network import Network
+from kubeloop.chaos.pace import Pace
 from kubeloop.chaos.plan import (
     ClockJump,
     CorruptStore,
     DiskFull,
     Kill,
     LoseData,
+    LostAnswers,
     Moment,
+    OnCalls,
     Partition,
     Pause,
     Plan,
+    Slow,
 )
 from kubeloop.chaos.plane import CannotRun, RunningPlane, Surroundings
+from kubeloop.chaos.report import Report
 from kubeloop.chaos.watched import watch_problems
-from kubeloop.client import Client
 from kubeloop.client.config import load_config
 from kubeloop.client.http_transport import HttpTransport
 from kubeloop.clock import Clock
 
-_LEADERS = ("kube-controller-manager", "kube-scheduler")
 _SETTLES_WITHIN = 60.0
+# More tries in a row hardly ever fail by chance, where a few in a hundred do.
+_LOST_TRIES = 3
 _LOOK_EVERY = 0.25
 Tell = Callable[[str], None]
 
 
-class Report(msgspec.Struct, kw_only=True):
-    """What happened, and what is wrong with it."""
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a run is handed."""
 
-    seed: int
-    operations: dict[str, int]  # by what they were answered
-    events: int  # that watchers were told
-    disturbances: list[str]
-    longest_outage: float  # of one client, while a quorum was there
-    longest_without_leader: float  # since a leader had last renewed, while a quorum was there
-    problems: list[str]
-
-    def lines(self) -> Iterator[str]:
-        answered = ", ".join(f"{count} {outcome}" for outcome, count in sorted(self.operations.items()))
-        yield f"seed {self.seed}: {len(self.disturbances)} disturbances, {sum(self.operations.values())} operations"
-        yield f"  answered: {answered}; {self.events} events told to watchers"
-        yield f"  with a quorum, no client waited longer than {self.longest_outage:.1f} s,"
-        yield f"  and no lease was older than {self.longest_without_leader:.1f} s"
-        yield from (f"  WRONG: {problem}" for problem in self.problems)
-        yield "  every promise was kept" if not self.problems else f"  {len(self.problems)} promises were broken"
+    pace: Pace
+    network: Network | None = None
 
 
 class Run:
     """One plan, once."""
 
-    def __init__(self, plan: Plan, folder: Path, clock: Clock, tell: Tell, network: Network | None = None) -> None:
+    def __init__(self, plan: Plan, folder: Path, clock: Clock, tell: Tell, around: Around) -> None:
         self._plan = plan
+        self._pace, self._network = _pace_under(plan, around.pace), around.network
         self._clock = clock
         self._tell = tell
         self._moments = [moment for moment in plan.moments() if moment.target]  # all else is for API servers to do
-        self._network = network
         folder.mkdir(parents=True, exist_ok=True)
         self._clocks = Clocks(folder) if any(isinstance(fault, ClockJump) for fault in plan.faults) else None
-        self._plane = RunningPlane(folder, plan.plane, 0, Surroundings(network, self._clocks, _for_calls(plan, folder)))
+        around_it = Surroundings(self._network, self._clocks, _for_calls(plan, folder))
+        self._plane = RunningPlane(folder, plan.plane, 0, around_it)
+        self._began = 0.0
         self._broken: list[str] = []
-        self._notes = Notes(clock)
+        self._notes = Notes(clock, self._pace.patience, partial(_loses_answers, plan))
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._told: list[str] = []
-        self._away: list[tuple[str, float, float]] = []  # which process was not itself, from when to when
-        self._ages: list[tuple[float, float]] = []  # when a lease was looked at, and how old its last renewal was
+        self._illnesses: list[Illness] = []
+        self._ends: list[tuple[str, float]] = []  # which process has ended by itself, and when
+        self._longest_stall = 0.0  # of our own process, which is no worse off than any other
         for moment in self._moments:
             self._disturbance(moment)
 
@@ -111,30 +111,32 @@ class Run:
 
     async def _under_load(self, stack: AsyncExitStack) -> Report:
         load, seed = self._plan.load, self._plan.seed
+        began = self._clock.monotonic()
         watchers = [Watcher(f"w{number}", self._transport(stack), self._notes) for number in range(load.watchers)]
-        for watcher in watchers:
-            await watcher.begin()
+        elections = ElectionWatcher(self._transport(stack), self._clock, _wrong_by(self._plan))
+        for begin in (elections.begin, *(watcher.begin for watcher in watchers)):
+            await begin()
         workers = [
             Worker(f"c{number}", self._transport(stack), self._notes, random.Random(f"{seed}/c{number}"), load.keys)
             for number in range(load.clients)
         ]
         stop = asyncio.Event()
-        watching = [asyncio.create_task(watcher.watch()) for watcher in watchers]
-        beside = [
-            asyncio.create_task(self._look_at_leaders(Client(self._transport(stack)))),
-            asyncio.create_task(self._start_again()),
-        ]
+        others = (elections.watch(), self._start_again())
+        beside = [asyncio.create_task(work) for work in (*(watcher.watch() for watcher in watchers), *others)]
         working = [asyncio.create_task(worker.work(stop)) for worker in workers]
         try:
             await self._disturb()
             stop.set()
             await asyncio.gather(*working)
-            present = await self._settle(watchers, self._transport(stack))
+            present = await self._settle(watchers, elections, self._transport(stack))
         finally:
-            for task in (*watching, *beside, *working):
+            for task in (*beside, *working):
                 task.cancel()
-            await asyncio.gather(*watching, *beside, *working, return_exceptions=True)
-        return self._judge(present, watchers)
+            await asyncio.gather(*beside, *working, return_exceptions=True)
+        problems = [*self._broken, *map(str, violations(self._notes.operations))]
+        problems += watch_problems(self._notes.watches, self._notes.operations, present)
+        problems += ["a watcher had to begin anew" for watcher in watchers if watcher.expired]
+        return self._judge(problems, elections, Span(began, self._clock.monotonic()))
 
     def _transport(self, stack: AsyncExitStack) -> HttpTransport:
         transport = HttpTransport(load_config(str(self._plane.kubeconfig)), self._clock)
@@ -144,7 +146,7 @@ class Run:
     # -- what goes wrong ----------------------------------------------------------------------------------------------
 
     async def _disturb(self) -> None:
-        began = self._clock.monotonic()
+        self._began = began = self._clock.monotonic()
         async with asyncio.TaskGroup() as group:
             for moment in self._moments:
                 await asyncio.sleep(max(0.0, began + moment.at - self._clock.monotonic()))
@@ -162,10 +164,22 @@ class Run:
                     await asyncio.sleep(moment.until - moment.at)
             except (BrokenPromise, CannotReplace) as broken:
                 self._broken.append(str(broken))
-            if moment.target in self._plane.members["apiserver"]:
-                with suppress(CannotRun):  # while etcd is gone it has nothing to be ready with
-                    await self._plane.ready(moment.target)
-            self._away.append((moment.target, began, self._clock.monotonic()))
+            kind = kind_of(moment, with_etcd=bool(self._plan.plane.etcd))
+            is_server = moment.target in (*self._plane.members["etcd"], *self._plane.members["apiserver"])
+            if kind is not None and is_server:
+                await self._note_illness(moment.target, kind, began)
+        if kind is not None and not is_server:  # which is no reason to leave it in peace
+            await self._note_illness(moment.target, kind, began)
+
+    async def _note_illness(self, process: str, kind: Kind, began: float, *, by_itself: bool = False) -> None:
+        """It was put right; write down from when to when it was ill."""
+        put_right = self._clock.monotonic()
+        with suppress(CannotRun):  # while etcd is gone an API server has nothing to be ready with
+            await self._plane.ready(process)
+        ended = self._clock.monotonic()
+        self._illnesses.append(
+            Illness(process=process, kind=kind, began=began, put_right=put_right, ended=ended, by_itself=by_itself)
+        )
 
     def _disturbance(self, moment: Moment) -> AbstractAsyncContextManager[None]:
         """What is done to a process, and undone at the end."""
@@ -188,7 +202,9 @@ class Run:
             return store_damaged(process, self._plane.store_file, random.Random(f"{self._plan.seed}/{moment.at}"))
         raise CannotRun(f"nothing here can do {type(fault).__name__} to {moment.target}")
 
-    async def _settle(self, watchers: Iterable[Watcher], transport: HttpTransport) -> dict[str, str]:
+    async def _settle(
+        self, watchers: Iterable[Watcher], elections: ElectionWatcher, transport: HttpTransport
+    ) -> dict[str, str]:
         """Everything is in its place again: what is there in the end, once every watcher was told of it."""
         try:
             async with asyncio.timeout(_SETTLES_WITHIN):
@@ -198,6 +214,9 @@ class Run:
                 await asyncio.gather(*(watcher.has_seen_the_end.wait() for watcher in watchers))
         except TimeoutError:
             raise CannotRun("the plane does not recover after the last disturbance") from None
+        with suppress(TimeoutError):  # then a lease is too old
+            async with asyncio.timeout(self._pace.start + self._pace.takeover):
+                await elections.renewed(self._leases().values(), self._clock.monotonic())
         return present
 
     async def _ready_again(self, server: str) -> None:
@@ -212,62 +231,57 @@ class Run:
 
     async def _start_again(self) -> None:
         """What has ended by itself, such as a leader without its lease, is started again, as any supervisor would."""
-        while True:
-            await asyncio.sleep(_LOOK_EVERY)
-            for name, process in self._plane.processes.items():
-                if not process.is_running and not self._turns[name].locked():
-                    self._tell(f"{name} has ended by itself, and is started again")
-                    await process.start()
+        async with asyncio.TaskGroup() as starting:
+            while True:
+                before = self._clock.monotonic()
+                await asyncio.sleep(_LOOK_EVERY)
+                now = self._clock.monotonic()
+                self._longest_stall = max(self._longest_stall, now - before - _LOOK_EVERY)
+                for name, process in self._plane.processes.items():
+                    if not process.is_running and not self._turns[name].locked():
+                        self._tell(f"{name} has ended by itself, and is started again")
+                        self._ends.append((name, now))
+                        await process.start()
+                        starting.create_task(self._note_illness(name, "dead", before, by_itself=True))
 
-    async def _look_at_leaders(self, client: Client) -> None:
-        """By our own watch: what a leader writes is the time on its own, which may be wrong."""
-        renewals: dict[str, tuple[str | None, float]] = {}
-        while True:
-            await asyncio.sleep(_LOOK_EVERY)
-            with suppress(Exception):  # as long as nobody answers, there is nothing to see
-                for name in _LEADERS:
-                    lease = await client.get(Lease, name, "kube-system")
-                    renewed, now = lease.spec.renew_time if lease.spec is not None else None, self._clock.monotonic()
-                    before, since = renewals.get(name, (None, now))
-                    self._ages.append((now, now - since))
-                    if renewed != before:
-                        renewals[name] = (renewed, now)
-
-    def _quorum_gone(self) -> list[tuple[float, float]]:
-        """When fewer members of etcd were there than it takes, and a little while after."""
-        members = self._plane.members["etcd"]
-        spare = (len(members) - 1) // 2
-        away = [(began, ended) for name, began, ended in self._away if name in members]
-        return [
-            (began, ended + _RECOVERY)
-            for began, ended in away
-            if sum(other_began < ended and began < other_ended for other_began, other_ended in away) > spare
+    def _judge(self, problems: list[str], elections: ElectionWatcher, run: Span) -> Report:
+        pace = self._pace.where_processes_wait(self._longest_stall)
+        circumstances = Circumstances(self._plane.members, self._illnesses, pace, self._began)
+        available = judge_availability(self._notes.attempts, circumstances)
+        led = [
+            judge_leadership(elections.renewals[lease], component, circumstances, run)
+            for component, lease in self._leases().items()
         ]
-
-    def _judge(self, present: dict[str, str], watchers: Iterable[Watcher]) -> Report:
-        notes, gone = self._notes, self._quorum_gone()
-        lines = map(msgspec.json.encode, notes.operations)
-        (self._plane.folder / "operations.jsonl").write_bytes(b"\n".join(lines))
-
-        def with_quorum(began: float, ended: float) -> bool:
-            return not any(began < until and since < ended for since, until in gone)
-
-        problems = [*self._broken, *map(str, violations(notes.operations))]
-        problems += watch_problems(notes.watches, notes.operations, present)
-        problems += ["a watcher had to begin anew" for watcher in watchers if watcher.expired]
+        self._keep("operations", self._notes.operations)
+        self._keep("attempts", self._notes.attempts)
+        self._keep("illnesses", self._illnesses)
+        self._keep("renewals", [renewal for renewals in elections.renewals.values() for renewal in renewals])
         return Report(
             seed=self._plan.seed,
-            operations=_outcomes(notes.operations),
-            events=sum(map(len, notes.watches.values())),
+            operations=dict(Counter(operation.outcome for operation in self._notes.operations)),
+            events=sum(map(len, self._notes.watches.values())),
             disturbances=self._told,
-            longest_outage=max((end - begin for begin, end in notes.outages if with_quorum(begin, end)), default=0.0),
-            longest_without_leader=max((age for at, age in self._ages if with_quorum(at - age, at)), default=0.0),
-            problems=problems,
+            promised=available.promised,
+            broken_connections=available.broken,
+            longest_outage=available.longest,
+            takeovers=sum(one.takeovers for one in led),
+            longest_without_leader=max((one.longest for one in led), default=0.0),
+            problems=[
+                *problems,
+                *available.problems,
+                *judge_returns(circumstances),
+                *judge_ends(self._ends, circumstances),
+                *(problem for one in led for problem in one.problems),
+            ],
         )
 
+    def _leases(self) -> dict[str, str]:
+        """For which leases somebody stands, by component."""
+        return {component: lease for component, lease in LEASES.items() if self._plane.members[component]}
 
-# How long after a quorum is back its absence may still be felt.
-_RECOVERY = 5.0
+    def _keep(self, name: str, what: Iterable[msgspec.Struct]) -> None:
+        """For whoever wants to find out why."""
+        (self._plane.folder / f"{name}.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, what)))
 
 
 def _for_calls(plan: Plan, folder: Path) -> Path | None:
@@ -280,5 +294,20 @@ def _for_calls(plan: Plan, folder: Path) -> Path | None:
     return path
 
 
-def _outcomes(operations: Iterable[Operation]) -> dict[str, int]:
-    return dict(Counter(operation.outcome for operation in operations))
+def _wrong_by(plan: Plan) -> list[float]:
+    return [fault.by for fault in plan.faults if isinstance(fault, ClockJump)]
+
+
+def _loses_answers(plan: Plan, action: Action) -> bool:
+    """Whether an answer to one of our clients may be lost on purpose."""
+    return any(isinstance(fault, LostAnswers) and _hits(fault, action) for fault in plan.on_calls())
+
+
+def _hits(fault: OnCalls, action: Action) -> bool:
+    return (not fault.verbs or action in fault.verbs) and (not fault.resources or "configmaps" in fault.resources)
+
+
+def _pace_under(plan: Plan, pace: Pace) -> Pace:
+    """Whoever is refused or kept waiting on purpose needs longer."""
+    slowed = sum(fault.by for fault in plan.on_calls() if isinstance(fault, Slow))
+    return replace(pace, slowed_by=slowed, lost_tries=_LOST_TRIES if any(plan.on_calls()) else 0)

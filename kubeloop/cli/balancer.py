@@ -17,9 +17,9 @@ from itertools import count
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.client.readiness import says_ready, trusting
 
-_ASK_EVERY = 1.0
-_ANSWER_WITHIN = 2.0
-_SILENT_LOOKS = 2  # in a row: a busy server may miss one
+ASK_EVERY = 1.0
+ANSWER_WITHIN = 2.0
+SILENT_LOOKS = 2  # in a row: a busy server may miss one
 _CONNECT_WITHIN = 2.0
 _PIECE = 65536
 
@@ -38,12 +38,12 @@ class Server:
     async def look(self, context: ssl.SSLContext) -> None:
         """Ask it whether it is ready; cut what is open to it if it does not answer at all."""
         try:
-            async with asyncio.timeout(_ANSWER_WITHIN):
+            async with asyncio.timeout(ANSWER_WITHIN):
                 self.is_ready = await says_ready(self.address, context)
         except (OSError, TimeoutError):
             self.is_ready = False
             self._silent += 1
-            if self._silent >= _SILENT_LOOKS:
+            if self._silent >= SILENT_LOOKS:
                 await asyncio.gather(*map(_cut, self.connections))
         else:
             self._silent = 0
@@ -87,7 +87,7 @@ class Balancer:
     async def _keep_looking(self) -> None:
         while True:
             await asyncio.gather(*(server.look(self._context) for server in self._servers))
-            await asyncio.sleep(_ASK_EVERY)
+            await asyncio.sleep(ASK_EVERY)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -12,10 +12,14 @@ import msgspec
 
 from kubeloop.chaos.clocks import NoClocks
 from kubeloop.chaos.network import Network, NoNetwork, network_of
+from kubeloop.chaos.pace import Pace
 from kubeloop.chaos.plan import Partition, Plan, PlanError, load_plan
-from kubeloop.chaos.plane import CannotRun
-from kubeloop.chaos.run import Report, Run
+from kubeloop.chaos.plane import ETCD_ELECTION_TIMEOUT, TERMS, CannotRun
+from kubeloop.chaos.report import Report
+from kubeloop.chaos.run import Around, Run
+from kubeloop.cli import balancer
 from kubeloop.clock import SystemClock
+from kubeloop.store.etcd.connection import ATTEMPT_SECONDS, GIVE_UP_SECONDS
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +67,20 @@ async def _run(plan: Plan, folder: Path, network: Network | None) -> Report:
     def tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    return await Run(plan, folder, SystemClock(), tell, network).run()
+    return await Run(plan, folder, SystemClock(), tell, Around(_pace(), network)).run()
+
+
+def _pace() -> Pace:
+    """From the parts of which the plane is made."""
+    return Pace(
+        ask_every=balancer.ASK_EVERY,
+        answer_within=balancer.ANSWER_WITHIN,
+        silent_looks=balancer.SILENT_LOOKS,
+        attempt=ATTEMPT_SECONDS,
+        give_up=GIVE_UP_SECONDS,
+        election_timeout=ETCD_ELECTION_TIMEOUT,
+        terms=TERMS,
+    )
 
 
 def _show(plan: Plan) -> None:

@@ -69,6 +69,18 @@ def test_an_expired_token_is_refused(shop):
     assert who(shop, token) == 401
 
 
+def test_a_server_whose_clock_is_behind_refuses_a_token_from_its_future_until_the_clock_is_right(shop):
+    token = token_for(shop)
+    shop.clock.advance(-59)
+    assert who(shop, token) != 401, "clocks may be apart a little"
+    shop.clock.advance(-2)
+    assert who(shop, token) == 401
+    shop.clock.advance(-600)
+    assert who(shop, token) == 401
+    shop.clock.advance(661)
+    assert who(shop, token) != 401, "nobody has remembered that it was refused"
+
+
 def test_a_token_for_somebody_else_is_refused(shop):
     assert who(shop, token_for(shop, audiences=["vault"])) == 401
     assert who(shop, token_for(shop, audiences=["vault", ISSUER])) != 401

@@ -1,0 +1,32 @@
+"""What a run of a plan has shown: figures, and every promise that was broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What happened, and what is wrong with it."""
+
+    seed: int
+    operations: dict[str, int]  # by what they were answered
+    events: int  # that watchers were told
+    disturbances: list[str]
+    promised: int  # calls that had to be answered: a quorum and an API server were there
+    broken_connections: int
+    longest_outage: float  # of one client, of the time for which an answer was promised
+    takeovers: int  # leaders that followed one who had not given up
+    longest_without_leader: float  # between two renewals of a lease, of the time in which one was promised
+    problems: list[str]
+
+    def lines(self) -> Iterator[str]:
+        answered = ", ".join(f"{count} {outcome}" for outcome, count in sorted(self.operations.items()))
+        yield f"seed {self.seed}: {len(self.disturbances)} disturbances, {sum(self.operations.values())} operations"
+        yield f"  answered: {answered}; {self.events} events told to watchers"
+        yield f"  with a quorum, no client waited longer than {self.longest_outage:.1f} s in {self.promised} calls,"
+        yield f"  {self.broken_connections} connections broke, and no lease went without renewal for longer than"
+        yield f"  {self.longest_without_leader:.1f} s, though {self.takeovers} times a standby had to take it over"
+        yield from (f"  WRONG: {problem}" for problem in self.problems)
+        yield "  every promise was kept" if not self.problems else f"  {len(self.problems)} promises were broken"

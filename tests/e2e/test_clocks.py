@@ -1,0 +1,55 @@
+"""A server whose clock is wrong: what has times in it is refused until the clock is right, and then no longer."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from pathlib import Path
+
+import pytest
+
+from kubeloop.chaos.clocks import Clocks, NoClocks
+from tests.e2e.conftest import MakePlane, make_namespace
+from tests.e2e.plane import Plane, call_on, eventually
+
+TEN_MINUTES = 600.0
+
+
+@pytest.fixture
+def clocks(tmp_path: Path) -> Clocks:
+    try:
+        return Clocks(tmp_path)
+    except NoClocks as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def server(make_plane: MakePlane, clocks: Clocks, monkeypatch: pytest.MonkeyPatch) -> Plane:
+    for name, value in clocks.environment("server").items():
+        monkeypatch.setenv(name, value)
+    one = make_plane(command="apiserver")
+    one.start()
+    make_namespace(one, "home")
+    return one
+
+
+def status_with(token: str, server: Plane) -> int:
+    """What somebody is told who has nothing but a token."""
+    authority = ssl.create_default_context(cafile=server.folder / "pki" / "ca.crt")
+    connection = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=10, context=authority)
+    try:
+        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        return call_on(connection, "POST", path, {}, Authorization=f"Bearer {token}").status
+    finally:
+        connection.close()
+
+
+def test_a_server_whose_clock_is_behind_refuses_new_tokens_until_it_is_right(server: Plane, clocks: Clocks) -> None:
+    request = {"spec": {"expirationSeconds": 3600}}
+    token = server.create("/api/v1/namespaces/home/serviceaccounts/default/token", request)["status"]["token"]
+    assert status_with(token, server) == 201
+    clocks.set("server", -TEN_MINUTES)
+    eventually(lambda: status_with(token, server) == 401)
+    assert server.get("/api/v1/namespaces/home")["metadata"]["name"] == "home", "certificates begin an hour early"
+    clocks.set("server", 0)
+    eventually(lambda: status_with(token, server) == 201)
