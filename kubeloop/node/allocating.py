@@ -8,9 +8,13 @@ from collections.abc import Callable
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Node, Pod, PodStatus
+from kubeloop.api.quota.amounts import ZERO, Amounts
+from kubeloop.api.quota.pod_amounts import requests_of
+from kubeloop.api.strategy.qos import GUARANTEED, qos_class_of
 from kubeloop.node.admission import shortage_of
 from kubeloop.node.ledger import Ledger
 from kubeloop.node.memory import Memory
+from kubeloop.node.pod_sizes import NO_SIZES, pod_sizes
 from kubeloop.node.resizing import (
     DEFERRED,
     Allocation,
@@ -28,6 +32,8 @@ from kubeloop.node.telling import Telling
 from kubeloop.node.termination import TERMINAL, is_to_end
 from kubeloop.runtime.keys import ObjectKey, key_of
 
+Turn = tuple[bool, int, bool]  # of pods that wait, whose is sooner; of equals, that of who has waited longer
+
 
 class Allocator:
     """What the pods of all nodes were given. `wake` lets a pod have its turn."""
@@ -35,7 +41,7 @@ class Allocator:
     def __init__(self, telling: Telling) -> None:
         self._telling = telling
         self._ledgers: dict[str, Ledger] = defaultdict(Ledger)  # by node
-        self._waiting: dict[str, dict[ObjectKey, str]] = defaultdict(dict)  # by node, uids of pods that wait for room
+        self._waiting: dict[str, dict[ObjectKey, Turn]] = defaultdict(dict)  # by node, pods that wait for room
         self.wake: Callable[[ObjectKey], None] = lambda _: None
 
     def ledger(self, node: str) -> Ledger:
@@ -44,8 +50,13 @@ class Allocator:
     def take(self, pod: Pod) -> Allocation:
         """Count a pod that its node has taken; what it is given."""
         allocation = found_allocation(pod) if pod.status.container_statuses else allocation_of(pod)
-        self._ledgers[pod.spec.node_name].take(_unreported(as_allocated(pod, allocation)))
-        return allocation
+        return self._counted(_unreported(as_allocated(pod, allocation)), allocation)
+
+    def _counted(self, pod: Pod, allocation: Allocation) -> Allocation:
+        """Count a pod as it was given; that, with all its sizes."""
+        requests = self._ledgers[pod.spec.node_name].take(pod)
+        sizes = pod_sizes(pod, requests)
+        return allocation if sizes is NO_SIZES else msgspec.structs.replace(allocation, sizes=sizes)
 
     def release(self, node: str, uid: str) -> None:
         """Count a pod no longer; those that wait for its room have their turn."""
@@ -53,7 +64,8 @@ class Allocator:
         if uid not in ledger:
             return
         ledger.release(uid)
-        for key in self._waiting.pop(node, {}):
+        waiting = self._waiting.pop(node, {})
+        for key in sorted(waiting, key=waiting.__getitem__):
             self.wake(key)
 
     def size(self, pod: Pod, node: Node, memory: Memory) -> Memory:
@@ -77,14 +89,14 @@ class Allocator:
         ledger.release(uid)
         shortage = shortage_of(wanted, node, ledger)
         if shortage is None:
-            ledger.take(wanted)
+            given = self._counted(wanted, allocation_of(pod))
             self._telling.resize_began(pod, message_of("Pod resize started", pod, generation))
-            return msgspec.structs.replace(memory, allocation=allocation_of(pod), resize=Resize(generation=generation))
-        ledger.take(_unreported(as_allocated(pod, allocation)))
-        self._waiting[pod.spec.node_name][key_of(pod)] = uid
+            return msgspec.structs.replace(memory, allocation=given, resize=Resize(generation=generation))
+        held = ledger.take(_unreported(as_allocated(pod, allocation)))
+        self._waiting[pod.spec.node_name][key_of(pod)] = _turn(wanted, held)
         before, message = memory.resize.waiting, shortage[1]
         if before is None or before.generation != generation:
-            self._telling.resize_waits(pod, message_of(f"Pod resize {DEFERRED}", pod, generation, message))
+            self._telling.resize_waits(pod, message_of(f"Pod resize {shortage[0]}", pod, generation, message))
         resize = msgspec.structs.replace(memory.resize, waiting=Deferral(DEFERRED, message, generation))
         return msgspec.structs.replace(memory, resize=resize)
 
@@ -100,6 +112,12 @@ class Allocator:
             self._telling.resize_ended(pod, message_of("Pod resize completed", pod, generation))
         now = pod.metadata.generation if resizing else None
         return msgspec.structs.replace(memory, resize=msgspec.structs.replace(memory.resize, generation=now))
+
+
+def _turn(pod: Pod, held: Amounts) -> Turn:
+    """Who asks for no more goes first, then the more important, then those that have what they ask for for sure."""
+    asks_for_more = any(amount > held.get(name, ZERO) for name, amount in requests_of(pod).items())
+    return asks_for_more, -(pod.spec.priority or 0), qos_class_of(pod.spec) != GUARANTEED
 
 
 def _unreported(pod: Pod) -> Pod:

@@ -86,7 +86,7 @@ def _actual(run: Run | None, allocated: ResourceRequirements) -> ResourceRequire
     has = allocated
     if run.state == "running" and run.resources is not None and run.resources is not allocated:
         has = msgspec.structs.replace(allocated, requests=run.resources.requests, limits=run.resources.limits)
-    return has if has.requests or has.limits else None
+    return has
 
 
 def _states(pod: Pod, container: Container, seen: Observation, memory: Memory) -> tuple[ContainerState, ContainerState]:

@@ -35,16 +35,17 @@ class Ledger:
     def __contains__(self, uid: str) -> bool:
         return uid in self._taken
 
-    def take(self, pod: Pod) -> None:
-        """Count a pod, once."""
+    def take(self, pod: Pod) -> Amounts:
+        """Count a pod, once; what it requests."""
         uid = pod.metadata.uid
         if uid in self._taken:
-            return
+            return self._taken[uid][0]
         amounts, ports = requests_of(pod), host_ports_of(pod)
         self._taken[uid] = amounts, ports
         for name, amount in amounts.items():
             self.used[name] += amount.nanos
         self.ports.update(ports)
+        return amounts
 
     def release(self, uid: str) -> None:
         """Count a pod no longer."""

@@ -15,6 +15,7 @@ import msgspec
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import Container, ContainerStatus, Pod, ResourceRequirements
 from kubeloop.api.quantity import parse_quantity
+from kubeloop.node.pod_sizes import NO_SIZES, PodSizes
 from kubeloop.node.runtime import Observation, Run
 from kubeloop.node.spec import regular_of
 
@@ -34,6 +35,7 @@ class Allocation(msgspec.Struct, frozen=True):
     containers: Sizes
     init: Sizes = ()
     whole: ResourceRequirements | None = None
+    sizes: PodSizes = NO_SIZES  # all of that together
 
 
 class Deferral(msgspec.Struct, frozen=True):
@@ -70,7 +72,17 @@ def found_allocation(pod: Pod) -> Allocation:
         generation=0,  # a pod may wait for other sizes: they have to be compared
         containers=_found(regular_of(pod), status.container_statuses),
         init=_found(pod.spec.init_containers, status.init_container_statuses),
+        whole=_found_whole(pod),
     )
+
+
+def _found_whole(pod: Pod) -> ResourceRequirements | None:
+    wanted, status = pod.spec.resources, pod.status
+    if wanted is None or status.resources is None:
+        return wanted
+    requests = {name: status.allocated_resources.get(name, text) for name, text in wanted.requests.items()}
+    limits = {name: status.resources.limits.get(name, text) for name, text in wanted.limits.items()}
+    return msgspec.structs.replace(wanted, requests=requests, limits=limits)
 
 
 def _found(containers: Iterable[Container], statuses: Iterable[ContainerStatus]) -> Sizes:

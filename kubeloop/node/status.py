@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,9 +10,9 @@ import msgspec
 
 from kubeloop.api import codec
 from kubeloop.api.conditions import find_condition
-from kubeloop.api.generated.core_v1 import HostIP, Pod, PodCondition, PodIP, PodStatus
+from kubeloop.api.generated.core_v1 import HostIP, Pod, PodCondition, PodIP, PodStatus, ResourceRequirements
 from kubeloop.api.times import format_time
-from kubeloop.api.wire import Time
+from kubeloop.api.wire import Quantity, Time
 from kubeloop.node.conditions import Said, conditions_of, with_times
 from kubeloop.node.container_status import by_name, ephemeral_statuses, init_statuses, regular_statuses
 from kubeloop.node.memory import Memory, Verdict
@@ -35,6 +35,7 @@ WRITTEN = (
     ("ephemeral_container_statuses", "ephemeralContainerStatuses"),
 )
 MERGED_LISTS = (("host_ips", "hostIPs"), ("pod_ips", "podIPs"))
+MERGED_MAPS = (("allocated_resources", "allocatedResources"), ("resources", "resources"))
 
 
 class Around(msgspec.Struct, frozen=True):
@@ -75,8 +76,22 @@ def status_of(pod: Pod, seen: Observation, memory: Memory, around: Around) -> Po
         container_statuses=regular,
         init_container_statuses=init,
         ephemeral_container_statuses=ephemeral_statuses(pod, seen, memory) if pod.spec.ephemeral_containers else (),
+        allocated_resources=_allocated(memory),
+        resources=_resources(memory, phase),
         conditions=with_times(said, known, pod.metadata.generation, now),
     )
+
+
+def _allocated(memory: Memory) -> Mapping[str, Quantity]:
+    return memory.allocation.sizes.allocated if memory.allocation is not None else memory.reported.allocated_resources
+
+
+def _resources(memory: Memory, phase: str) -> ResourceRequirements | None:
+    """What the pod has as a whole; as long as nothing of it runs, what it will have."""
+    if memory.allocation is None:
+        return memory.reported.resources
+    has_run = "Running" in (phase, memory.reported.phase)
+    return memory.allocation.sizes.running if has_run else memory.allocation.sizes.pending
 
 
 def _rejected(pod: Pod, verdict: Verdict) -> PodStatus:
@@ -136,6 +151,10 @@ def changes(before: PodStatus, after: PodStatus) -> dict[str, Any]:
         old, new = getattr(before, field), getattr(after, field)
         if old != new:
             patch[name] = [{"$patch": "replace"}, *_plain(new)] if old else _plain(new)
+    for field, name in MERGED_MAPS:
+        old, new = getattr(before, field), getattr(after, field)
+        if old != new:
+            patch[name] = None if new is None else {"$patch": "replace", **_plain(new)} if old else _plain(new)
     conditions = [_condition(one, before) for one in after.conditions if one not in before.conditions]
     conditions += [{"$patch": "delete", "type": type} for type in gone(before.conditions, after.conditions)]
     if conditions:

@@ -8,9 +8,9 @@ import msgspec
 
 from kubeloop.api.generated.core_v1 import PodCondition, PodStatus
 from kubeloop.api.overlay import Overlay
-from kubeloop.node.status import MERGED_LISTS, WRITTEN, changes, gone, merged
+from kubeloop.node.status import MERGED_LISTS, MERGED_MAPS, WRITTEN, changes, gone, merged
 
-_FIELDS = tuple(field for field, _ in (*WRITTEN, *MERGED_LISTS))
+_FIELDS = tuple(field for field, _ in (*WRITTEN, *MERGED_LISTS, *MERGED_MAPS))
 
 
 class StatusChange(Overlay):

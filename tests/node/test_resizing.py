@@ -83,12 +83,36 @@ def test_resize_for_which_there_is_no_room_waits_until_there_is(cluster: Cluster
     short = "Node didn't have enough resource: cpu, requested: 800, used: 400, capacity: 1000"
     assert sizes(get(cluster)) == ("500m", "500m")
     assert conditions(get(cluster)) == {"PodResizePending": ("True", "Deferred", short, 2)}
-    assert [reason for reason, _ in told(cluster)] == ["ResizeDeferred"]
+    ((reason, message),) = told(cluster)
+    asked = '{"name":"app","resources":{"requests":{"cpu":"800m","memory":"256Mi"}}}'
+    assert reason == "ResizeDeferred"
+    assert message == f'Pod resize OutOfcpu: {{"containers":[{asked}],"generation":2,"error":"{short}"}}'
     cluster.client.delete(Pod, "other", "default")
     cluster.settle()
     cluster.advance(5)
     assert sizes(get(cluster)) == ("800m", "800m")
     assert conditions(get(cluster)) == {}
+
+
+def test_of_resizes_that_wait_the_more_important_pod_has_the_room(cluster: Cluster) -> None:
+    cluster.add_nodes(1, shape=NodeShape(cpu="1"))
+    cluster.add(
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "high"},
+            "value": 1000,
+        }
+    )
+    put(cluster, "low", containers=(sized("200m"),))
+    put(cluster, "high", containers=(sized("200m"),), priority_class_name="high")
+    put(cluster, "other", containers=(sized("600m"),))
+    resize(cluster, "700m", "low")
+    resize(cluster, "700m", "high")
+    cluster.client.delete(Pod, "other", "default")
+    cluster.settle()
+    cluster.advance(5)
+    assert (sizes(get(cluster, "low")), sizes(get(cluster, "high"))) == (("200m", "200m"), ("700m", "700m"))
 
 
 def test_resize_that_is_taken_back_waits_for_nothing(cluster: Cluster) -> None:
