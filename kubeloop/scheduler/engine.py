@@ -7,7 +7,7 @@ from kubeloop.scheduler.cluster import ClusterState
 from kubeloop.scheduler.cycle import Cycle
 from kubeloop.scheduler.extenders import Opinions
 from kubeloop.scheduler.framework import Wait, running
-from kubeloop.scheduler.outcome import Diagnosis, Refusal
+from kubeloop.scheduler.outcome import Code, Diagnosis, Refusal
 from kubeloop.scheduler.placements import Placements
 from kubeloop.scheduler.pod_info import PodInfo, Templates
 from kubeloop.scheduler.profile import Profile
@@ -52,6 +52,8 @@ class Engine:
                 continue
             if isinstance(found, Refusal):
                 told += found.reasons
+                if found.code is Code.UNRESOLVABLE:  # nobody else can help
+                    break
                 continue
             if found.message:
                 told.append(found.message)

@@ -10,7 +10,9 @@ is one row, and where only pods have changed on it, only of plugins that `follow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from kubeloop.scheduler.changes import Action
@@ -63,6 +65,24 @@ class Wait(NamedTuple):
     """A permit that is to be given within so many seconds."""
 
     seconds: float
+
+
+@dataclass(slots=True)
+class Pace:
+    """How long a plugin may take before others have their turn, in seconds; a scheduler that runs sets it."""
+
+    at_once: float = math.inf
+
+
+class TakesTime(Exception):
+    """A plugin can't tell soon enough. What is left to be done, given who tells that it is not needed any more.
+
+    That is done in another thread, and then the pod is tried again; the plugin should know the answer by then.
+    """
+
+    def __init__(self, work: Callable[[Callable[[], bool]], None]) -> None:
+        super().__init__("it takes too long to tell at once")
+        self.work = work
 
 
 # What `prefilter` and `prescore` may answer: a state for later, or that there is nothing to do, or why not.

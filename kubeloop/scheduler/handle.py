@@ -14,6 +14,7 @@ from kubeloop.runtime.keys import ObjectKey
 from kubeloop.runtime.metrics import Registry
 from kubeloop.scheduler.changes import About, Action
 from kubeloop.scheduler.extenders import Extenders
+from kubeloop.scheduler.framework import Pace
 from kubeloop.scheduler.nominations import Nominations
 from kubeloop.scheduler.permits import Permits
 from kubeloop.scheduler.pod_info import Templates
@@ -39,9 +40,11 @@ class Handle:
     spawn: Callable[[Any], None]  # run a coroutine to its end in the background
     pods: Informer
     extenders: Extenders
-    preempted: Callable[[int], None]  # told how many pods end for another
+    preempted: Callable[[int | None], None]  # told that room is looked for; and how many pods end for that
+    evicted: Callable[[str, float], None] = lambda _, __: None  # told what came of ending them, and how long it took
     followed: set[Resource] = field(default_factory=set)
     optional: set[Resource] = field(default_factory=set)  # what older servers do not have, and nobody waits for
+    pace: Pace = field(default_factory=Pace)
     registry: Registry = field(default_factory=Registry)  # of what is counted
     shared: dict[Any, Any] = field(default_factory=dict)  # what the plugins of all profiles have in common
 

@@ -55,7 +55,16 @@ class Instruments:
         self._permits = registry.histogram(
             "scheduler_permit_wait_duration_seconds", "How long pods waited for permits.", "result", bounds=_SHORT
         )
-        self._preemptions = registry.counter("scheduler_preemption_attempts_total", "Pods for which others ended.").of()
+        self._preemptions = registry.counter(
+            "scheduler_preemption_attempts_total", "Attempts to make room for a pod."
+        ).of()
+        self._evictions = registry.counter(
+            "scheduler_preemption_goroutines_execution_total", "Times that pods were ended for another.", "result"
+        )
+        self._eviction_seconds = registry.histogram(
+            "scheduler_preemption_goroutines_duration_seconds",
+            "How long it took to end pods for another.", "result", bounds=_LONG,
+        )  # fmt: skip
         self._victims = registry.histogram(
             "scheduler_preemption_victims", "Pods that ended for another.", bounds=_VICTIMS
         ).of()
@@ -107,9 +116,16 @@ class Instruments:
     def permitted(self, result: str, seconds: float) -> None:
         self._permits.of(result).observe(seconds)
 
-    def preempted(self, victims: int) -> None:
-        self._preemptions.value += 1
-        self._victims.observe(float(victims))
+    def preempted(self, victims: int | None) -> None:
+        """Somebody looks for room; or, told how many, others end for that."""
+        if victims is None:
+            self._preemptions.value += 1
+        else:
+            self._victims.observe(float(victims))
+
+    def evicted(self, result: str, seconds: float) -> None:
+        self._evictions.of(result).value += 1
+        self._eviction_seconds.of(result).observe(seconds)
 
     def _attempt(self, result: str, profile: str, seconds: float) -> None:
         self.attempts += 1

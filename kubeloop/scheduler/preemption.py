@@ -79,7 +79,9 @@ def protected_by(
         for index, budget in enumerate(budgets):
             if is_protected(info.pod, budget):
                 allowed[index] -= 1
-                violates |= allowed[index] < 0
+                violates = allowed[index] < 0
+                if violates:  # it counts for no other budget
+                    break
         (protected if violates else others).append(info)
     return protected, others
 

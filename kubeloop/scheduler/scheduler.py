@@ -17,6 +17,7 @@ from kubeloop.api.pods import is_terminal
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.runtime.controller import UNSYNCED_AFTER, Health, Phase, Status
 from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.scheduler.attempts import Attempts
 from kubeloop.scheduler.binding import Bindings
 from kubeloop.scheduler.changes import About
 from kubeloop.scheduler.config import SchedulerConfig, default_config
@@ -26,7 +27,7 @@ from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.handlers import NodeHandler, PodHandler
 from kubeloop.scheduler.instruments import Instruments
 from kubeloop.scheduler.nominations import Nominations
-from kubeloop.scheduler.outcome import NO_NODES, Code, Diagnosis, Refusal, SchedulingError
+from kubeloop.scheduler.outcome import Code, Diagnosis, Refusal
 from kubeloop.scheduler.permits import Permits
 from kubeloop.scheduler.pod_info import Templates
 from kubeloop.scheduler.profile import Profile
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 NAME: Final = "kube-scheduler"
 PODS: Final = resource_of_class(Pod)
 NODES: Final = resource_of_class(Node)
-_TURN: Final = 16  # pods that are tried before others have the event loop
+_AT_ONCE: Final = 0.02  # seconds that a plugin may take before others have the event loop
 _FLUSH_SECONDS: Final = 30.0  # how often pods are looked for that have waited for too long
 
 log = logging.getLogger(__name__)
@@ -67,39 +68,40 @@ class Scheduler:
         self._engine: Engine | None = None
         self._phase: Phase = "not started"
         self._phase_since = self._clock.monotonic()
-        self._draining = False
+        self.is_draining = False
         self._drained = asyncio.Event()
         self._background: set[asyncio.Task[None]] = set()  # what is written while pods are decided about
         self._recorders = {
             one.scheduler_name: EventRecorder(context.client, one.scheduler_name, context.clock, series=True)
             for one in config.profiles
         }
-        self._instruments = Instruments(context.telemetry.registry)
-        self.permits = Permits(self._clock, self._instruments.permitted)
+        self.instruments = Instruments(context.telemetry.registry)
+        self.permits = Permits(self._clock, self.instruments.permitted)
         self.extenders = Extenders(config.extenders)
         self._bindings = Bindings(self, self._spawn)
+        self._attempts = Attempts(self, self._clock)
         self.reporter = Reporter(context.client, context.clock, self._recorders, self._spawn)
         handle = self._handle = Handle(
             context.client, context.informers, context.clock, self._templates, self._nominations, self._tell,
             self._activate, self.reporter, self.permits, self._spawn, self._pods, self.extenders,
-            self._instruments.preempted, registry=context.telemetry.registry,
+            self.instruments.preempted, self.instruments.evicted, registry=context.telemetry.registry,
         )  # fmt: skip
         plugins = registry or Registry()
         self.profiles = {one.scheduler_name: Profile(one, plugins, handle) for one in config.profiles}
         self.queue = SchedulingQueue(
             {name: self._rules(profile) for name, profile in self.profiles.items()},
             context.clock, config.patience,
-            Listeners(self._woken.set, self._instruments.came, self._instruments.asked),
+            Listeners(self._woken.set, self.instruments.came, self.instruments.asked),
         )  # fmt: skip
-        self._instruments.watch_queue(self.queue)
-        self._instruments.watch_cache({name: partial(self._known, name) for name in ("nodes", "pods", "assumed_pods")})
+        self.instruments.watch_queue(self.queue)
+        self.instruments.watch_cache({name: partial(self._known, name) for name in ("nodes", "pods", "assumed_pods")})
         self._nodes.add_handler(NodeHandler(self))
         self._pods.add_handler(PodHandler(self))
 
     @property
     def bound(self) -> int:
         """How many pods got a node so far."""
-        return self._instruments.bound
+        return self.instruments.bound
 
     # What handlers and plugins reach.
 
@@ -159,7 +161,7 @@ class Scheduler:
         try:
             await work
         except Exception:
-            self._instruments.errors += 1
+            self.instruments.errors += 1
             log.exception("work in the background failed")
 
     # Running.
@@ -173,6 +175,7 @@ class Scheduler:
             self._enter("running")
             async with asyncio.TaskGroup() as group:
                 self._group = group
+                self._handle.pace.at_once = _AT_ONCE
                 background = [group.create_task(one.run()) for one in self._recorders.values()]
                 background.append(group.create_task(self._flush_now_and_then()))
                 try:
@@ -193,7 +196,7 @@ class Scheduler:
 
     async def drain(self, grace: float) -> bool:
         """Take no more pods, finish what is being bound, tell what has happened; who merely waits starts anew later."""
-        self._draining = True
+        self.is_draining = True
         self._woken.set()
         self._bindings.interrupt()
         try:
@@ -208,22 +211,14 @@ class Scheduler:
         return True
 
     async def _work(self) -> None:
-        while not self._draining:
+        while not self.is_draining:
+            self._woken.clear()
             await self.wait_synced()  # plugins may have asked for more
-            if await self._try_extended() if self.extenders else self._try_some():
+            if await self._attempts.some():
                 await asyncio.sleep(0)
                 await self._bindings.room()
             else:
                 await self._until_woken()
-
-    def _try_some(self) -> int:
-        tried = 0
-        while tried < _TURN and not self._draining and (queued := self.queue.pop()) is not None:
-            self._try(queued)
-            tried += 1
-        if not tried:
-            self._woken.clear()
-        return tried
 
     async def _until_woken(self) -> None:
         deadline = self.queue.next_deadline()
@@ -239,87 +234,14 @@ class Scheduler:
             if self.queue.has_waiting:
                 self.queue.flush_unschedulable()
 
-    # One pod.
+    # Deciding.
 
-    def _try(self, queued: QueuedPod) -> None:
-        """Decide about a pod; what comes of it is written in the background."""
-        info, began = queued.info, self._clock.monotonic()
-        profile = self.profiles[info.pod.spec.scheduler_name]
-        if self._is_settled(queued):
-            self.queue.done(info.uid)
-            return
-        try:
-            refusal = self._decide(profile, queued)
-        except Exception as error:
-            refusal = self._failed(queued, error)
-        self._count(profile, refusal, self._clock.monotonic() - began)
-
-    async def _try_extended(self) -> int:
-        """The same for one pod where there are extenders to be asked."""
-        queued = None if self._draining else self.queue.pop()
-        if queued is None:
-            self._woken.clear()
-            return 0
-        profile, began = self.profiles[queued.info.pod.spec.scheduler_name], self._clock.monotonic()
-        if self._is_settled(queued):
-            self.queue.done(queued.info.uid)
-            return 1
-        try:
-            refusal = await self._decide_extended(profile, queued)
-        except Exception as error:
-            refusal = self._failed(queued, error)
-        self._count(profile, refusal, self._clock.monotonic() - began)
-        return 1
-
-    def _count(self, profile: Profile, refusal: Refusal | None, seconds: float) -> None:
-        self._instruments.decided(seconds)
-        if refusal is not None:  # else it is known when the pod is bound
-            self._instruments.refused(profile.name, refusal, seconds)
-
-    def _failed(self, queued: QueuedPod, error: Exception) -> Refusal:
-        if not isinstance(error, SchedulingError):
-            log.error("%s: scheduling failed", queued.key, exc_info=error)
-        refusal = Refusal(Code.ERROR, (str(error),))
-        self._fail(queued, refusal, None, "")
-        return refusal
-
-    def _is_settled(self, queued: QueuedPod) -> bool:
-        pod = queued.info.pod
-        if pod.metadata.deletion_timestamp is not None:
-            meta = pod.metadata
-            note = f"skip schedule deleting pod: {meta.namespace}/{meta.name}"
-            self.reporter.event(pod, "Warning", "FailedScheduling", note, action="Scheduling")
-            return True
-        return self._engine is not None and self._engine.placements.is_assumed(queued.info.uid)
-
-    def _decide(self, profile: Profile, queued: QueuedPod) -> Refusal | None:
-        engine = self._engine
-        if engine is None or not len(engine.cluster):
-            return self._no_nodes(queued)
-        return self._conclude(engine, queued, *engine.attempt(profile, queued.info))
-
-    async def _decide_extended(self, profile: Profile, queued: QueuedPod) -> Refusal | None:
-        engine, info = self._engine, queued.info
-        if engine is None or not len(engine.cluster):
-            return self._no_nodes(queued)
-        opinions = await self.extenders.opinions(info.pod, engine.fitting(profile, info))
-        cycle, diagnosis = engine.attempt(profile, info, opinions)
-        if diagnosis is not None:
-            for plugin in profile.post_filters:
-                await plugin.consult(cycle, diagnosis)
-        return self._conclude(engine, queued, cycle, diagnosis)
-
-    def _no_nodes(self, queued: QueuedPod) -> Refusal:
-        refusal = Refusal(Code.UNRESOLVABLE, (NO_NODES,))
-        self._fail(queued, refusal, None, "")
-        return refusal
-
-    def _conclude(self, engine: Engine, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis | None) -> Refusal | None:
+    def conclude(self, engine: Engine, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis | None) -> Refusal | None:
         """Have the pod bound where it was decided, or put it back."""
         if diagnosis is not None:
             nominated = engine.make_room(cycle, diagnosis)
             refusal = Refusal(Code.UNSCHEDULABLE, (diagnosis.message,))
-            self._fail(queued, refusal, diagnosis, nominated)
+            self.fail(queued, refusal, diagnosis, nominated)
             return refusal
         waits = engine.reserve(cycle)
         if isinstance(waits, Refusal):
@@ -336,11 +258,11 @@ class Scheduler:
             self._engine.release(cycle)
 
     def has_bound(self, queued: QueuedPod) -> None:
-        self._instruments.scheduled(queued.info.pod.spec.scheduler_name, queued, self._clock.monotonic())
+        self.instruments.scheduled(queued.info.pod.spec.scheduler_name, queued, self._clock.monotonic())
 
     def has_not_bound(self, queued: QueuedPod, refusal: Refusal) -> None:
         took = self._clock.monotonic() - queued.tried_at
-        self._instruments.refused(queued.info.pod.spec.scheduler_name, refusal, took)
+        self.instruments.refused(queued.info.pod.spec.scheduler_name, refusal, took)
         self.fail_on_node(queued, refusal)
 
     # Failing.
@@ -348,13 +270,13 @@ class Scheduler:
     def fail_on_node(self, queued: QueuedPod, refusal: Refusal) -> None:
         """A node was found, and then somebody said no."""
         if not refusal.is_rejection:
-            self._fail(queued, refusal, None, "")
+            self.fail(queued, refusal, None, "")
             return
         diagnosis = Diagnosis(1, [(refusal, (0,))])
         diagnosis.note(refusal)
-        self._fail(queued, Refusal(refusal.code, (diagnosis.message,)), diagnosis, "")
+        self.fail(queued, Refusal(refusal.code, (diagnosis.message,)), diagnosis, "")
 
-    def _fail(self, queued: QueuedPod, refusal: Refusal, diagnosis: Diagnosis | None, nominated: str | None) -> None:
+    def fail(self, queued: QueuedPod, refusal: Refusal, diagnosis: Diagnosis | None, nominated: str | None) -> None:
         """Put a pod back and tell why; unless it is gone, or has a node by now."""
         info = queued.info
         current = self._pods.get(info.key.namespace, info.key.name)
@@ -381,7 +303,7 @@ class Scheduler:
 
     def status(self) -> Status:
         ok, why = self.health()
-        sizes, seen = self.queue.sizes(), self._instruments
+        sizes, seen = self.queue.sizes(), self.instruments
         return Status(
             name=self.name, phase=self._phase, healthy=ok, why=why, workers=1, active=len(self._bindings),
             depth=sizes["active"], delayed=sizes["backoff"], reconciles=seen.attempts, errors=seen.errors,

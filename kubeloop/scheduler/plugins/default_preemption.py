@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kubeloop.api.calls import STRATEGIC_PATCH
-from kubeloop.api.conditions import is_true
-from kubeloop.api.errors import NotFound
-from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
-from kubeloop.api.times import format_time
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.scheduler.changes import ASSIGNED_POD, Action
+from kubeloop.scheduler.evictions import Evictions, is_preempted
 from kubeloop.scheduler.extenders import Victims
-from kubeloop.scheduler.framework import Interest, Nominated, Plugin, unschedulable
+from kubeloop.scheduler.framework import Interest, Nominated, Plugin, unresolvable, unschedulable
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.outcome import Code, Diagnosis, Refusal, fit_message
 from kubeloop.scheduler.pod_info import PodInfo
@@ -25,10 +19,7 @@ from kubeloop.scheduler.preemption import Candidate, best_of, select_victims
 if TYPE_CHECKING:
     from kubeloop.scheduler.cycle import Cycle
 
-_REASON = "PreemptionByScheduler"
 _NOT_HELPFUL = Refusal(Code.UNRESOLVABLE, ("Preemption is not helpful for scheduling",))
-
-log = logging.getLogger(__name__)
 
 
 class _Found(NamedTuple):
@@ -36,6 +27,7 @@ class _Found(NamedTuple):
 
     candidates: list[Candidate]
     refused: list[Refusal]
+    is_vetoed: bool = False  # there were some until extenders were asked
 
 
 class DefaultPreemption(Plugin):
@@ -47,39 +39,44 @@ class DefaultPreemption(Plugin):
         super().__init__(handle, args)
         self._percentage = int(args.get("minCandidateNodesPercentage", 10))
         self._at_least = int(args.get("minCandidateNodesAbsolute", 100))
-        self._preempting: set[str] = set()  # uids of pods for which others are being ended
+        self._evictions = Evictions(handle, self.name)
         self._budgets = handle.informers.of(resource_of_class(PodDisruptionBudget))
 
     def interests(self) -> Sequence[Interest]:
-        return (Interest(ASSIGNED_POD, Action.DELETE),)
+        """The end of the last victim has a pod that was held back asked for again; it is others that refused it."""
+        return (Interest(ASSIGNED_POD, Action.DELETE, lambda *_: False),)
 
     def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
-        if pod.uid not in self._preempting:
+        if not self._evictions.is_under_way(pod.uid):
             return None
-        return unschedulable(self.name, "waiting for the preemption for this pod to be finished")
+        return unresolvable(self.name, "waiting for the preemption for this pod to be finished")
 
     async def consult(self, cycle: Cycle, diagnosis: Diagnosis) -> None:
         extenders, pod = self.handle.extenders, cycle.pod.pod
         if self._why_not_eligible(cycle, diagnosis) or not extenders.preempts(pod):
             return
-        found, refused = self._candidates(cycle, diagnosis)
-        if found:
-            agreed = await extenders.preempt(pod, {one.node: _offered(one) for one in found})
-            found = [_kept(one, agreed[one.node]) for one in found if one.node in agreed]
-        cycle.states[_Found] = _Found(found, refused)
+        found = self._candidates(cycle, diagnosis)
+        if found.candidates:
+            agreed = await extenders.preempt(pod, {one.node: _offered(one) for one in found.candidates})
+            left = [_kept(one, agreed[one.node]) for one in found.candidates if one.node in agreed]
+            found = _Found(left, found.refused, is_vetoed=not left)
+        cycle.states[_Found] = found
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> Nominated | Refusal | None:
+        self.handle.preempted(None)
         why_not = self._why_not_eligible(cycle, diagnosis)
         if why_not:
             return unschedulable(self.name, f"preemption: {why_not}")
-        found, refused = cycle.states.get(_Found) or self._candidates(cycle, diagnosis)
-        if not found:
-            told = fit_message(diagnosis.nodes, [(one, 1) for one in refused], _NOT_HELPFUL)
+        found = cycle.states.get(_Found) or self._candidates(cycle, diagnosis)
+        if found.is_vetoed:
+            return unschedulable(self.name, "preemption: no candidate node for preemption")
+        if not found.candidates:
+            told = fit_message(diagnosis.nodes, [(one, 1) for one in found.refused], _NOT_HELPFUL)
             return Nominated("", f"preemption: {told}")
-        best = best_of(found)
-        self.handle.preempted(len(best.victims))
-        self._make_room(cycle.pod, best)
+        best = best_of(found.candidates)
         number = len(best.victims)
+        self.handle.preempted(number)
+        self._make_room(cycle.pod, best)
         return Nominated(
             best.node,
             f"preemption: found a potential placement for pod on node {best.node}, preempting {number} victims",
@@ -92,7 +89,7 @@ class DefaultPreemption(Plugin):
         row = cluster.row_of(pod.status.nominated_node_name) if pod.status.nominated_node_name else None
         if row is None or _code_on(diagnosis, row) is Code.UNRESOLVABLE:
             return ""
-        if any(one.priority < cycle.pod.priority and _is_preempted(one.pod) for one in cluster.pods[row].values()):
+        if any(one.priority < cycle.pod.priority and is_preempted(one.pod) for one in cluster.pods[row].values()):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
@@ -116,14 +113,9 @@ class DefaultPreemption(Plugin):
                     break
         return _Found(found, refused)
 
-    # Ending victims.
-
     def _make_room(self, pod: PodInfo, chosen: Candidate) -> None:
         self._release_lower(pod, chosen.node)
-        victims = [one for one in chosen.victims if one.pod.metadata.deletion_timestamp is None]
-        if victims:
-            self._preempting.add(pod.uid)
-            self.handle.spawn(self._end(pod, victims, chosen.node))
+        self._evictions.begin(pod, chosen.victims, chosen.node)
 
     def _release_lower(self, pod: PodInfo, node: str) -> None:
         """Pods of lower priority that wait for the same node look for another."""
@@ -132,46 +124,6 @@ class DefaultPreemption(Plugin):
                 self.handle.nominations.drop(one.uid)
                 self.handle.reporter.nominate(one.pod, "")
                 self.handle.activate((one.key,))
-
-    async def _end(self, pod: PodInfo, victims: Sequence[PodInfo], node: str) -> None:
-        """The last victim goes when the pod may be tried again: its end is what wakes the pod."""
-        try:
-            for victim in victims[:-1]:
-                await self._end_one(pod, victim, node)
-            self._preempting.discard(pod.uid)
-            await self._end_one(pod, victims[-1], node)
-        except Exception as error:
-            log.warning("preemption for %s failed: %s", pod.key, error)
-            self._preempting.discard(pod.uid)
-            self.handle.activate((pod.key,))
-
-    async def _end_one(self, pod: PodInfo, victim: PodInfo, node: str) -> None:
-        if self.handle.permits.preempt(victim.uid, self.name):
-            return  # what it had is given back in a moment, and that wakes the pod
-        client, key, uid = self.handle.client, victim.key, victim.uid
-        try:
-            body = {"metadata": {"uid": uid}, "status": {"conditions": [self._disruption(victim.pod, pod.pod)]}}
-            await client.patch("pods", key.name, body, key.namespace, type=STRATEGIC_PATCH, subresource="status")
-            await client.delete("pods", key.name, key.namespace, preconditions=Preconditions(uid=uid))
-        except NotFound:
-            log.debug("%s is gone already", key)
-            return
-        note = f"Preempted by pod {pod.uid} on node {node}"
-        self.handle.reporter.event(victim.pod, "Normal", "Preempted", note, action="Preempting", related=pod.pod)
-
-    def _disruption(self, victim: Pod, pod: Pod) -> dict[str, Any]:
-        condition: dict[str, Any] = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": _REASON,
-            "message": f"{pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
-            "lastProbeTime": None,
-        }
-        if victim.metadata.generation:
-            condition["observedGeneration"] = victim.metadata.generation
-        if not is_true(victim.status.conditions, "DisruptionTarget"):
-            condition["lastTransitionTime"] = format_time(self.handle.clock.now())
-        return condition
 
 
 def _offered(candidate: Candidate) -> Victims:
@@ -182,15 +134,6 @@ def _kept(candidate: Candidate, victims: Victims) -> Candidate:
     """What extenders have left of a candidate."""
     left = [one for one in candidate.victims if one.uid in victims.pods]
     return Candidate(candidate.node, left, victims.violations)
-
-
-def _is_preempted(pod: Pod) -> bool:
-    if pod.metadata.deletion_timestamp is None:
-        return False
-    return any(
-        one.type == "DisruptionTarget" and one.status == "True" and one.reason == _REASON
-        for one in pod.status.conditions
-    )
 
 
 def _code_on(diagnosis: Diagnosis, row: int) -> Code | None:

@@ -26,6 +26,7 @@ from kubeloop.scheduler.claim_attempt import Attempt, Choice, Found, liking
 from kubeloop.scheduler.claim_writes import ClaimWrites, is_reserved_for
 from kubeloop.scheduler.device_conditions import BindingFailed, has_conditions, is_hopeless
 from kubeloop.scheduler.device_instruments import DeviceInstruments
+from kubeloop.scheduler.device_search import Basis, DeviceSearch, Round
 from kubeloop.scheduler.device_use import DeviceUse
 from kubeloop.scheduler.device_waits import DeviceWaits
 from kubeloop.scheduler.extended_devices import (
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 
     from kubeloop.scheduler.cluster import ClusterState, Rows
     from kubeloop.scheduler.cycle import Cycle
-    from kubeloop.scheduler.device_allocator import Allocator
     from kubeloop.scheduler.devices import Inventory
     from kubeloop.scheduler.outcome import Diagnosis
 
@@ -74,7 +74,8 @@ class DynamicResources(Plugin):
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._filter_seconds = seconds_of(args.get("filterTimeout"), _FILTER_SECONDS)
+        seconds = seconds_of(args.get("filterTimeout"), _FILTER_SECONDS)
+        self._search = DeviceSearch(handle.clock, seconds, handle.pace, self._class)
         self._patience = seconds_of(args.get("bindingTimeout"), _BINDING_SECONDS)
         self._claims = handle.follow(resource_of_class(ResourceClaim))
         self._classes = handle.follow(resource_of_class(DeviceClass))
@@ -180,12 +181,12 @@ class DynamicResources(Plugin):
 
         numbers = np.arange(cluster.size)[rows]
         answers = np.zeros(len(numbers), np.int16)
-        allocator = self._allocator()
-        for position, row in enumerate(numbers):
-            node = cluster.nodes.get(int(row))
+        nodes = [cluster.nodes.get(int(row)) for row in numbers]
+        search = self._search.among(self._basis(state))
+        for position, node in enumerate(nodes):
             if node is None:
                 continue
-            answers[position] = self._answer(state, node, allocator)
+            answers[position] = self._answer(state, node, search, nodes[position + 1 :])
             if answers[position] > _LEFT_OVER:  # nobody can tell: other nodes are not better
                 answers[:] = answers[position]
                 break
@@ -194,14 +195,17 @@ class DynamicResources(Plugin):
     def refusal(self, state: Attempt, number: int) -> Refusal:
         return state.problems[number - _LEFT_OVER - 1] if number > _LEFT_OVER else self.refusals[number - 1]
 
-    def _answer(self, state: Attempt, node: Node, allocator: Allocator) -> int:
+    def _answer(self, state: Attempt, node: Node, search: Round, others: Sequence[Node | None]) -> int:
         if state.left_over is not None:
             return _LEFT_OVER
         found = self._needed(state, node)
         if found.claims:
-            number = self._allocate(state, node, found, allocator)
-            if number:
-                return number
+            outcome = search.outcome(node, found, lambda: self._all_needed(state, others))
+            if outcome.failure:
+                return _LEFT_OVER + state.problem(failed(self.name, outcome.failure))
+            if outcome.given is None:
+                return _INVALID if outcome.is_invalid else _NOT_ALL
+            state.found[node.metadata.name] = found._replace(given=outcome.given)
         unavailable = [one for one in state.allocated if not self._is_available(one, node)]
         state.unavailable.update((one.metadata.uid, one) for one in unavailable)
         return _NOT_HERE if unavailable else 0
@@ -218,23 +222,9 @@ class DynamicResources(Plugin):
             state.made[lacking] = Found((*state.needy, claim), needs.mappings)
         return state.made[lacking]
 
-    def _allocate(self, state: Attempt, node: Node, found: Found, allocator: Allocator) -> int:
-        from kubeloop.scheduler.device_allocator import AllocationError, InvalidPools, OutOfTime
-
-        clock, name = self.handle.clock, node.metadata.name
-        deadline = clock.monotonic() + self._filter_seconds if self._filter_seconds else float("inf")
-        try:
-            given = allocator.allocate(node, found.claims, lambda: clock.monotonic() > deadline)
-        except InvalidPools:
-            return _INVALID
-        except OutOfTime:
-            return _LEFT_OVER + state.problem(failed(self.name, f"node {name}: timed out trying to allocate devices"))
-        except AllocationError as error:
-            return _LEFT_OVER + state.problem(failed(self.name, error))
-        if given is None:
-            return _NOT_ALL
-        state.found[name] = found._replace(given=given)
-        return 0
+    def _all_needed(self, state: Attempt, nodes: Sequence[Node | None]) -> list[tuple[Node, Found]]:
+        found = [(one, self._needed(state, one)) for one in nodes if one is not None]
+        return [(node, needed) for node, needed in found if needed.claims]
 
     def _is_available(self, claim: ResourceClaim, node: Node) -> bool:
         """Whether a node can reach what a claim has, and it is or may become ready."""
@@ -244,13 +234,12 @@ class DynamicResources(Plugin):
             return False
         return not is_hopeless(claim, self.handle.clock.now(), self._patience)
 
-    def _allocator(self) -> Allocator:
-        from kubeloop.scheduler.device_allocator import Allocator
+    def _basis(self, state: Attempt) -> Basis:
         from kubeloop.scheduler.devices import Inventory, with_taints
 
         if self._inventory is None:
             self._inventory = Inventory(with_taints(self._slices.list(), self._rules.list()))
-        return Allocator(self._inventory, self._class, self._use.now)
+        return Basis(state.pod.metadata.uid, state.claims, state.extended, self._inventory, self._use.now)
 
     # Making room.
 
@@ -282,10 +271,10 @@ class DynamicResources(Plugin):
         import numpy as np
 
         nodes = [cluster.nodes[int(row)] for row in np.arange(cluster.size)[rows]]
-        allocator = self._allocator()
+        search = self._search.among(self._basis(state))
         for node in nodes:
             if node.metadata.name not in state.found:  # of an attempt in which only some nodes were looked at
-                self._answer(state, node, allocator)
+                self._answer(state, node, search, ())
         nothing = Found((), ())
         return np.array([liking(state, state.found.get(one.metadata.name, nothing)) for one in nodes], np.int64)
 

@@ -16,7 +16,7 @@ from kubeloop.client.resolving import resource_of_class
 from kubeloop.clock import SystemClock
 from kubeloop.runtime.metrics import Registry
 from kubeloop.scheduler.cluster import ALL, ClusterState
-from kubeloop.scheduler.framework import Plugin, Skip, implements
+from kubeloop.scheduler.framework import Pace, Plugin, Skip, implements
 from kubeloop.scheduler.outcome import Narrowed, Refusal
 from kubeloop.scheduler.pod_info import PodInfo, Templates
 
@@ -78,6 +78,7 @@ class Surroundings:
         self.client: Any = None
         self.shared: dict[Any, Any] = {}
         self.registry = Registry()
+        self.pace = Pace()
 
     def follow(self, resource: Resource, **_: Any) -> Any:
         return self.informers.of(resource)

@@ -1,0 +1,104 @@
+"""A search for devices that takes its time holds nobody up, and is not begun again without need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api.codec import from_plain
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.clock import SystemClock
+from kubeloop.scheduler.framework import TakesTime
+from kubeloop.scheduler.plugins.dynamic_resources import DynamicResources
+from tests.unit.scheduler.device_worlds import DRIVER, claim_of, device_class, exactly, slice_of
+from tests.unit.scheduler.test_device_plugin import holding, pod_with
+from tests.unit.scheduler.world import World
+
+AT_ONCE = 5.0
+
+
+class Ticking(SystemClock):
+    """A second passes whenever somebody looks at it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        self.seconds += 1
+        return self.seconds
+
+
+def never() -> bool:
+    return False
+
+
+class Asked:
+    """A plugin that is asked again and again about a pod whose devices are hard to find."""
+
+    def __init__(self, at_once: float) -> None:
+        self.world = World()
+        for name in ("n1", "n2"):
+            self.world.add_node(
+                from_plain({"metadata": {"name": name}, "status": {"allocatable": {"pods": "9"}}}, Node)
+            )
+        self.world.add(device_class(), slice_of([{"name": f"d{number}"} for number in range(6)]))
+        self.world.add(claim_of(exactly(count=6)))
+        self.world.around.clock = Ticking()
+        self.world.around.pace.at_once = at_once
+        self.plugin: Any = self.world.plugin(DynamicResources, {"filterTimeout": "10m"})
+
+    def answers(self) -> list[str]:
+        state = self.plugin.prefilter(self.world.info(pod_with("c")), self.world.cluster)
+        found = self.plugin.filter(state, self.world.cluster, self.world.cluster.rows_alive())
+        return [self.plugin.refusal(state, int(one)).message if one else "" for one in found]
+
+    def answers_in_the_end(self) -> list[str]:
+        while True:
+            try:
+                return self.answers()
+            except TakesTime as slow:
+                slow.work(never)
+
+    def slow(self) -> TakesTime:
+        with pytest.raises(TakesTime) as raised:
+            self.answers()
+        return raised.value
+
+
+def test_with_time_enough_it_is_told_at_once() -> None:
+    assert Asked(at_once=1000.0).answers() == ["", "cannot allocate all claims"]
+
+
+def test_what_was_found_aside_is_known_in_the_next_attempt() -> None:
+    asked = Asked(AT_ONCE)
+    asked.slow().work(never)
+    began = asked.world.around.clock.seconds
+    assert asked.answers() == ["", "cannot allocate all claims"]
+    assert asked.world.around.clock.seconds - began < AT_ONCE
+
+
+def test_devices_that_are_taken_meanwhile_are_not_given_away() -> None:
+    asked = Asked(AT_ONCE)
+    slow = asked.slow()
+    result = {"request": "r", "driver": DRIVER, "pool": "p", "device": "d0"}
+    asked.world.add(holding("other", devices={"results": [result]}))
+    slow.work(never)
+    assert asked.answers_in_the_end() == ["cannot allocate all claims"] * 2
+
+
+def test_where_things_change_too_quickly_it_is_looked_for_at_once_in_the_end() -> None:
+    asked = Asked(AT_ONCE)
+    for number in range(4):
+        asked.slow().work(never)
+        asked.world.add(holding(f"other-{number}", devices={"results": []}))
+        result = {"request": "r", "driver": "another", "pool": "n1", "device": f"d{number}"}
+        asked.world.add(holding(f"more-{number}", devices={"results": [result]}))
+    assert asked.answers() == ["", "cannot allocate all claims"]
+
+
+def test_a_search_that_is_not_needed_any_more_ends_and_has_found_nothing() -> None:
+    asked = Asked(AT_ONCE)
+    asked.slow().work(lambda: True)
+    asked.slow()
