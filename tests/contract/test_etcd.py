@@ -7,6 +7,7 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,6 +144,31 @@ def test_a_provisional_revision_is_translated_even_when_the_write_is_done(two: C
         assert await one.durable(peeked) == written.revision
         changed = await one.write("/a", b"2", peeked.mod_revision)
         assert changed.previous == written.record
+
+    two(scenario)
+
+
+def test_what_is_told_before_its_writer_has_the_answer_can_be_built_on(two: Callable[[Pair], None]) -> None:
+    async def scenario(one: EtcdStore, other: EtcdStore) -> None:
+        carry_out, answered = one._transactions.write, asyncio.Event()
+
+        async def answered_late(*args: Any) -> Any:
+            outcome = await carry_out(*args)
+            await answered.wait()
+            return outcome
+
+        one._transactions.write = answered_late  # type: ignore[method-assign]
+        told = asyncio.Event()
+        subscription = one.subscribe("/", one.revision, lambda _: told.set())
+        first = one.write("/a", b"1")
+        await told.wait()
+        subscription.cancel()
+        seen = one.get("/a")
+        assert seen is not None
+        assert one.peek("/a") == seen, "whoever read it has its revision from there"
+        second = one.write("/a", b"2", seen.mod_revision)
+        answered.set()
+        assert (await second).previous == (await first).record == seen
 
     two(scenario)
 

@@ -150,11 +150,11 @@ class FollowingCopy(Committed):
 
     def _record(self, key: str, change: Change) -> Record:
         """With the very bytes that were written here, if they were: who wrote them may know them by heart."""
-        found = change.kv
-        written = self._written.newest.get(key)
-        value = written.value if written is not None and written.value == found.value else found.value
-        assert value is not None, "found bytes are equal to it"
-        ahead = self._names.ahead
+        found, ahead = change.kv, self._names.ahead
+        written, value = self._written.newest.get(key), found.value
+        if written is not None and written.value == value:
+            value = written.value
+            self._written.heard(written, found.mod_revision + ahead)
         return Record(key, value, found.create_revision + ahead, found.mod_revision + ahead)
 
     def _publish(self, events: list[Event], revision: int) -> None:

@@ -77,6 +77,11 @@ class PendingWrites:
         if len(self._became) > _REMEMBERED:
             self._became.popitem(last=False)
 
+    def heard(self, write: PendingWrite, revision: int) -> None:
+        """Readers are told of it, before its own answer is here: from now on they may build on it as they see it."""
+        self.became(write, revision)
+        del self.newest[write.key]
+
     def committed(self, write: PendingWrite) -> None:
         """It is done, and readers see it."""
         self._by_revision.pop(write.revision, None)
