@@ -1,31 +1,29 @@
-"""The loops of `kubeloop up`: in the server's own process, without a lease, because nobody else can run them."""
+"""The loops of `kubeloop up`: in the server's own process, without a lease if nobody else can run them."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.context import AUTHENTICATED, User
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.health import Check
 from kubeloop.apiserver.server import CannotStart
 from kubeloop.cli.controller_manager_access import Access
-from kubeloop.cli.controller_manager_port import Port, open_port
+from kubeloop.cli.controller_manager_port import ManagerStatus, Port, open_port
 from kubeloop.cli.controller_manager_telling import Telling
 from kubeloop.cli.pki import Pki
+from kubeloop.cli.up_election import Part, Within
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.controllers import select
+from kubeloop.controllers import Choice, select
 from kubeloop.controllers.config import ManagerConfig
-from kubeloop.controllers.hosting import COMPONENT, Surroundings, host
-from kubeloop.runtime.caused_transport import CausedTransport
+from kubeloop.controllers.hosting import COMPONENT, Hosted, Surroundings, host
 from kubeloop.runtime.controller import Telemetry
+from kubeloop.runtime.metrics import Registry
 from kubeloop.runtime.recorder import EventRecorder
 
-# The roles that give each account its rights are made while loops already work; in one process they guard nothing.
-_GROUPS = ("system:masters", AUTHENTICATED)
 _FIRST_WORK_SECONDS = 5.0
-_DRAIN_SECONDS = 3.0
 # Workers of each busy loop. What they wait for is the disk, whose flushes they share: many cost no more than few.
 _WORKERS = 32
 
@@ -35,35 +33,62 @@ log = logging.getLogger(__name__)
 class Loops:
     """Running loops; made by `start_loops`."""
 
-    def __init__(self, running: asyncio.Task[None], port: Port | None) -> None:
-        self._running = running
+    def __init__(self, part: Part[Hosted], port: Port | None) -> None:
+        self.part = part
         self._port = port
 
     async def close(self) -> None:
         """Let them finish what they have begun."""
         if self._port is not None:
             await self._port.close()
-        self._running.cancel()
-        await asyncio.wait((self._running,))
+        await self.part.close()
+
+
+class Newest:
+    """What is told of the loops that run, or are the next to."""
+
+    def __init__(self, part: Part[Hosted], choice: Choice, config: ManagerConfig, registry: Registry) -> None:
+        self._part = part
+        self._choice = choice
+        self._config = config
+        self._registry = registry
+
+    def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
+        return self._telling().checks()
+
+    def metrics(self) -> str:
+        return self._telling().metrics()
+
+    def configz(self) -> Mapping[str, Any]:
+        return self._telling().configz()
+
+    def status(self) -> ManagerStatus:
+        return self._telling().status()
+
+    def _telling(self) -> Telling:
+        manager, standing = self._part.hosted.manager, self._part.standing
+        identity, elector = ("kubeloop up", None) if standing is None else (standing.identity, standing.elector)
+        return Telling(manager, self._choice, self._config, self._registry, identity, elector)
 
 
 async def start_loops(server: ApiServer, pki: Pki, clock: Clock, port: int, gates: tuple[str, ...] = ()) -> Loops:
-    """Returns when the loops have seen to everything that was there, such as the accounts that pods need."""
+    """Returns when the loops have seen to everything that was there, such as the accounts that pods need.
 
-    def client(account: str) -> Client:
-        name = f"system:serviceaccount:kube-system:{account}" if account else f"system:{COMPONENT}"
-        transport = CausedTransport(LocalEntry(server, User(name, _GROUPS)))
-        return Client(transport, user_agent=f"{COMPONENT}/{account}" if account else COMPONENT)
-
+    Where another plane leads, that is its to do.
+    """
+    within = Within(server, COMPONENT, clock)
     config, choice, telemetry = config_of(pki, port, gates), select(["*"], gates), Telemetry()
-    own = client("")
-    recorder = EventRecorder(own, COMPONENT, clock)
-    hosted = host(choice, Surroundings(own, client, recorder, clock, config, telemetry, pki.ca.read_text()))
-    running = asyncio.create_task(hosted.run(lambda: _DRAIN_SECONDS), name="loops")
-    telling = Telling(hosted.manager, choice, config, telemetry.registry, "kubeloop up")
-    opened = await _open(telling, own, config, clock) if port else None
-    await hosted.first_work_done(_FIRST_WORK_SECONDS)
-    return Loops(running, opened)
+    own, root_ca = within.own(), pki.ca.read_text()
+
+    def make() -> Hosted:
+        recorder = EventRecorder(own, COMPONENT, clock)
+        return host(choice, Surroundings(own, within.for_loop, recorder, clock, config, telemetry, root_ca))
+
+    part = Part("loops", make, within.standing)
+    opened = await _open(Newest(part, choice, config, telemetry.registry), own, config, clock) if port else None
+    if part.standing is None or await part.standing.leads(_FIRST_WORK_SECONDS):
+        await part.hosted.first_work_done(_FIRST_WORK_SECONDS)
+    return Loops(part, opened)
 
 
 def config_of(pki: Pki, port: int, gates: tuple[str, ...] = ()) -> ManagerConfig:
@@ -90,7 +115,7 @@ def config_of(pki: Pki, port: int, gates: tuple[str, ...] = ()) -> ManagerConfig
     )
 
 
-async def _open(telling: Telling, client: Client, config: ManagerConfig, clock: Clock) -> Port | None:
+async def _open(telling: Newest, client: Client, config: ManagerConfig, clock: Clock) -> Port | None:
     try:
         return await open_port(telling, Access(client, client, config, clock), client, config, clock)
     except CannotStart as error:  # another plane runs on this machine, and nobody's work depends on this port

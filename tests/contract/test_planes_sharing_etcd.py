@@ -1,0 +1,130 @@
+"""Two `kubeloop up` on one etcd: one of them runs the loops and the scheduler, and the other one stands by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import msgspec
+import pytest
+
+from kubeloop.api.generated.apps_v1 import Deployment
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.apiserver.context import User
+from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
+from kubeloop.cli import up_election
+from kubeloop.cli.pki import Pki
+from kubeloop.cli.up_election import Part
+from kubeloop.cli.up_loops import Loops, start_loops
+from kubeloop.cli.up_scheduler import start_scheduler
+from kubeloop.client import Client
+from kubeloop.clock import SystemClock
+from kubeloop.runtime.leader import Terms
+from kubeloop.scheduler.hosting import Hosted as Scheduler
+from kubeloop.store.etcd.connection import Unavailable
+from tests.contract.stores import EtcdSupply
+
+LEASES = ("kube-controller-manager", "kube-scheduler")
+
+
+class Plane:
+    """What `up` starts, as far as one can disturb another."""
+
+    def __init__(self, server: RunningServer, loops: Loops, scheduler: Part[Scheduler]) -> None:
+        self.client = Client(LocalEntry(server.app, User("admin", ("system:masters",))))
+        self.parts = (loops.part, scheduler)
+
+    def leads(self) -> list[bool]:
+        return [part.standing is None or part.standing.elector.is_leader for part in self.parts]
+
+    async def make_pods(self, name: str) -> None:
+        """Returns when the loops have made them."""
+        labels = {"app": name}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+        spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+        about = {"name": name, "namespace": "default"}
+        await self.client.create(msgspec.convert({"metadata": about, "spec": spec}, Deployment))
+        await until(lambda: self._has_pods(name))
+
+    async def _has_pods(self, name: str) -> bool:
+        pods = (await self.client.list(Pod, "default", labels=f"app={name}")).items
+        assert len(pods) <= 2, "nobody makes what the other one has made"
+        return len(pods) == 2
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while True:
+        found = condition()
+        if await found if asyncio.iscoroutine(found) else found:
+            return
+        await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def plane(store: str, pki: Pki) -> AsyncIterator[Plane]:
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        server = await started(ServerConfig(store=store, port=0))
+        stack.push_async_callback(server.close)
+        loops = await start_loops(server.app, pki, clock, 0)
+        stack.push_async_callback(loops.close)
+        scheduler = start_scheduler(server.app, clock)
+        stack.push_async_callback(scheduler.close)
+        yield Plane(server, loops, scheduler)
+
+
+async def started(config: ServerConfig) -> RunningServer:
+    while True:
+        try:
+            return await start_server(config, SystemClock())
+        except Unavailable:  # an etcd that was started only just now
+            continue
+
+
+def test_one_plane_works_and_the_other_follows_it_and_who_loses_a_lease_stands_again(
+    etcd_servers: EtcdSupply, pki: Pki, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(up_election, "TERMS", Terms(1.5, 1.0, 0.1))
+    monkeypatch.setattr(up_election, "_DRAIN_SECONDS", 0.1)
+
+    async def main(url: str) -> None:
+        async with asyncio.timeout(60), AsyncExitStack() as ending, AsyncExitStack() as staying:
+            one = await ending.enter_async_context(plane(url, pki))
+            await until(lambda: all(one.leads()))
+            two = await staying.enter_async_context(plane(url, pki))
+            await two.make_pods("shared")
+            assert (one.leads(), two.leads()) == ([True, True], [False, False])
+            holders = [(await two.client.get(Lease, name, "kube-system")).spec.holder_identity for name in LEASES]
+            assert holders == [part.standing.identity for part in one.parts if part.standing is not None]
+            await lose(one)
+            await until(lambda: all(map(any, zip(one.leads(), two.leads(), strict=True))))
+            await one.make_pods("after")
+            await ending.aclose()
+            await until(lambda: all(two.leads()))
+            await two.make_pods("alone")
+
+    with etcd_servers.fresh() as cluster:
+        asyncio.run(main(cluster.config("/planes/").url()))
+
+
+async def lose(one: Plane) -> None:
+    """Somebody else has taken the leases, and is never heard of again."""
+    for name in LEASES:
+        lease = await one.client.get(Lease, name, "kube-system")
+        taken = msgspec.structs.replace(lease.spec, holder_identity="nobody", lease_duration_seconds=1)
+        await one.client.update(msgspec.structs.replace(lease, spec=taken))
+    await until(lambda: not any(one.leads()))
+
+
+def test_a_plane_whose_store_is_its_own_needs_no_lease(pki: Pki) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), plane("memory", pki) as one:
+            assert one.leads() == [True, True]
+            await one.make_pods("own")
+            names = {lease.metadata.name for lease in (await one.client.list(Lease, "kube-system")).items}
+            assert not names.intersection(LEASES)
+
+    asyncio.run(main())
