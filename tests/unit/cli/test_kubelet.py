@@ -1,0 +1,242 @@
+"""`kubeloop kubelet`: its flags, how it comes by certificates, and whom its port lets in."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kubeloop.api.generated.authentication_v1 import TokenReview
+from kubeloop.api.generated.authorization_v1 import SubjectAccessReview
+from kubeloop.api.generated.certificates_v1 import (
+    CertificateSigningRequest,
+    CertificateSigningRequestCondition,
+    CertificateSigningRequestStatus,
+)
+from kubeloop.apiserver.http import Request
+from kubeloop.apiserver.kubelets.trust import fingerprint
+from kubeloop.apiserver.server import CannotStart
+from kubeloop.cli import kubelet_identity
+from kubeloop.cli.kubelet_dialing import kubelet_config
+from kubeloop.cli.kubelet_flags import add_flags, names_of
+from kubeloop.cli.kubelet_identity import NotIssued, is_due, issued, kubeconfig_of
+from kubeloop.cli.kubelet_keys import life_of, new_request
+from kubeloop.cli.kubelet_port import AccessRules, Denied, KubeletAccess
+from kubeloop.cli.kubelet_serving import Serving
+from kubeloop.cli.main import _parser
+from kubeloop.cli.pki import Pki
+from kubeloop.cli.self_signed import ensure_self_signed
+from kubeloop.clock import SystemClock
+
+
+def options(*flags: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_flags(parser)
+    return parser.parse_args(["--kubeconfig=x.conf", *flags])
+
+
+# Flags.
+
+
+def test_one_node_is_named_and_many_are_counted() -> None:
+    assert names_of(options("--hostname-override=w1")).all == ("w1",)
+    assert names_of(options("--nodes=3", "--node-name-prefix=edge-")).all == ("edge-1", "edge-2", "edge-3")
+    for wrong in (("--nodes=2", "--hostname-override=w1"), ("--hostname-override=W 1",)):
+        with pytest.raises(ValueError, match=r"--nodes for many|can't be the name"):
+            names_of(options(*wrong))
+
+
+def test_labels_and_taints_are_read_as_the_kubelet_reads_them() -> None:
+    told = options("--node-labels=a=b,c=", "--register-with-taints=k=v:NoSchedule,l:NoExecute")
+    assert told.node_labels == {"a": "b", "c": ""}
+    assert told.register_with_taints == (
+        {"key": "k", "value": "v", "effect": "NoSchedule"},
+        {"key": "l", "value": "", "effect": "NoExecute"},
+    )
+
+
+@pytest.mark.parametrize("wrong", ["--node-labels=a", "--register-with-taints=k=v", "--authorization-mode=Anything"])
+def test_what_can_not_be_read_is_refused(wrong: str) -> None:
+    with pytest.raises(SystemExit):
+        options(wrong)
+
+
+def test_nobody_is_let_in_unseen_by_default() -> None:
+    told = options()
+    assert (told.anonymous_auth, told.authentication_token_webhook, told.authorization_mode) == (False, True, "Webhook")
+
+
+def dialling(*flags: str) -> Any:
+    return kubelet_config(_parser("apiserver").parse_args(["apiserver", *flags]), Pki(Path("/keys")))
+
+
+def test_an_api_server_shows_kubelets_a_certificate_of_its_own_authority() -> None:
+    config = dialling()
+    assert config.certificate == Path("/keys/apiserver-kubelet-client.crt")
+    assert (config.authority, config.own_authority, config.insecure) == (None, Path("/keys/ca.crt"), False)
+
+
+def test_flags_about_kubelets_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "ca").write_text("")
+    for wrong in (
+        ("--kubelet-client-key=k",),
+        (f"--kubelet-certificate-authority={tmp_path}/none",),
+        ("--kubelet-insecure-tls", f"--kubelet-certificate-authority={tmp_path}/ca"),
+    ):
+        with pytest.raises(CannotStart):
+            dialling(*wrong)
+
+
+# Certificates.
+
+
+def serving(folder: Path, *flags: str) -> Serving:
+    return Serving(options("--address=127.0.0.1", *flags), ("w1",), folder, SystemClock())
+
+
+def test_a_kubelet_shows_a_certificate_that_it_signs_itself_and_says_which(tmp_path: Path) -> None:
+    shown = serving(tmp_path)
+    der = ssl.PEM_cert_to_DER_cert((tmp_path / "kubelet.crt").read_text())
+    assert shown.fingerprint == fingerprint(der)
+    assert serving(tmp_path).fingerprint == shown.fingerprint
+    assert shown.address == "127.0.0.1"
+
+
+def test_certificates_of_flags_come_in_pairs_and_are_looked_at(tmp_path: Path) -> None:
+    certificate, key = ensure_self_signed(tmp_path, "mine", ("localhost",), SystemClock().now())
+    given = (f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}")
+    assert serving(tmp_path, *given).fingerprint.startswith("sha256:")
+    wrong = (given[:1], (*given, "--rotate-server-certificates"), (given[0], f"--tls-private-key-file={certificate}"))
+    for one in wrong:
+        with pytest.raises(CannotStart):
+            serving(tmp_path, *one)
+
+
+def test_a_certificate_is_replaced_when_most_of_its_life_is_over(tmp_path: Path) -> None:
+    now = SystemClock().now()
+    certificate, _ = ensure_self_signed(tmp_path, "mine", ("localhost",), now)
+    assert [is_due(certificate, now + timedelta(days=days)) for days in (0, 290, 300)] == [False, False, True]
+    assert is_due(tmp_path / "none", now)
+
+
+def test_the_kubeconfig_of_a_bootstrap_becomes_a_node_s(tmp_path: Path) -> None:
+    cluster = {"server": "https://10.0.0.1:6443", "certificate-authority": "ca.crt"}
+    found = {
+        "clusters": [{"name": "other"}, {"name": "c", "cluster": cluster}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {"token": "secret"}}],
+        "current-context": "x",
+    }
+    made = kubeconfig_of(found, tmp_path / "bootstrap.conf", Path("/keys/current.pem"))
+    assert made["clusters"][0]["cluster"] == {**cluster, "certificate-authority": str(tmp_path / "ca.crt")}
+    assert "secret" not in yaml.safe_dump(made)
+    assert made["users"][0]["user"] == {
+        "client-certificate": "/keys/current.pem",
+        "client-key": "/keys/current.pem",
+    }
+
+
+class Signer:
+    """An API server on which somebody signs, or denies, what is asked for, some time after it was."""
+
+    def __init__(self, *, denied: bool = False) -> None:
+        self._denied = denied
+        self._asked: CertificateSigningRequest | None = None
+        self._is_answered = False
+
+    async def create(self, made: CertificateSigningRequest) -> CertificateSigningRequest:
+        self._asked = kubelet_identity.CertificateSigningRequest(
+            metadata=kubelet_identity.ObjectMeta(name="csr-1", resource_version="5"), spec=made.spec
+        )
+        return self._asked
+
+    async def get(self, kind: Any, name: str) -> CertificateSigningRequest:
+        assert self._asked is not None
+        if not self._is_answered:
+            return self._asked
+        denied = CertificateSigningRequestCondition(type="Denied", status="True", message="no")
+        status = (
+            CertificateSigningRequestStatus(conditions=(denied,))
+            if self._denied
+            else CertificateSigningRequestStatus(certificate=b"signed\n")
+        )
+        return CertificateSigningRequest(metadata=self._asked.metadata, spec=self._asked.spec, status=status)
+
+    async def watch(self, kind: Any, *, fields: str, resource_version: str) -> AsyncIterator[tuple[Any, ...]]:
+        assert (fields, resource_version) == ("metadata.name=csr-1", "5")
+        yield ()
+        self._is_answered = True
+
+
+def test_a_certificate_is_waited_for_and_comes_with_its_key() -> None:
+    signer: Any = Signer()
+    made = asyncio.run(issued(signer, "w1", kubelet_identity.CLIENT_SIGNER))
+    assert made.startswith(b"signed\n-----BEGIN PRIVATE KEY-----")
+    assert signer._asked.spec.usages == ("digital signature", "client auth")
+
+
+def test_a_request_that_is_denied_is_told() -> None:
+    signer: Any = Signer(denied=True)
+    with pytest.raises(NotIssued, match="csr-1 was denied: no"):
+        asyncio.run(issued(signer, "w1", kubelet_identity.SERVING_SIGNER, ("w1", "10.0.0.1")))
+
+
+def test_requests_name_the_node_and_where_it_serves() -> None:
+    from cryptography import x509
+
+    _, pem = new_request("w1", ("w1", "10.0.0.1"))
+    request = x509.load_pem_x509_csr(pem)
+    assert request.subject.rfc4514_string() == "CN=system:node:w1,O=system:nodes"
+    names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(one.value) for one in names] == ["w1", "10.0.0.1"]
+    assert life_of(b"nothing") is None
+
+
+# Access.
+
+
+class Reviews:
+    """An API server that knows one token, and lets its user do everything."""
+
+    async def create(self, review: Any) -> Any:
+        import msgspec
+
+        if isinstance(review, TokenReview):
+            known = review.spec.token == "known"
+            user = {"username": "robot"} if known else {}
+            return msgspec.convert({"status": {"authenticated": known, "user": user}}, TokenReview)
+        assert isinstance(review, SubjectAccessReview)
+        return msgspec.convert({"status": {"allowed": review.spec.user == "robot"}}, SubjectAccessReview)
+
+
+@pytest.mark.parametrize(
+    ("rules", "token", "outcome"),
+    [
+        (AccessRules(), "known", 200),
+        (AccessRules(), "unknown", 401),
+        (AccessRules(), "", 401),
+        (AccessRules(by_token=False), "known", 401),
+        (AccessRules(anonymous=True), "", 403),
+        (AccessRules(anonymous=True), "unknown", 401),
+        (AccessRules(anonymous=True, everybody=True), "", 200),
+    ],
+)
+def test_the_port_lets_in_whom_its_flags_and_the_api_server_allow(rules: AccessRules, token: str, outcome: int) -> None:
+    client: Any = Reviews()
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+
+    async def ask() -> int:
+        try:
+            await KubeletAccess(client, SystemClock(), rules).check(Request("GET", "/pods", "", headers), "w1")
+        except Denied as denied:
+            return denied.status
+        return 200
+
+    assert asyncio.run(ask()) == outcome
