@@ -8,20 +8,19 @@ import msgspec
 
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.clock import Clock
-from kubeloop.node import probes
+from kubeloop.node import probes, pulls
 from kubeloop.node.decision import Decision
 from kubeloop.node.lifecycle import decide
 from kubeloop.node.memory import Memory, Waiting
-from kubeloop.node.restart import CRASH_LOOP, FIRST_DELAY, LONGEST_DELAY, raised
+from kubeloop.node.restart import FIRST_DELAY, LONGEST_DELAY, raised
 from kubeloop.node.runtime import Observation, Runtime, StartFailed
-from kubeloop.node.sources import CONFIG_ERROR, Sources
+from kubeloop.node.sources import Sources
 from kubeloop.node.spec import container_named
 from kubeloop.node.stop_hooks import after_look, with_begun
 from kubeloop.node.telling import Telling
 
 # Each step of a pod is one; a pod with more containers than this has its next steps after the others' turn.
 _STEPS = 100
-_PULL_FAILED = "ErrImagePull"
 
 
 class Actor:
@@ -37,6 +36,8 @@ class Actor:
         """Do what can be done for a pod now; what there is of it afterwards."""
         for _ in range(_STEPS):
             seen, now = await self._runtime.observe(pod), self._clock.now()
+            if memory.starting:
+                memory = self._look_at_starts(pod, seen, memory)
             if memory.stop_hooks:
                 memory = self._look_at_stop_hooks(pod, seen, memory)
             decision = decide(pod, seen, memory, now)
@@ -99,40 +100,63 @@ class Actor:
             await self._runtime.prepare(pod)
         except StartFailed as error:
             self._telling.sandbox_failed(pod, error.message)
-            return _waits(memory, "", self._until_retry(memory, "", "", ""))
+            return _waits(memory, "", self._until_retry(memory))
         return _waits(memory, "", None)
 
     async def _start(self, pod: Pod, container: Container, seen: Observation, memory: Memory) -> Memory:
         name, last = container.name, seen.last(container.name)
+        now, waits = self._clock.now(), memory.waiting.get(name)
+        if waits is not None and waits.pull is not None and now < waits.pull.ends:
+            self._telling.pull_backing_off(pod, container)
+            return _waits(memory, name, pulls.while_backing_off(container.image, waits.pull, now))
         if last is not None and last.finished_at is not None and not last.put_aside:
-            back_off = raised(memory.backoffs.get(name), last.finished_at, self._clock.now())
+            back_off = raised(memory.backoffs.get(name), last.finished_at, now)
             memory = msgspec.structs.replace(memory, backoffs={**memory.backoffs, name: back_off})
         try:
             found = await self._sources.found(pod, container) if self._sources is not None else None
             await self._runtime.start(pod, container, last.attempt + 1 if last is not None else 0, found)
         except StartFailed as error:
             return self._failed(pod, container, error, memory)
-        self._telling.started(pod, container)
+        if self._telling.is_loud:
+            memory = await self._tell_start(pod, container, memory)
         return _waits(memory, name, None) if memory.waiting else memory
 
-    def _failed(self, pod: Pod, container: Container, error: StartFailed, memory: Memory) -> Memory:
-        """Wait before the next try; a failing pull says so first, then that it waits."""
-        before = memory.waiting.get(container.name)
-        name = container.name
-        if error.reason != _PULL_FAILED or before is None or before.reason == CRASH_LOOP:
-            self._telling.start_failed(pod, container, error.reason, error.message)
-            return _waits(memory, name, self._until_retry(memory, name, error.reason, error.message))
-        self._telling.pull_backing_off(pod, container)
-        message = f'Back-off pulling image "{container.image}": {_PULL_FAILED}: {error.message}'
-        return _waits(memory, name, self._until_retry(memory, name, "ImagePullBackOff", message))
+    async def _tell_start(self, pod: Pod, container: Container, memory: Memory) -> Memory:
+        """Tell of the image now, and of the run once it has begun."""
+        self._telling.pulling(pod, container)
+        run = (await self._runtime.observe(pod)).last(container.name)
+        if run is None or run.started_at is not None:
+            self._telling.started(pod, container, 0.0)
+            return memory
+        return msgspec.structs.replace(memory, starting={**memory.starting, container.name: run.id})
 
-    def _until_retry(self, memory: Memory, name: str, reason: str, message: str) -> Waiting:
-        """Twice as long as the last time, but for what somebody else has to put right."""
-        now, before = self._clock.now(), memory.waiting.get(name)
+    def _look_at_starts(self, pod: Pod, seen: Observation, memory: Memory) -> Memory:
+        left = dict(memory.starting)
+        for name, id in memory.starting.items():
+            run, container = seen.last(name), container_named(pod, name)
+            if run is None or run.id != id or container is None or run.state == "exited":
+                del left[name]
+            elif run.started_at is not None:
+                del left[name]
+                self._telling.started(pod, container, (run.started_at - run.created_at).total_seconds())
+        return msgspec.structs.replace(memory, starting=left)
+
+    def _failed(self, pod: Pod, container: Container, error: StartFailed, memory: Memory) -> Memory:
+        """Wait before the next try."""
+        name, now = container.name, self._clock.now()
+        self._telling.start_failed(pod, container, error.reason, error.message)
+        if error.reason in pulls.PULL_FAILURES:
+            before = memory.waiting.get(name)
+            return _waits(memory, name, pulls.after_failed_pull(before, error.reason, error.message, now))
+        return _waits(memory, name, Waiting(error.reason, error.message, now + timedelta(seconds=FIRST_DELAY), now))
+
+    def _until_retry(self, memory: Memory) -> Waiting:
+        """A sandbox that can't be made is tried again after twice as long as the last time."""
+        now, before = self._clock.now(), memory.waiting.get("")
         delay = FIRST_DELAY
-        if reason != CONFIG_ERROR and before is not None and before.until is not None and before.since is not None:
+        if before is not None and before.until is not None and before.since is not None:
             delay = min(2 * (before.until - before.since).total_seconds(), LONGEST_DELAY)
-        return Waiting(reason, message, now + timedelta(seconds=delay), now)
+        return Waiting("", "", now + timedelta(seconds=delay), now)
 
     async def _probe(self, pod: Pod, due: probes.DueProbe, memory: Memory) -> Memory:
         answer = await self._runtime.probe(pod, due.container, due.kind, due.probe)

@@ -15,6 +15,14 @@ from kubeloop.node.resizing import Allocation, Resize
 from kubeloop.node.restart import BackOff
 
 
+class PullBackOff(msgspec.Struct, frozen=True):
+    """How long an image isn't tried again that could not be pulled."""
+
+    delay: float
+    ends: datetime
+    error: str  # the last one
+
+
 class Waiting(msgspec.Struct, frozen=True):
     """Why a container that should run doesn't."""
 
@@ -22,6 +30,7 @@ class Waiting(msgspec.Struct, frozen=True):
     message: str
     until: datetime | None = None  # when it is tried again
     since: datetime | None = None  # when it was last tried
+    pull: PullBackOff | None = None  # if its image is why
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -73,6 +82,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     mounted: bool = False  # all its volumes were there
     grace: float | None = None  # what its containers were last told that they have, if they were told to end
     told_at: datetime | None = None  # when that was
+    starting: Mapping[str, str] = msgspec.field(default_factory=dict)  # runs to be told of once they run, by container
     stop_hooks: Mapping[str, StopHook] = msgspec.field(default_factory=dict)  # begun, by container
     deleted: bool = False  # the last delete was sent: nothing more to do
 

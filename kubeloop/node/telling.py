@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
 from kubeloop.api.generated.core_v1 import Container, Node, ObjectReference, Pod
+from kubeloop.node import pulls
 from kubeloop.node.probes import DueProbe
 from kubeloop.node.runtime import ProbeAnswer
 from kubeloop.node.spec import pod_text
 
+# What the events are called that tell what is wrong with an image before anything was pulled.
+_TOLD_OF_IMAGES = {
+    "ErrImageNeverPull": "ErrImageNeverPull",
+    "InvalidImageName": "InspectFailed",
+    "ImageInspectError": "InspectFailed",
+}
 # Which events are written: those of thousands of simulated pods that start as they should are seldom wanted.
 Loudness = Literal["none", "warnings", "all"]
 
@@ -35,12 +43,26 @@ class Telling:
     def __init__(self, recorder: Recorder, loudness: Loudness) -> None:
         self._recorder = recorder
         self._loudness = loudness
+        self._images: dict[str, set[str]] = defaultdict(set)  # by node, those that were told to be there
 
-    def started(self, pod: Pod, container: Container) -> None:
-        if self._loudness != "all":
-            return
-        image = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
-        self._normal(pod, "Pulled", image, container)
+    @property
+    def is_loud(self) -> bool:
+        """Whether what goes as it should is told."""
+        return self._loudness == "all"
+
+    def pulling(self, pod: Pod, container: Container) -> None:
+        """A container's image is had: from the node, or from elsewhere."""
+        if pulls.is_pulled(container, self._images[pod.spec.node_name]):
+            self._normal(pod, "Pulling", f'Pulling image "{container.image}"', container)
+
+    def started(self, pod: Pod, container: Container, seconds: float) -> None:
+        """A container has begun, so long after that."""
+        present = self._images[pod.spec.node_name]
+        message = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
+        if pulls.is_pulled(container, present):
+            message = pulls.pulled_text(container.image, seconds)
+        present.add(container.image)
+        self._normal(pod, "Pulled", message, container)
         self._normal(pod, "Created", "Container created", container)
         self._normal(pod, "Started", "Container started", container)
 
@@ -69,11 +91,15 @@ class Telling:
 
     def pull_backing_off(self, pod: Pod, container: Container) -> None:
         self._normal(pod, "BackOff", f'Back-off pulling image "{container.image}"', container)
+        self._warning(pod, "Failed", f"Error: {pulls.BACKS_OFF}", container)
 
     def start_failed(self, pod: Pod, container: Container, reason: str, message: str) -> None:
-        if reason == "ErrImagePull":
+        if reason in pulls.PULL_FAILURES:
+            self._normal(pod, "Pulling", f'Pulling image "{container.image}"', container)
             self._warning(pod, "Failed", f'Failed to pull image "{container.image}": {message}', container)
-        self._warning(pod, "Failed", f"Error: {reason if reason == 'ErrImagePull' else message}", container)
+        elif reason in _TOLD_OF_IMAGES:
+            self._warning(pod, _TOLD_OF_IMAGES[reason], message, container)
+        self._warning(pod, "Failed", f"Error: {reason if reason in pulls.IMAGE_FAILURES else message}", container)
 
     def sandbox_failed(self, pod: Pod, message: str) -> None:
         self._warning(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {message}")

@@ -93,10 +93,10 @@ def test_image_that_cannot_be_had_is_tried_again(cluster: Cluster) -> None:
     put(cluster, script={"start-error": "ErrImagePull"})
     pod = get(cluster)
     assert (pod.status.phase, state(pod)) == ("Pending", "ErrImagePull")
-    cluster.advance(11)
+    cluster.advance(2)
     assert state(get(cluster)) == "ImagePullBackOff"
     cluster.client.patch(Pod, "pod", {"metadata": {"annotations": {"sim.kubeloop.io/start-error": None}}}, "default")
-    cluster.advance(21)
+    cluster.advance(10)
     assert state(get(cluster)) == "running"
     failed = [event.message for event in cluster.events(reason="Failed")]
     assert failed[0].startswith('Failed to pull image "registry.example/app:1"')

@@ -12,6 +12,7 @@ from kubeloop.api.node_calls import Duplex, ForwardFailed, LogOptions, Streams
 from kubeloop.api.times import parse_time
 from kubeloop.clock import Clock
 from kubeloop.node.environment import environment_of
+from kubeloop.node.pulls import IMAGE_FAILURES
 from kubeloop.node.restart import RESTARTING_ALL
 from kubeloop.node.runtime import (
     Found,
@@ -284,7 +285,12 @@ def _adopted(container: Container, status: ContainerStatus | None, script: Scrip
 
 
 def _start_error(reason: str, container: Container) -> str:
-    if reason in ("ErrImagePull", "ImagePullBackOff"):
+    if reason == "ErrImageNeverPull":
+        return f'Container image "{container.image}" is not present with pull policy of Never'
+    if reason == "InvalidImageName":
+        why = f'couldn\'t parse image name "{container.image}": invalid reference format'
+        return f'Failed to apply default image tag "{container.image}": {why}'
+    if reason in IMAGE_FAILURES:
         return f'failed to pull and unpack image "{container.image}": not found'
     return f"container {container.name} could not be started"
 
