@@ -43,6 +43,9 @@ _ELECTION = (
 _ETCD_ELECTION = ("--heartbeat-interval=50", f"--election-timeout={ETCD_ELECTION_TIMEOUT * 1000:.0f}")
 
 
+Question = Callable[[tuple[str, int]], Awaitable[bool]]  # to whoever listens at an address
+
+
 class CannotRun(RuntimeError):
     """Something that the plane needs is missing or does not start."""
 
@@ -142,9 +145,15 @@ class RunningPlane:
 
     async def ready(self, name: str) -> None:
         """Wait until a process, or an API server behind the balancer, says that it is ready; raises CannotRun."""
+        await self._until(self._question(name), name)
+
+    async def up_to_date(self, member: str) -> None:
+        """Wait until a member of etcd has what all others have; raises CannotRun."""
+        await self._until(_is_up_to_date, member)
+
+    async def _until(self, is_ready: Question, name: str) -> None:
         process = self.processes[name]
         address = (self._hub, self.port) if name == "balancer" else (self._host(name), self._ports[name][0])
-        is_ready = self._question(name)
         with suppress(TimeoutError):
             async with asyncio.timeout(_READY_WITHIN):
                 while process.is_running:
@@ -154,7 +163,7 @@ class RunningPlane:
                     await asyncio.sleep(_LOOK_EVERY)
         raise CannotRun(f"{name} does not get ready:\n{process.last_words()}")
 
-    def _question(self, name: str) -> Callable[[tuple[str, int]], Awaitable[bool]]:
+    def _question(self, name: str) -> Question:
         if name in self.members["etcd"]:
             return _answers
         if name == "balancer" or name in self.members["apiserver"]:
@@ -247,10 +256,19 @@ def _kubeloop(command: str) -> tuple[str, ...]:
 
 async def _answers(address: tuple[str, int]) -> bool:
     """Whether a member of etcd says anything at all: whether it has a leader is not its business alone."""
+    return bool(await _health(address, "?serializable=true"))
+
+
+async def _is_up_to_date(address: tuple[str, int]) -> bool:
+    """Whether a member of etcd has heard of all that the others have agreed on."""
+    return b" 200 " in await _health(address)
+
+
+async def _health(address: tuple[str, int], options: str = "") -> bytes:
     reader, writer = await asyncio.open_connection(*address)
     try:
-        writer.write(b"GET /health?serializable=true HTTP/1.0\r\n\r\n")
-        return bool(await reader.readline())
+        writer.write(f"GET /health{options} HTTP/1.0\r\n\r\n".encode())
+        return await reader.readline()
     finally:
         writer.transport.abort()
 

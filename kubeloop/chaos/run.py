@@ -155,7 +155,10 @@ class Run:
 
     async def _suffer(self, moment: Moment) -> None:
         """One thing goes wrong and is put right; a process suffers one thing at a time."""
-        async with self._turns[moment.target]:
+        async with AsyncExitStack() as turns:
+            if isinstance(moment.fault, LoseData):  # not before the last one who lost its data has them again
+                await turns.enter_async_context(self._turns["lose-data"])
+            await turns.enter_async_context(self._turns[moment.target])
             began = self._clock.monotonic()
             self._told.append(f"{moment.at:.1f} s: {type(moment.fault).__name__.lower()} {moment.target}")
             self._tell(self._told[-1])
@@ -167,15 +170,19 @@ class Run:
             kind = kind_of(moment, with_etcd=bool(self._plan.plane.etcd))
             is_server = moment.target in (*self._plane.members["etcd"], *self._plane.members["apiserver"])
             if kind is not None and is_server:
-                await self._note_illness(moment.target, kind, began)
+                await self._note_illness(moment.target, kind, began, is_new=isinstance(moment.fault, LoseData))
         if kind is not None and not is_server:  # which is no reason to leave it in peace
             await self._note_illness(moment.target, kind, began)
 
-    async def _note_illness(self, process: str, kind: Kind, began: float, *, by_itself: bool = False) -> None:
-        """It was put right; write down from when to when it was ill."""
+    async def _note_illness(
+        self, process: str, kind: Kind, began: float, *, by_itself: bool = False, is_new: bool = False
+    ) -> None:
+        """It was put right, or another one is in its place; write down from when to when it was ill."""
         put_right = self._clock.monotonic()
         with suppress(CannotRun):  # while etcd is gone an API server has nothing to be ready with
             await self._plane.ready(process)
+            if is_new:
+                await self._plane.up_to_date(process)
         ended = self._clock.monotonic()
         self._illnesses.append(
             Illness(process=process, kind=kind, began=began, put_right=put_right, ended=ended, by_itself=by_itself)

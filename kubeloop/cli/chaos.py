@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -57,6 +58,7 @@ def run_chaos(options: argparse.Namespace) -> int:
 
 def _report_on(plan: Plan, folder: Path) -> Report:
     """Carry it out, on hosts of its own where processes are to be cut off."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it leaves no process and no network behind
     if not any(isinstance(fault, Partition) for fault in plan.faults):
         return asyncio.run(_run(plan, folder, None))
     with network_of([name for names in plan.plane.members().values() for name in names]) as network:
