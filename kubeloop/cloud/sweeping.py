@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.cloud.context import Context
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.handlers import Callbacks
 from kubeloop.runtime.informer import Informer
 from kubeloop.runtime.workqueue import WorkQueue
 
@@ -34,7 +33,7 @@ def sweeping(name: str, context: Context, nodes: Informer, period: float, sweep:
 
     queue: WorkQueue[str] = WorkQueue(context.clock, name=name, registry=context.telemetry.registry)
     controller = Controller(name, reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry)
-    controller.listens_to(nodes, Callbacks())
+    controller.reads(nodes)
     queue.add(SWEEP)
     return controller
 

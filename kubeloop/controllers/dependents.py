@@ -64,10 +64,13 @@ def concerns_owner(old: Any, new: Any) -> bool:
         return True
     if new is None:
         return False
-    if old is None:
-        return True
+    return old is None or _has_moved(old, new)
+
+
+def _has_moved(old: Any, new: Any) -> bool:
+    """Whether others may be concerned than before."""
     before, after = old.metadata, new.metadata
-    return bool(before.labels != after.labels or before.owner_references != after.owner_references)
+    return bool(before.owner_references != after.owner_references or before.labels != after.labels)
 
 
 class Wakeups:
@@ -96,8 +99,10 @@ class Wakeups:
             return
         current = old if new is None else new
         keys = dict.fromkeys(self._dependents.keys_of(current))
-        if old is not None and new is not None:  # who was concerned before has to see that it no longer is
-            keys |= dict.fromkeys(self._dependents.keys_of(old))
+        if old is not None and new is not None and _has_moved(old, new):
+            keys |= dict.fromkeys(self._dependents.keys_of(old))  # has to see that it is concerned no longer
+        if not keys:
+            return
         meta = current.metadata
         origin = Origin(self._dependents.resource.kind, meta.namespace, meta.name, meta.resource_version, event)
         for key in keys:

@@ -48,7 +48,7 @@ def wire(context: Context) -> Controller[str]:
         NAME, cleaner.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry
     )  # fmt: skip
     for one in (secrets, accounts, pods):
-        controller.watches(one, lambda _: ())  # only their caches are waited for: it is time that wakes this loop
+        controller.reads(one)  # it is time that wakes this loop
     queue.add("tokens")
     return controller
 

@@ -58,8 +58,8 @@ def wire(context: Context) -> Controller[str]:
     sweeper = Sweeper(context, pods, nodes)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(NAME, sweeper.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry)
-    controller.watches(pods, lambda _: (), None)  # only their caches are waited for: it is time that wakes this loop
-    controller.watches(nodes, lambda _: (), None)
+    controller.reads(pods)  # it is time that wakes this loop
+    controller.reads(nodes)
     queue.add("pods")
     return controller
 

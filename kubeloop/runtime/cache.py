@@ -5,7 +5,7 @@ Objects are shared and immutable; what changes is which object a key stands for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from typing import Any
 
 from kubeloop.api.owners import controller_of
@@ -14,30 +14,51 @@ from kubeloop.runtime.keys import ObjectKey, key_of
 
 # The values under which an index lists an object.
 IndexFunction = Callable[[Any], Iterable[str]]
-_Buckets = dict[str, dict[ObjectKey, Any]]
+Part = Callable[[Any], Any]
+# Keys in the order in which they came: objects change too often to be put into each of their buckets again.
+_Buckets = dict[str, dict[ObjectKey, None]]
 
 
+def reads(part: Part) -> Callable[[IndexFunction], IndexFunction]:
+    """Says of an index function that it looks at one part alone: while that is the same, it need not be asked."""
+
+    def declare(function: IndexFunction) -> IndexFunction:
+        function.part = part  # type: ignore[attr-defined]  # functions have room for it
+        return function
+
+    return declare
+
+
+def _owners_part(obj: Any) -> Any:
+    return obj.metadata.owner_references
+
+
+@reads(lambda obj: obj.metadata.namespace)
 def namespace_of(obj: Any) -> tuple[str, ...]:
     """Index by namespace; every cache has it."""
     return (obj.metadata.namespace,)
 
 
+@reads(_owners_part)
 def owner_uids_of(obj: Any) -> tuple[str, ...]:
     """Index by the uid of every owner."""
     return tuple(one.uid for one in obj.metadata.owner_references)
 
 
+@reads(_owners_part)
 def controller_uid_of(obj: Any) -> tuple[str, ...]:
     """Index by the uid of the one owner that controls the object."""
     controller = controller_of(obj.metadata.owner_references)
     return (controller.uid,) if controller is not None else ()
 
 
+@reads(_owners_part)
 def orphan_namespace_of(obj: Any) -> tuple[str, ...]:
     """Index what no owner controls by namespace: what a new owner there may adopt."""
     return () if controller_of(obj.metadata.owner_references) is not None else (obj.metadata.namespace,)
 
 
+@reads(lambda pod: pod.spec.node_name)
 def node_name_of(pod: Any) -> tuple[str, ...]:
     """Index pods by the node that they are bound to."""
     return (pod.spec.node_name,) if pod.spec.node_name else ()
@@ -50,6 +71,32 @@ ORPHANS = "orphans"
 NODE = "node"
 
 
+class _Index:
+    """Which keys have which value."""
+
+    __slots__ = ("buckets", "function", "part")
+
+    def __init__(self, function: IndexFunction) -> None:
+        self.function = function
+        self.part: Part | None = getattr(function, "part", None)
+        self.buckets: _Buckets = {}
+
+    def file(self, values: Iterable[str], key: ObjectKey) -> None:
+        for value in values:
+            self.buckets.setdefault(value, {})[key] = None
+
+    def unfile(self, values: Iterable[str], key: ObjectKey) -> None:
+        for value in values:
+            bucket = self.buckets.get(value)
+            if bucket is not None:
+                bucket.pop(key, None)
+                if not bucket:
+                    del self.buckets[value]
+
+
+_Move = tuple[_Index, tuple[str, ...], tuple[str, ...]]  # from these values to those
+
+
 class Cache:
     """Objects of one kind.
 
@@ -59,8 +106,7 @@ class Cache:
 
     def __init__(self) -> None:
         self._objects: dict[ObjectKey, Any] = {}
-        self._functions: dict[str, IndexFunction] = {}
-        self._indexes: dict[str, _Buckets] = {}
+        self._indexes: dict[str, _Index] = {}
         self._groupings: dict[str, Grouping] = {}
         self.add_indexer(NAMESPACE, namespace_of)
 
@@ -86,23 +132,23 @@ class Cache:
 
     def by_index(self, index: str, value: str) -> Sequence[Any]:
         """The objects under a value; raises KeyError for an index that was never added."""
-        return tuple(self._indexes[index].get(value, {}).values())
+        bucket = self._indexes[index].buckets.get(value)
+        return tuple(map(self._objects.__getitem__, bucket)) if bucket else ()
 
     def index_values(self, index: str) -> Sequence[str]:
         """All values that an index has objects for."""
-        return tuple(self._indexes[index])
+        return tuple(self._indexes[index].buckets)
 
     def add_indexer(self, index: str, function: IndexFunction) -> None:
         """Index what is there and what comes. The same index may be asked for by many who share a cache."""
-        known = self._functions.get(index)
-        if known is function:
-            return
-        if known is not None:
+        known = self._indexes.get(index)
+        if known is not None and known.function is not function:
             raise ValueError(f"there is another index called {index} already")
-        buckets: _Buckets = {}
-        for key, obj in self._objects.items():
-            _file(buckets, function(obj), key, obj)
-        self._functions[index], self._indexes[index] = function, buckets
+        if known is None:
+            made = _Index(function)
+            for key, obj in self._objects.items():
+                made.file(function(obj), key)
+            self._indexes[index] = made
 
     def alike(self, grouping: str, group: str) -> Alike:
         """A group's objects by their looks; raises KeyError for a grouping that was never added."""
@@ -124,40 +170,35 @@ class Cache:
         key = key_of(obj)
         old = self._objects.get(key)
         # All values first: an index function that raises must leave everything as it was.
-        moves = [
-            (self._indexes[index], () if old is None else tuple(function(old)), tuple(function(obj)))
-            for index, function in self._functions.items()
-        ]
+        moves = self._moves(old, obj)
         places = [(one, one.function(obj)) for one in self._groupings.values()]
         self._objects[key] = obj
         for grouping, place in places:
             grouping.put(key, obj, place)
-        for buckets, before, after in moves:
-            if before and before != after:
-                _unfile(buckets, before, key)
-            _file(buckets, after, key, obj)
+        for index, before, after in moves:
+            index.unfile(before, key)
+            index.file(after, key)
         return old
+
+    def _moves(self, old: Any | None, new: Any) -> Sequence[_Move]:
+        """The indexes in which an object has other values than before."""
+        moves: MutableSequence[_Move] = []
+        for index in self._indexes.values():
+            part, function = index.part, index.function
+            if old is None:
+                moves.append((index, (), tuple(function(new))))
+            elif part is None or part(old) != part(new):
+                before, after = tuple(function(old)), tuple(function(new))
+                if before != after:
+                    moves.append((index, before, after))
+        return moves
 
     def remove(self, key: ObjectKey) -> Any | None:
         """Drop an object; returns it."""
         old = self._objects.pop(key, None)
         if old is not None:
-            for index, function in self._functions.items():
-                _unfile(self._indexes[index], function(old), key)
+            for index in self._indexes.values():
+                index.unfile(index.function(old), key)
             for grouping in self._groupings.values():
                 grouping.remove(key)
         return old
-
-
-def _file(buckets: _Buckets, values: Iterable[str], key: ObjectKey, obj: Any) -> None:
-    for value in values:
-        buckets.setdefault(value, {})[key] = obj
-
-
-def _unfile(buckets: _Buckets, values: Iterable[str], key: ObjectKey) -> None:
-    for value in values:
-        bucket = buckets.get(value)
-        if bucket is not None:
-            bucket.pop(key, None)
-            if not bucket:
-                del buckets[value]

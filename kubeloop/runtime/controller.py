@@ -65,6 +65,9 @@ class Watched(Protocol):
     def add_handler(self, handler: Handler, resync: float = 0.0) -> Any:
         """Tell it of all that is there, then of every change, and of everything again each period."""
 
+    def add_reader(self) -> None:
+        """Be there, though nobody has to be told of changes."""
+
 
 class Health(NamedTuple):
     """Whether a loop does its work, and if not, why."""
@@ -156,6 +159,11 @@ class Controller(Generic[Key]):
         """Changes of these objects go to a handler of the loop's own, which puts keys into the queue itself."""
         self._sources.append(source)
         source.add_handler(handler, resync)
+
+    def reads(self, source: Watched) -> None:
+        """These objects have to be known before the first key is taken; their changes wake nobody."""
+        self._sources.append(source)
+        source.add_reader()
 
     def owns(self: Controller[ObjectKey], source: Watched, owner: Resource, predicate: Predicate | None = None) -> None:
         """Changes of these objects wake their managing owner, if it is of this kind."""

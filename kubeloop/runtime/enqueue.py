@@ -59,29 +59,30 @@ class Enqueue(Generic[Key]):
         self._delay = delay
 
     def on_add(self, obj: Any) -> None:
-        self._put(None, obj, "ADDED", NORMAL)
+        if self._predicate is None or self._predicate(None, obj):
+            self._put(tuple(self._keys_of(obj)), obj, "ADDED", NORMAL)
 
     def on_update(self, old: Any, new: Any) -> None:
         if old is new or old.metadata.resource_version == new.metadata.resource_version:
-            self._put(None, new, "resync", LOW)
-        else:
-            self._put(old, new, "MODIFIED", NORMAL)
+            if self._predicate is None or self._predicate(None, new):
+                self._put(tuple(self._keys_of(new)), new, "resync", LOW)
+        elif self._predicate is None or self._predicate(old, new):
+            keys, before = tuple(self._keys_of(new)), tuple(self._keys_of(old))
+            if before != keys:  # who was concerned before has to see that it no longer is
+                keys += tuple(key for key in before if key not in keys)
+            self._put(keys, new, "MODIFIED", NORMAL)
 
     def on_delete(self, obj: Any) -> None:
-        self._put(obj, None, "DELETED", NORMAL)
+        if self._predicate is None or self._predicate(obj, None):
+            self._put(tuple(self._keys_of(obj)), obj, "DELETED", NORMAL)
 
-    def _put(self, old: Any, new: Any, event: Event, priority: Priority) -> None:
-        obj = old if new is None else new
-        meta = obj.metadata
-        if self._predicate is not None and not self._predicate(old, new):
+    def _put(self, keys: tuple[Key, ...], obj: Any, event: Event, priority: Priority) -> None:
+        if not keys:
             return
-        keys = list(self._keys_of(obj))
-        if old is not None and new is not None:  # who was concerned before has to see that it no longer is
-            keys += [key for key in self._keys_of(old) if key not in keys]
-        if keys:
-            origins = (Origin(self._kind, meta.namespace, meta.name, meta.resource_version, event),)
-            for key in keys:
-                if self._delay:
-                    self._queue.add_after(key, self._delay, origins, priority)
-                else:
-                    self._queue.add(key, origins, priority)
+        meta = obj.metadata
+        origins = (Origin(self._kind, meta.namespace, meta.name, meta.resource_version, event),)
+        for key in keys:
+            if self._delay:
+                self._queue.add_after(key, self._delay, origins, priority)
+            else:
+                self._queue.add(key, origins, priority)

@@ -72,21 +72,28 @@ class Registration:
     def mark_synced(self) -> None:
         self._told_all.set()
 
-    def added(self, obj: Any) -> None:
-        self._tell(self._handler.on_add, obj)
+    def tell(self, old: Any | None, new: Any | None) -> None:
+        """Of a change: without an old object it was added, without a new one deleted."""
+        try:
+            if old is None:
+                self._handler.on_add(new)
+            elif new is not None:
+                self._handler.on_update(old, new)
+            elif type(old) is Deleted:
+                self._missed(old)
+            else:
+                self._handler.on_delete(old)
+        except Exception as error:  # one handler's fault is neither the cache's nor another handler's
+            self.errors += 1
+            self.last_error = error
+            log.exception("a handler failed")
 
-    def updated(self, old: Any, new: Any) -> None:
-        self._tell(self._handler.on_update, old, new)
-
-    def deleted(self, obj: Any) -> None:
-        self._tell(self._handler.on_delete, obj)
-
-    def missed(self, deleted: Deleted) -> None:
+    def _missed(self, deleted: Deleted) -> None:
         tell = getattr(self._handler, "on_missed_delete", None)
         if tell is not None:
-            self._tell(tell, deleted)
+            tell(deleted)
         else:
-            self._tell(self._handler.on_delete, deleted.last_known)
+            self._handler.on_delete(deleted.last_known)
 
     def start_resyncs(self) -> None:
         """From now on tell of every object anew, once a period."""
@@ -102,13 +109,5 @@ class Registration:
         self._timer = None
         if self.synced:
             for obj in tuple(self._objects()):
-                self.updated(obj, obj)
+                self.tell(obj, obj)
         self.start_resyncs()
-
-    def _tell(self, call: Callable[..., None], *what: Any) -> None:
-        try:
-            call(*what)
-        except Exception as error:  # one handler's fault is neither the cache's nor another handler's
-            self.errors += 1
-            self.last_error = error
-            log.exception("a handler failed")

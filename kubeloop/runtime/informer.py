@@ -19,7 +19,8 @@ from kubeloop.runtime.reflector import PATIENT, Patience, Reflector
 from kubeloop.runtime.source import Reader, SelectedSource, Selection, Source
 
 Transform = Callable[[Any], Any]
-_Telling = Callable[[Registration], None]
+# What a key stood for and what it stands for now; a tombstone stands for an object that went unseen.
+_Change = tuple[Any | None, Any | None]
 
 
 class Informer:
@@ -33,6 +34,7 @@ class Informer:
         self.reflector = Reflector(source, self, clock=clock, name=str(selection), patience=patience)
         self._cache = Cache()
         self._registrations: list[Registration] = []
+        self._has_readers = False
         self._transform: Transform | None = None
         self._first_state = asyncio.Event()
         self._running = False
@@ -112,7 +114,7 @@ class Informer:
         """Tell a handler of all that is there, then of every change; with `resync` of everything again each period."""
         one = Registration(handler, resync, lambda: self._cache)
         for obj in self._cache.list():
-            one.added(obj)
+            one.tell(None, obj)
         self._registrations.append(one)
         if self.synced:
             one.mark_synced()
@@ -120,9 +122,13 @@ class Informer:
             one.start_resyncs()
         return one
 
+    def add_reader(self) -> None:
+        """Somebody reads the cache, and need not be told of changes."""
+        self._has_readers = True
+
     @property
-    def has_handlers(self) -> bool:
-        return bool(self._registrations)
+    def is_wanted(self) -> bool:
+        return self._has_readers or bool(self._registrations)
 
     def remove_handler(self, registration: Registration) -> None:
         registration.stop_resyncs()
@@ -139,10 +145,12 @@ class Informer:
     def replace(self, items: Sequence[Any], resource_version: str) -> None:
         """The whole state. What is gone by now went unseen; handlers hear when the cache is complete."""
         present = {key_of(obj) for obj in items}
-        tellings = [self._bury(key) for key in tuple(self._cache.keys()) if key not in present]
+        changes = [self._bury(key) for key in tuple(self._cache.keys()) if key not in present]
         for obj in items:
-            tellings += self._store(obj)
-        self._tell(tellings)
+            changes += self._store(obj)
+        for one in tuple(self._registrations):
+            for old, new in changes:
+                one.tell(old, new)
         self._first_state.set()
         for one in self._registrations:
             one.mark_synced()
@@ -151,46 +159,35 @@ class Informer:
     def apply(self, events: Sequence[WatchEvent]) -> None:
         """Single changes. Handlers hear of each before the next is shown."""
         for event in events:
-            if event.type == "DELETED":
-                self._tell(self._delete(event.object))
-            elif event.type != "BOOKMARK":
-                self._tell(self._store(event.object))
+            if event.type == "BOOKMARK":
+                continue
+            changes = self._delete(event.object) if event.type == "DELETED" else self._store(event.object)
+            for old, new in changes:
+                for one in tuple(self._registrations):
+                    one.tell(old, new)
         if events:
             self._reach(events[-1].resource_version)
 
-    def _store(self, obj: Any) -> Sequence[_Telling]:
+    def _store(self, obj: Any) -> Sequence[_Change]:
         if self._transform is not None:
             obj = self._transform(obj)
         key = key_of(obj)
         old = self._cache.get(key)
-        if old is None:
-            self._cache.put(obj)
-            return (lambda one: one.added(obj),)
-        before, after = old.metadata, obj.metadata
-        if before.uid != after.uid:  # deleted and made anew while nobody looked: two changes, not one
-            buried = self._bury(key)
-            self._cache.put(obj)
-            return (buried, lambda one: one.added(obj))
-        if before.resource_version == after.resource_version:
-            return ()
-        self._cache.put(obj)
-        return (lambda one: one.updated(old, obj),)
+        if old is not None:
+            before, after = old.metadata, obj.metadata
+            if before.uid != after.uid:  # deleted and made anew while nobody looked: two changes, not one
+                return (self._bury(key), (self._cache.put(obj), obj))
+            if before.resource_version == after.resource_version:
+                return ()
+        return ((self._cache.put(obj), obj),)
 
-    def _delete(self, last: Any) -> Sequence[_Telling]:
+    def _delete(self, last: Any) -> Sequence[_Change]:
         if self._cache.remove(key_of(last)) is None:
             return ()
-        final = last if self._transform is None else self._transform(last)
-        return (lambda one: one.deleted(final),)
+        return ((last if self._transform is None else self._transform(last), None),)
 
-    def _bury(self, key: ObjectKey) -> _Telling:
-        tombstone = Deleted(key, self._cache.remove(key))
-        return lambda one: one.missed(tombstone)
-
-    def _tell(self, tellings: Sequence[_Telling]) -> None:
-        if tellings:
-            for one in tuple(self._registrations):
-                for telling in tellings:
-                    telling(one)
+    def _bury(self, key: ObjectKey) -> _Change:
+        return Deleted(key, self._cache.remove(key)), None
 
     def _reach(self, version: str) -> None:
         self.version = version
@@ -244,7 +241,7 @@ class Informers:
 
     def release(self, informer: Informer) -> None:
         """Follow a collection no longer that is gone for good, unless somebody still wants to be told of it."""
-        if informer.has_handlers:
+        if informer.is_wanted:
             return
         self._informers.pop(informer.selection, None)
         task = self._tasks.pop(informer.selection, None)

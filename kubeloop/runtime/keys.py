@@ -15,7 +15,10 @@ class ObjectKey(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
+_new = tuple.__new__  # keys are made all the time, and a named tuple's own way to be made takes twice as long
+
+
 def key_of(obj: Any) -> ObjectKey:
     """The key of an object."""
     meta = obj.metadata
-    return ObjectKey(meta.namespace, meta.name)
+    return _new(ObjectKey, (meta.namespace, meta.name))

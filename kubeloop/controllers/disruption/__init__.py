@@ -24,7 +24,6 @@ from kubeloop.controllers.disruption.reconciler import Reconciler
 from kubeloop.controllers.disruption.scales import Scales
 from kubeloop.controllers.disruption.wakeups import Concern, PodWakeups, budget_concern
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.handlers import Callbacks
 from kubeloop.runtime.workqueue import WorkQueue
 
 NAME = "disruption-controller"
@@ -46,7 +45,7 @@ def wire(context: Context) -> Controller[Concern]:
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
     for one in workloads:
-        controller.listens_to(one, Callbacks())  # read only: what changes their scale changes pods
+        controller.reads(one)  # what changes their scale changes pods
     controller.watches(budgets, budget_concern, resync=context.resync_period())
     controller.listens_to(pods, PodWakeups(queue, budgets, recorder))
     return controller

@@ -38,15 +38,10 @@ def wire(context: Context) -> Controller[ObjectKey]:
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
     controller.watches(autoscalers, own_key, _is_changed)
-    controller.watches(pods, _nobody)
+    controller.reads(pods)
     return controller
 
 
 def _is_changed(old: HorizontalPodAutoscaler | None, new: HorizontalPodAutoscaler | None) -> bool:
     """Its own status is no reason to look at the metrics again before their time."""
     return old is None or new is None or old.spec != new.spec
-
-
-def _nobody(_: Pod) -> tuple[ObjectKey, ...]:
-    """Pods wake no autoscaler, but it has to know them before it begins."""
-    return ()

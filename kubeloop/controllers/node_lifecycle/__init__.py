@@ -80,7 +80,7 @@ def wire(context: Context) -> Controller[Task]:
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
-    controller.watches(views.leases, lambda _: (), None)  # only its cache is waited for: a look finds what has changed
+    controller.reads(views.leases)  # a look finds what has changed
     controller.watches(views.nodes, lambda node: (Task("node", node.metadata.name),), concerns_taints_or_labels)
     controller.watches(views.pods, _pod_task, was_bound)
     queue.add(MONITOR)

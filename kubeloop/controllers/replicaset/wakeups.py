@@ -47,12 +47,13 @@ class PodWakeups:
     def on_update(self, old: Pod, new: Pod) -> None:
         if old.metadata.resource_version == new.metadata.resource_version:
             return
-        changed_hands = _controller_uid(old) != _controller_uid(new)
+        uid = _controller_uid(new)
+        changed_hands = _controller_uid(old) != uid
         if changed_hands:
             self._leave(old, "MODIFIED")
         if new.metadata.deletion_timestamp is not None:  # it counts no longer, however long its end may take
             self._leave(new, "MODIFIED")
-        elif _controller_uid(new) is not None:
+        elif uid is not None:
             self._wake_owner(new, "MODIFIED")
         elif changed_hands or old.metadata.labels != new.metadata.labels:
             self._offer(new, "MODIFIED")

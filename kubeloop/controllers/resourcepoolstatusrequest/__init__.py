@@ -67,7 +67,7 @@ def wire(context: Context) -> Controller[str]:
     # Seen to be there before the first request is answered; what they say later is of no interest to anybody.
     for source in (claims, rules):
         if source is not None:
-            controller.watches(source, lambda _: ())
+            controller.reads(source)
     controller.watches(requests, lambda one: (one.metadata.name,))
     return controller
 

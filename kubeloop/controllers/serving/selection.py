@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import Pod, Service
 from kubeloop.controllers.serving.offers import offer_of
 from kubeloop.controllers.serving.pace import Pace
+from kubeloop.runtime.cache import reads
 from kubeloop.runtime.causes import Event, Origin
 from kubeloop.runtime.informer import Informer
 from kubeloop.runtime.keys import ObjectKey, key_of
@@ -17,6 +18,7 @@ LABELS: Final = "labels"
 SELECTOR: Final = "selector"
 
 
+@reads(lambda pod: pod.metadata.labels)
 def label_values_of(pod: Pod) -> list[str]:
     """Index by each label, within the namespace."""
     return [_value(pod.metadata.namespace, *one) for one in pod.metadata.labels.items()]
@@ -94,7 +96,9 @@ class PodWakeups:
     def _services_of(self, pod: Pod) -> set[ObjectKey]:
         return self._selection.services_of(pod.metadata.namespace, pod.metadata.labels)
 
-    def _wake(self, keys: Iterable[ObjectKey], pod: Pod, event: Event) -> None:
+    def _wake(self, keys: set[ObjectKey], pod: Pod, event: Event) -> None:
+        if not keys:
+            return
         meta = pod.metadata
         origins = (Origin("Pod", meta.namespace, meta.name, meta.resource_version, event),)
         for key in sorted(keys):

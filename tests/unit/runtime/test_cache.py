@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from msgspec.structs import replace
 
 from kubeloop.api.dynamic import Custom
 from kubeloop.api.generated.core_v1 import Pod, PodSpec
@@ -20,6 +21,7 @@ from kubeloop.runtime.cache import (
     controller_uid_of,
     node_name_of,
     owner_uids_of,
+    reads,
 )
 from kubeloop.runtime.grouping import Place
 from kubeloop.runtime.keys import ObjectKey
@@ -88,6 +90,26 @@ def test_an_index_that_comes_late_knows_what_is_there() -> None:
     assert names(cache.by_index(NODE, "one")) == ["a"]
 
 
+def test_an_index_is_asked_again_only_when_the_part_that_it_reads_is_another() -> None:
+    asked: list[str] = []
+
+    @reads(lambda one: one.spec)
+    def node_of(one: Pod) -> tuple[str, ...]:
+        asked.append(one.spec.node_name)
+        return (one.spec.node_name,)
+
+    cache = Cache()
+    cache.add_indexer(NODE, node_of)
+    first = pod("a", node="one")
+    newer = replace(first, metadata=replace(first.metadata, resource_version="2"))
+    cache.put(first)
+    cache.put(newer)
+    assert asked == ["one"]
+    assert cache.by_index(NODE, "one") == (newer,)
+    cache.put(pod("a", node="two"))
+    assert cache.index_values(NODE) == ("two",)
+
+
 def test_objects_are_found_by_their_owners_and_by_their_controller() -> None:
     cache = Cache()
     cache.add_indexer(OWNER, owner_uids_of)
@@ -148,6 +170,7 @@ class CacheIsItsModel(RuleBasedStateMachine):
         super().__init__()
         self.cache = Cache()
         self.cache.add_indexer(NODE, node_name_of)
+        self.cache.add_indexer("undeclared", lambda one: (one.spec.node_name,))
         self.cache.add_grouping("nodes", by_namespace_and_node)
         self.model: dict[tuple[str, str], Pod] = {}
 
@@ -167,6 +190,8 @@ class CacheIsItsModel(RuleBasedStateMachine):
         for node in ("", "m", "n"):
             expected = {id(one) for one in self.model.values() if node and one.spec.node_name == node}
             assert {id(one) for one in self.cache.by_index(NODE, node)} == expected
+            if node:
+                assert {id(one) for one in self.cache.by_index("undeclared", node)} == expected
         assert set(self.cache.index_values("namespace")) == {namespace for namespace, _ in self.model}
 
     @invariant()

@@ -408,6 +408,7 @@ class FakeInformer:
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
         self.handlers: list[Handler] = []
+        self.readers = 0
         self._synced = asyncio.Event()
 
     @property
@@ -422,6 +423,9 @@ class FakeInformer:
 
     def add_handler(self, handler: Handler, resync: float = 0.0) -> None:
         self.handlers.append(handler)
+
+    def add_reader(self) -> None:
+        self.readers += 1
 
 
 def pod(name: str, revision: str = "1", owner: str = "") -> core_v1.Pod:
@@ -453,6 +457,20 @@ async def test_work_begins_when_all_caches_are_there_and_health_names_the_missin
     pods.sync()
     await world.loop.settle()
     assert (seen, controller.health().ok) == ([ObjectKey("d", "web")], True)
+
+
+@in_virtual_time
+async def test_what_is_only_read_is_waited_for_and_wakes_nobody(world: World) -> None:
+    pods = FakeInformer(PODS)
+    controller = Controller[ObjectKey]("rs", _never, world.clock)
+    controller.reads(pods)
+    running = asyncio.create_task(controller.run())
+    await world.loop.settle()
+    assert (controller.phase, pods.readers, pods.handlers) == ("waiting for caches", 1, [])
+    pods.sync()
+    await world.loop.settle()
+    assert controller.phase == "running"
+    running.cancel()
 
 
 @in_virtual_time

@@ -126,6 +126,19 @@ def test_selections_have_caches_of_their_own_and_equal_ones_share() -> None:
     play(scenario)
 
 
+def test_a_cache_is_let_go_when_nobody_listens_to_it_or_reads_it() -> None:
+    async def scenario(server: Server) -> None:
+        informers = Informers(server.client, server.clock)
+        read, unread = informers.of(CONFIGS), informers.of(CONFIGS, labels="color=red")
+        read.add_reader()
+        for one in (read, unread):
+            one.remove_handler(one.add_handler(Callbacks()))
+            informers.release(one)
+        assert list(informers) == [read]
+
+    play(scenario)
+
+
 def test_a_cache_can_be_of_metadata_alone() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a", color="red"))

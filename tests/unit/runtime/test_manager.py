@@ -261,6 +261,9 @@ class Unsynced:
     def add_handler(self, handler: object, resync: float = 0.0) -> None:
         pass
 
+    def add_reader(self) -> None:
+        pass
+
 
 def test_loop_whose_caches_do_not_come_is_ill_but_not_started_again() -> None:
     async def scenario(bench: Bench) -> None:
