@@ -24,7 +24,10 @@ C = TypeVar("C", bound=Condition)
 
 def find_condition(conditions: Iterable[C], type: str) -> C | None:
     """The condition of a type, if there is one."""
-    return next((condition for condition in conditions if condition.type == type), None)
+    for condition in conditions:
+        if condition.type == type:
+            return condition
+    return None
 
 
 def has_status(conditions: Iterable[Condition], type: str, status: str) -> bool:

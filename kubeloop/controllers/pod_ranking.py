@@ -13,7 +13,9 @@ import re
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.pods import ready_condition
@@ -27,7 +29,7 @@ _NEVER: Final = -2  # a rank below that of any time
 Rank = tuple[bool, int, bool, int, int, int, int, int, int]
 
 
-class Standing(NamedTuple):
+class Standing(msgspec.Struct, frozen=True, gc=False):
     """All that a pod itself has to say about its rank. Pods of equal standing go in the order of their uids."""
 
     node: str
@@ -92,7 +94,7 @@ def _rank(standing: Standing, crowding: int, now: datetime) -> Rank:
 def deletion_cost(pod: Pod) -> int:
     """What the pod says its end would cost; nothing if it says nothing that can be understood."""
     text = (pod.metadata.annotations or {}).get(DELETION_COST, "")
-    if not _COST.fullmatch(text):
+    if not text or not _COST.fullmatch(text):
         return 0
     cost = int(text)
     return cost if -(2**31) <= cost < 2**31 else 0
@@ -100,8 +102,10 @@ def deletion_cost(pod: Pod) -> int:
 
 def _restarts(pod: Pod) -> tuple[int, int]:
     """The most restarts of a container, and of a sidecar."""
+    regular = max([one.restart_count for one in pod.status.container_statuses], default=0)
+    if not pod.status.init_container_statuses:
+        return regular, 0
     sidecars = {one.name for one in pod.spec.init_containers if one.restart_policy == "Always"}
-    regular = max((one.restart_count for one in pod.status.container_statuses), default=0)
     return regular, max(
         (one.restart_count for one in pod.status.init_container_statuses if one.name in sidecars), default=0
     )

@@ -68,17 +68,14 @@ class Cause(msgspec.Struct, gc=False):
 
 def merge(known: Origins, newer: Origins) -> Origins:
     """Both, oldest first. A later change of the same object stands for the earlier; a resync tells nothing new."""
-    if not newer or known == newer:
-        return known
-    merged = list(known)
     for origin in newer:
-        before = next((one for one in merged if one.same_object(origin)), None)
-        if before is not None:
-            if origin.event in ("resync", "requeue"):
-                continue
-            merged.remove(before)
-        merged.append(origin)
-    return tuple(merged[-MAX_ORIGINS:])
+        name = origin.name
+        before = [one for one in known if one.name == name and one.same_object(origin)]
+        if not before:
+            known = (*known[1 - MAX_ORIGINS :], origin)
+        elif origin.event not in ("resync", "requeue"):
+            known = (*(one for one in known if one is not before[0]), origin)
+    return known
 
 
 _current: ContextVar[Cause | None] = ContextVar("cause", default=None)

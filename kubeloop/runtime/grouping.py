@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from kubeloop.runtime.keys import ObjectKey
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True, gc=False):
     """Where an object is counted, such as with its owner, and what it looks like to whoever counts."""
 
     group: str

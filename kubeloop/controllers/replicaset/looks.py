@@ -6,7 +6,9 @@ A set of thousands has but a few looks at first, one for each second and node in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+import msgspec
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.owners import controller_of
@@ -22,7 +24,7 @@ _ANY: Final = Standing("", 0, False, 0, "", 0, 0, "")  # of those that no longer
 State = Literal["active", "terminating", "ended"]
 
 
-class Look(NamedTuple):
+class Look(msgspec.Struct, frozen=True, gc=False):
     """How far along a pod is, its labels, and where it stands among the active ones."""
 
     state: State
