@@ -21,10 +21,15 @@ from kubeloop.api.wire import MicroTime, Time
 from kubeloop.clock import Clock, new_uid
 from kubeloop.runtime.event_correlator import EventCorrelator
 from kubeloop.runtime.event_series import FINISH_SECONDS, REFRESH_SECONDS, EventSeriesCache
+from kubeloop.runtime.quiet import quiet_moment
 
 MAX_QUEUED: Final = 1000
 TRIES: Final = 12
 RETRY_SECONDS: Final = 10.0
+# Events give way to the work that they tell of. While that leaves no time for them, so many are written a second, which
+# is what upstream's clients are allowed at any time.
+LONGEST_WAIT: Final = 1.0
+HURRIED: Final = 50
 
 EventType = Literal["Normal", "Warning"]
 AnyEvent: TypeAlias = core_v1.Event | events_v1.Event
@@ -55,6 +60,21 @@ def reference_to(obj: Any) -> core_v1.ObjectReference:
     )
 
 
+class _Note(msgspec.Struct, frozen=True, gc=False):
+    """What is to be told, as far as only the present knows it; the event is made when there is time to write it."""
+
+    component: str
+    host: str
+    time: datetime
+    about: core_v1.ObjectReference
+    related: core_v1.ObjectReference | None
+    type: str
+    reason: str
+    message: str
+    action: str
+    annotations: Mapping[str, str]
+
+
 class _Tally:
     """What the recorders of all components that write the same way have in common."""
 
@@ -82,7 +102,7 @@ class EventRecorder:
         self._as_series = series
         self._correlator = EventCorrelator(clock)
         self._series = EventSeriesCache(clock)
-        self._queue: asyncio.Queue[AnyEvent] = asyncio.Queue(MAX_QUEUED)
+        self._queue: asyncio.Queue[_Note] = asyncio.Queue(MAX_QUEUED)
         self._tally = _Tally()
 
     @property
@@ -116,20 +136,20 @@ class EventRecorder:
             log.error("unsupported event type %r", type)
             return
         about = reference_to(obj)
-        now = self._clock.now()
-        meta = ObjectMeta(
-            name=self._name(about.name, now), namespace=about.namespace or "default", annotations=annotations or {}
+        note = _Note(
+            self._component,
+            host or self._host,
+            self._clock.now(),
+            about,
+            None if related is None else reference_to(related),
+            type,
+            reason,
+            message,
+            action,
+            annotations or {},
         )
-        made: AnyEvent
-        if self._as_series:
-            made = self._series_event(meta, about, now, type, reason, message, action, related)
-        else:
-            made = self._core_event(meta, about, now, type, reason, message)
-            if host:
-                source = core_v1.EventSource(component=self._component, host=host)
-                made = msgspec.structs.replace(made, source=source, reporting_instance=host)
         try:
-            self._queue.put_nowait(made)
+            self._queue.put_nowait(note)
             self._tally.is_full &= self._queue.qsize() > MAX_QUEUED // 2
         except asyncio.QueueFull:
             self._tally.dropped += 1
@@ -163,55 +183,24 @@ class EventRecorder:
         name = f"{about}.{self._tally.last_stamp:x}"
         return new_uid(self._clock) if check_dns1123_subdomain(name) else name
 
-    def _core_event(
-        self, meta: ObjectMeta, about: core_v1.ObjectReference, now: datetime, type: str, reason: str, message: str
-    ) -> core_v1.Event:
-        stamp = Time(format_time(now))
-        return core_v1.Event(
-            metadata=meta,
-            involved_object=about,
-            reason=reason,
-            message=message,
-            first_timestamp=stamp,
-            last_timestamp=stamp,
-            count=1,
-            type=type,
-            source=core_v1.EventSource(component=self._component, host=self._host),
-            reporting_component=self._component,
-            reporting_instance=self._host,
-        )
-
-    def _series_event(
-        self,
-        meta: ObjectMeta,
-        about: core_v1.ObjectReference,
-        now: datetime,
-        type: str,
-        reason: str,
-        note: str,
-        action: str,
-        related: Any,
-    ) -> events_v1.Event:
-        return events_v1.Event(
-            metadata=meta,
-            regarding=about,
-            related=None if related is None else reference_to(related),
-            reason=reason,
-            note=note,
-            action=action or reason,
-            event_time=MicroTime(format_micro_time(now)),
-            type=type,
-            reporting_controller=self._component,
-            reporting_instance=f"{self._component}-{self._host}",
-        )
+    def _made(self, note: _Note) -> AnyEvent:
+        about = note.about
+        name, namespace = self._name(about.name, note.time), about.namespace or "default"
+        meta = ObjectMeta(name=name, namespace=namespace, annotations=note.annotations)
+        return _series_event(meta, note) if self._as_series else _core_event(meta, note)
 
     # Writing
 
     async def _write_queued(self) -> None:
+        hurried = 0  # how many are written before the next look whether there is time for them
         while True:
-            event = await self._queue.get()
+            note = await self._queue.get()
             try:
-                await self._write(event)
+                if hurried:
+                    hurried -= 1
+                elif not await quiet_moment(LONGEST_WAIT):
+                    hurried = HURRIED
+                await self._write(self._made(note))
             finally:
                 self._queue.task_done()
 
@@ -269,6 +258,38 @@ class EventRecorder:
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _core_event(meta: ObjectMeta, note: _Note) -> core_v1.Event:
+    stamp = Time(format_time(note.time))
+    return core_v1.Event(
+        metadata=meta,
+        involved_object=note.about,
+        reason=note.reason,
+        message=note.message,
+        first_timestamp=stamp,
+        last_timestamp=stamp,
+        count=1,
+        type=note.type,
+        source=core_v1.EventSource(component=note.component, host=note.host),
+        reporting_component=note.component,
+        reporting_instance=note.host,
+    )
+
+
+def _series_event(meta: ObjectMeta, note: _Note) -> events_v1.Event:
+    return events_v1.Event(
+        metadata=meta,
+        regarding=note.about,
+        related=note.related,
+        reason=note.reason,
+        note=note.message,
+        action=note.action or note.reason,
+        event_time=MicroTime(format_micro_time(note.time)),
+        type=note.type,
+        reporting_controller=note.component,
+        reporting_instance=f"{note.component}-{note.host}",
+    )
 
 
 def _series_patch(event: events_v1.Event) -> dict[str, Any] | None:
