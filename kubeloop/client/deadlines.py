@@ -65,9 +65,9 @@ class _Queue:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> Deadline:
-        task = asyncio.current_task()
+        loop, deadlines = asyncio.get_running_loop(), self._deadlines
+        task = asyncio.current_task(loop)
         assert task is not None, "calls are made by tasks"
-        loop, deadlines = task.get_loop(), self._deadlines
         if loop is not self._loop:  # a client may outlive a loop, whose calls are over
             self._loop, self._timer = loop, None
             deadlines.clear()

@@ -49,6 +49,8 @@ def write_options(
     manager: str = "", dry_run: bool = False, validation: str = "", force: bool = False
 ) -> dict[str, str]:
     """The query of a create, update, patch or apply."""
+    if not (manager or dry_run or validation or force):  # as nearly always
+        return {}
     options = {
         "fieldManager": manager,
         "dryRun": "All" if dry_run else "",

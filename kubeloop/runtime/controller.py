@@ -200,10 +200,11 @@ class Controller(Generic[Key]):
         return True
 
     async def _work(self) -> None:
-        turn = 0
+        turn, worker = 0, asyncio.current_task()
+        assert worker is not None, "workers are tasks"
         while (item := await self.queue.get()) is not None:
             await self._process(item)
-            if _is_being_cancelled():  # and the reconcile has swallowed that
+            if worker.cancelling():  # and the reconcile has swallowed that
                 raise asyncio.CancelledError
             turn += 1
             if turn % TURN == 0:
