@@ -49,6 +49,8 @@ def run_chaos(options: argparse.Namespace) -> int:
     except (PlanError, CannotRun, NoNetwork, NoClocks) as error:
         print(f"kubeloop: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     if options.output == "json":
         print(msgspec.json.encode(report).decode())
     else:
