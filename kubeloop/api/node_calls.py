@@ -151,9 +151,6 @@ class PodDialer(Protocol):
 class NodeDialer(PodDialer, Protocol):
     """How an API server reaches nodes of its own process; handed in by whoever wires both."""
 
-    def serves(self, node: str) -> bool:
-        """Whether a node is one of these, reachable or not."""
-
     def reaches(self, node: str) -> bool:
         """Whether a node can be asked at all."""
 

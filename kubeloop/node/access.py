@@ -9,20 +9,17 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.node_calls import Duplex, LogOptions, NodeAnswer, NodeRefused, NodeRequest, Streams, Wanted
 from kubeloop.node.pages import Pages
 from kubeloop.node.reasons import why_no_log, why_no_stream
-from kubeloop.node.roster import Roster
 from kubeloop.node.runtime import Runtime
+from kubeloop.node.worker import Nodes
 
 
 class NodeAccess:
     """Access to the nodes of one agent, for an API server in the same process."""
 
-    def __init__(self, nodes: Roster, runtime: Runtime, pages: Pages) -> None:
+    def __init__(self, nodes: Nodes, runtime: Runtime, pages: Pages) -> None:
         self._nodes = nodes
         self._runtime = runtime
         self._pages = pages
-
-    def serves(self, node: str) -> bool:
-        return self._nodes.get(node) is not None
 
     def reaches(self, node: str) -> bool:
         return self._nodes.reachable(node) is not None

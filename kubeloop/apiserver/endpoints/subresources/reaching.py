@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import NodeDialer, PodDialer
+from kubeloop.api.node_calls import SIMULATED, NodeDialer, PodDialer
 from kubeloop.apiserver.storage import Registry
 
 if TYPE_CHECKING:
@@ -22,8 +22,12 @@ def local_nodes(server: ApiServer, node: str) -> NodeDialer | None:
 
 
 def kubelets(server: ApiServer, node: str) -> Kubelets:
-    """How a node of another process is reached; raises what is answered in place of one that nobody reaches."""
-    if server.kubelets is None or (server.nodes is not None and server.nodes.serves(node)):
+    """How a node of another program is reached; raises what is answered in place of one that nobody reaches.
+
+    Of a plane's own nodes their addresses lead nowhere: whoever doesn't have them in its process doesn't try.
+    """
+    found = server.registry.find("nodes", "", node)
+    if server.kubelets is None or found is None or found.metadata.annotations.get(SIMULATED) == "":
         raise unreachable(server.registry, node)
     return server.kubelets
 

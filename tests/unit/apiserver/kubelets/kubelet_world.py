@@ -96,9 +96,6 @@ class FakeNodes:
         self.sizes: list[Any] = []
         self.refusal: NodeRefused | None = None
 
-    def serves(self, node: str) -> bool:
-        return True
-
     def reaches(self, node: str) -> bool:
         return True
 
