@@ -9,8 +9,8 @@ from __future__ import annotations
 import operator
 from typing import Any, Final
 
-import msgspec
 
+from kubeloop.api import codec
 from kubeloop.api.patch.errors import BadPatch, PatchFailed, nested_too_deeply
 from kubeloop.api.patch.gotext import go_string, go_text, json_kind
 from kubeloop.api.patch.list_order import (
@@ -116,7 +116,7 @@ def _unknown_directive(patch: _Map) -> PatchFailed:
 def _fresh(value: Any) -> Any:
     """A patch's value where there is none yet. Most have no directives and no nulls, which their text tells soonest."""
     if type(value) in (dict, list):
-        text = msgspec.json.encode(value)
+        text = codec.encode(value)
         if b'"$' in text or b"null" in text:
             return _without_directives(value, drop_nulls=True)
     return value
