@@ -17,6 +17,7 @@ class AlikeSpecs:
 
     def __init__(self) -> None:
         self._known: dict[bytes, Any] = {}
+        self._shared: set[int] = set()  # the identities of these
 
     def __len__(self) -> int:
         return len(self._known)
@@ -27,10 +28,14 @@ class AlikeSpecs:
             return
         node = obj.spec.node_name
         spec = replace(obj.spec, node_name="") if node else obj.spec
+        if id(spec) in self._shared:
+            return
         text = codec.encode(spec)
         known = self._known.get(text)
         if known is None:
             if len(self._known) >= _MOST:
                 self._known.clear()
+                self._shared.clear()
             known = self._known[text] = spec
+            self._shared.add(id(spec))
         codec.force_setattr(obj, "spec", replace(known, node_name=node) if node else known)

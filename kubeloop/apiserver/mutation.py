@@ -30,6 +30,7 @@ from kubeloop.apiserver.causes import CauseJournal
 from kubeloop.apiserver.context import Context
 from kubeloop.apiserver.current import Current
 from kubeloop.apiserver.managers import settable_in, track
+from kubeloop.apiserver.models import Model, Models, made_after
 from kubeloop.apiserver.storage import Registry, Storage
 from kubeloop.apiserver.view import stored_bytes
 from kubeloop.clock import Clock, name_suffix, new_uid
@@ -68,6 +69,7 @@ class Mutations:
         self._clock = clock
         self.features = DEFAULT_FEATURES  # set by whoever serves others
         self.causes = CauseJournal()
+        self.models = Models(admission)
 
     # -- create -----------------------------------------------------------------------------------------------------
 
@@ -96,7 +98,11 @@ class Mutations:
             self._draw_name(meta)
         attempt = self._attempt("CREATE", ctx, "", obj, None)
         attempt.has_drawn_name = generated
-        obj = await self._admit(attempt)
+        answers = None
+        if generated and tracked and self.models.may_become(ctx, obj):
+            answers = self._admission.admit_openly(attempt)
+        else:
+            obj = await self._admit(attempt)
         meta, generated = obj.metadata, attempt.has_drawn_name
         stored = to_stored(obj, resource)
         if claim is not None:
@@ -109,7 +115,21 @@ class Mutations:
         await self._check(attempt)
         if meta.resource_version:
             raise errors.ApiError("resourceVersion should not be set on objects to be created")
+        if answers is not None:
+            self.models.remember(ctx, stored, answers)
         return await self._insert(ctx, storage, stored, generated, claim)
+
+    async def create_after(self, ctx: Context, model: Model) -> Written:
+        """Store a new object that is like another but for its name."""
+        storage = self._registry.of(ctx.resource)
+        stored = made_after(model, ctx, new_uid(self._clock))
+        self._draw_name(stored.metadata)
+        if storage.strategy.stamp is not None:
+            storage.strategy.stamp(stored, None, format_time(ctx.now))
+        attempt = self._attempt("CREATE", ctx, "", stored, None)
+        attempt.has_drawn_name = True
+        await self._check(attempt)
+        return await self._insert(ctx, storage, stored, True, None)
 
     def _prepare_create(self, ctx: Context, strategy: Strategy, stored: Any) -> None:
         put_in_force(self.features)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from kubeloop.api import errors
 from kubeloop.api.features import DEFAULT_FEATURES, Features
@@ -61,12 +61,22 @@ class Attempt:
         return errors.forbidden(self.resource.group, self.resource.plural, name or "Unknown", why, causes)
 
 
+class Answered(NamedTuple):
+    """What was asked of a lookup, and what it said."""
+
+    ask: Callable[..., Any]
+    question: tuple[str, ...]
+    answer: Any
+
+
 class Lookup(Protocol):
     """How plugins read other objects: committed state, as structs.
 
     Every pod that is created asks, so answers are remembered: as long as nothing changed, the same question gets the
     same object, and a plugin may keep what it derived for as long as the answer stays identical.
     """
+
+    answers: list[Answered] | None
 
     def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None: ...
 
@@ -109,13 +119,27 @@ class Chain:
     mutate: Callable[[Attempt], Awaitable[None]] | None = None
     validate: Callable[[Attempt], Awaitable[None]] | None = None
 
-    def __init__(self, plugins: Sequence[Plugin] | Callable[[], Sequence[Plugin]] = ()) -> None:
+    def __init__(
+        self, plugins: Sequence[Plugin] | Callable[[], Sequence[Plugin]] = (), lookup: Lookup | None = None
+    ) -> None:
         self._given = plugins
+        self.lookup = lookup  # by which all plugins know what they know of other objects, if that is so
         self._steps: dict[tuple[str, str, str, str], _Steps] = {}
 
     def admit(self, attempt: Attempt) -> None:
         for step in self._steps_of(attempt)[0]:
             step(attempt)
+
+    def admit_openly(self, attempt: Attempt) -> list[Answered]:
+        """The same, where a lookup is all that plugins know by; tells what they were told."""
+        assert self.lookup is not None
+        answers: list[Answered] = []
+        self.lookup.answers = answers
+        try:
+            self.admit(attempt)
+        finally:
+            self.lookup.answers = None
+        return answers
 
     def check(self, attempt: Attempt) -> None:
         for step in self._steps_of(attempt)[1]:
@@ -162,4 +186,4 @@ def default_chain(
 
         return built_in_plugins(lookup, ledger, authorizer, features)
 
-    return Chain(load)
+    return Chain(load, lookup)

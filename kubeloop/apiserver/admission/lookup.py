@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kubeloop.apiserver.admission import Answered
 from kubeloop.apiserver.storage import Registry, Storage
 from kubeloop.store import Event, Record
 
@@ -25,6 +26,7 @@ class RegistryLookup:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._get = registry.store.get
+        self.answers: list[Answered] | None = None  # noted here as long as somebody wants to know
         self._found: dict[tuple[str, str, str, str, str], _Found] = {}
         # Lists that are up to date, by group, version and plural, then by namespace.
         self._lists: dict[tuple[str, str, str], dict[str, tuple[Any, ...]]] = {}
@@ -32,8 +34,14 @@ class RegistryLookup:
     def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
         question = (plural, namespace, name, group, version)
         known = self._found.get(question)
-        if known is not None and self._get(known.record.key) is known.record:
-            return known.obj
+        fresh = known is not None and self._get(known.record.key) is known.record
+        obj = known.obj if known is not None and fresh else self._look(question)
+        if self.answers is not None:
+            self.answers.append(Answered(self.find, question, obj))
+        return obj
+
+    def _look(self, question: tuple[str, str, str, str, str]) -> Any | None:
+        plural, namespace, name, group, version = question
         storage = self._registry.named(group, version, plural)
         record = storage.get(namespace, name)
         if record is None:
@@ -55,6 +63,8 @@ class RegistryLookup:
             if len(lists) >= _REMEMBERED:
                 lists.clear()
             known = lists[namespace] = self._read(self._registry.named(*kind), namespace)
+        if self.answers is not None:
+            self.answers.append(Answered(self.every, (plural, namespace, group, version), known))
         return known
 
     def _followed_lists(self, storage: Storage) -> dict[str, tuple[Any, ...]]:

@@ -33,6 +33,9 @@ PATCH_TYPES = (
 async def create_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
     """POST to a collection."""
     check_write_options(ctx.query, "CreateOptions")
+    model = mutations.models.of(ctx)
+    if model is not None:
+        return answer(ctx, storage, await mutations.create_after(ctx, model))
     obj = await _body(ctx, mutations)
     written = await mutations.create(ctx, obj)
     return answer(ctx, storage, written)
