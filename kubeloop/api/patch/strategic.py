@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from typing import Any, Final
 
-
 from kubeloop.api import codec
 from kubeloop.api.patch.errors import BadPatch, PatchFailed, nested_too_deeply
 from kubeloop.api.patch.gotext import go_string, go_text, json_kind
