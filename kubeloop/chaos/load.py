@@ -119,7 +119,7 @@ class Worker:
         return answer if action == "get" else None
 
     def _note_attempt(self, action: Action, called: float, returned: float, error: Exception | None) -> None:
-        failure = _failure_of(error)
+        failure = failure_of(error)
         self._notes.attempts.append(
             Attempt(
                 client=self._name,
@@ -150,7 +150,7 @@ def _outcome_of(error: BaseException) -> Outcome | None:
     return "unknown"
 
 
-def _failure_of(error: Exception | None) -> Failure:
+def failure_of(error: Exception | None) -> Failure:
     """Whether it is a proper answer, and how not."""
     if error is None or (isinstance(error, errors.ApiError) and is_on_purpose(error)):
         return ""

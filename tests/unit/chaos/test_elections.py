@@ -1,0 +1,112 @@
+"""Every renewal of a lease is written down with the time at which it was made, and what was missed is known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kubeloop.api import errors
+from kubeloop.api.calls import Call, ListResult, WatchEvent
+from kubeloop.api.generated.coordination_v1 import Lease, LeaseSpec
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.times import format_micro_time
+from kubeloop.api.wire import MicroTime
+from kubeloop.chaos.elections import ElectionWatcher
+from kubeloop.chaos.leadership import Renewal
+from kubeloop.chaos.load import failure_of
+from kubeloop.client.errors import CallTimeout, ConnectionLost, ProtocolError, TlsError
+from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
+
+BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)  # of virtual time
+MANAGER = "kube-controller-manager"
+
+
+class Server:
+    """Answers a list with what is there, and a watch with what it was given, piece by piece."""
+
+    def __init__(self) -> None:
+        self.present: list[Lease] = []
+        self.watches: list[list[Lease | Exception]] = []
+
+    async def call(self, call: Call) -> Any:
+        return ListResult(items=tuple(self.present), resource_version="100")
+
+    async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
+        for piece in self.watches.pop(0) if self.watches else ():
+            if isinstance(piece, Exception):
+                raise piece
+            yield [WatchEvent("MODIFIED", piece, piece.metadata.resource_version)]
+        await asyncio.get_running_loop().create_future()
+
+
+def lease(revision: int, written: float, holder: str = "one", name: str = MANAGER) -> Lease:
+    """Renewed so many seconds after the beginning of virtual time."""
+    renewed = MicroTime(format_micro_time(BEGINNING + timedelta(seconds=written)))
+    spec = LeaseSpec(holder_identity=holder, lease_duration_seconds=4, renew_time=renewed)
+    return Lease(metadata=ObjectMeta(name=name, resource_version=str(revision)), spec=spec)
+
+
+def seen(first: list[Lease], later: list[Lease], *watches: list[Lease | Exception]) -> list[Renewal]:
+    """What is written down when a list shows some leases at first and others later, and watches tell of more."""
+    loop = VirtualLoop()
+
+    async def scenario() -> list[Renewal]:
+        server = Server()
+        watcher = ElectionWatcher(server, VirtualClock(loop), [600.0])  # type: ignore[arg-type]
+        server.present, server.watches = first, list(watches)
+        await watcher.begin()
+        server.present = later
+        watching = asyncio.ensure_future(watcher.watch())
+        await loop.advance(1)
+        watching.cancel()
+        return watcher.renewals[MANAGER]
+
+    return run_virtual(scenario(), loop=loop)
+
+
+def test_renewals_are_written_down_in_order_and_once() -> None:
+    one, other, two = lease(5, -0.5), lease(6, 0, name="apiserver-abc"), lease(7, -0.25, "")
+    found = seen([one], [], [one, other, two])
+    assert [(renewal.revision, renewal.holder, renewal.written) for renewal in found] == [
+        (5, "one", -0.5),
+        (7, "", -0.25),
+    ]
+
+
+def test_a_renewal_by_a_clock_that_is_ten_minutes_early_was_not_made_in_the_future() -> None:
+    (found,) = seen([], [], [lease(5, 600 - 0.5)])
+    assert found.written == -0.5
+
+
+def test_a_watch_that_breaks_is_taken_up_again() -> None:
+    found = seen([], [], [lease(5, -1), ConnectionLost("the server closed the connection")], [lease(8, -0.5)])
+    assert [(renewal.revision, renewal.is_next) for renewal in found] == [(5, True), (8, True)]
+
+
+def test_between_what_was_told_and_what_is_listed_after_it_was_forgotten_there_may_have_been_more() -> None:
+    found = seen([], [lease(11, -0.5)], [lease(5, -1), errors.expired()], [lease(12, 0)])
+    assert [(renewal.revision, renewal.is_next) for renewal in found] == [(5, True), (11, False), (12, True)]
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (None, ""),
+        (errors.not_found("", "configmaps", "a"), ""),
+        (errors.conflict("", "configmaps", "a"), ""),
+        (errors.already_exists("", "configmaps", "a"), ""),
+        (ConnectionLost("gone"), "broken"),
+        (TlsError("gone in the handshake"), "broken"),
+        (CallTimeout("no answer"), "late"),
+        (TimeoutError(), "late"),
+        (errors.service_unavailable("etcd does not answer"), "refused"),
+        (errors.generic(401, "Unauthorized", 0), "refused"),
+        (ProtocolError("no HTTP"), "refused"),
+    ],
+)
+def test_what_is_no_proper_answer(error: Exception | None, failure: str) -> None:
+    assert failure_of(error) == failure
