@@ -18,6 +18,7 @@ from kubeloop.client import Client
 from kubeloop.client.resolving import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.node.access import NodeAccess
+from kubeloop.node.disputes import Disputes
 from kubeloop.node.heartbeat import RENEW_SECONDS, Heartbeat
 from kubeloop.node.metrics_api import MetricsGroup
 from kubeloop.node.pages import Pages
@@ -118,9 +119,10 @@ class Fleet:
         relief = Relief(self._pods, self.roster, self.runtime, self.worker, telling)
         shutdown = Shutdown(self._pods, self.roster, self.worker, clock)
         wake = self._pod_loop.queue.add
-        relief.wake = shutdown.wake = self.runtime.wake = self.worker.allocator.wake = wake
+        disputes = Disputes(self._pods, self.worker)
+        relief.wake = shutdown.wake = disputes.wake = self.runtime.wake = self.worker.allocator.wake = wake
         relief.look_again = self._node_loop.queue.add_after
-        self._heartbeat.on_beat = (relief.relieve, shutdown.look_after)
+        self._heartbeat.on_beat = (relief.relieve, shutdown.look_after, disputes.look)
         for name in wanted:
             self._node_loop.queue.add(ObjectKey("", name))
         if not wanted:

@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from kubeloop.api.conditions import remove_condition
-from kubeloop.api.generated.core_v1 import PodStatus
+from kubeloop.api.generated.core_v1 import PodCondition, PodStatus
 from kubeloop.api.wire import Time
 from kubeloop.node.probes import ProbeRecords
 from kubeloop.node.resizing import Allocation, Resize
@@ -71,6 +71,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """All of it; replaced, never changed."""
 
     reported: PodStatus  # the status as the agent last wrote or found it
+    agreed: str = ""  # the pod's revision that was last found or left with that status
     met_at: Time  # when a kubelet first saw the pod: its start time
     backoffs: Mapping[str, BackOff] = msgspec.field(default_factory=dict)
     waiting: Mapping[str, Waiting] = msgspec.field(default_factory=dict)
@@ -87,7 +88,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool = False  # the last delete was sent: nothing more to do
 
 
-def without_readiness(memory: Memory) -> Memory:
-    """As if nothing had been reported of whether the pod is ready."""
-    kept = remove_condition(memory.reported.conditions, "Ready")
-    return msgspec.structs.replace(memory, reported=msgspec.structs.replace(memory.reported, conditions=kept))
+def doubted(status: PodStatus) -> PodStatus:
+    """A status as somebody else may have left it: whatever it says of readiness isn't to be relied on."""
+    others = remove_condition(status.conditions, "Ready")
+    unlike = PodCondition(type="Ready", status="Unknown", reason="Doubted", message="Doubted")
+    return msgspec.structs.replace(status, conditions=(*others, unlike))

@@ -20,7 +20,7 @@ from kubeloop.node.acting import Actor
 from kubeloop.node.admission import SHUTDOWN, rejection_of
 from kubeloop.node.allocating import Allocator
 from kubeloop.node.eviction import refusal_of
-from kubeloop.node.memory import Memory, Verdict, without_readiness
+from kubeloop.node.memory import Memory, Verdict, doubted
 from kubeloop.node.mounting import Mounting
 from kubeloop.node.resizing import RETRY, as_allocated
 from kubeloop.node.runtime import Runtime
@@ -70,7 +70,7 @@ class PodWorker:
         self.allocator = Allocator(telling)
         self._evicted: dict[str, Verdict] = {}  # by uid, until their turn
         self.mounting: Mounting | None = None  # without it, no pod waits for volumes
-        self._contradicted: set[str] = set()  # uids of pods whose readiness has to be told anew, until their turn
+        self._contradicted: set[str] = set()  # uids of pods whose status has to be told anew, until their turn
 
     @property
     def remembered(self) -> int:
@@ -90,9 +90,6 @@ class PodWorker:
             return None
         if (verdict := self._evicted.pop(pod.metadata.uid, None)) is not None:
             memory = msgspec.structs.replace(memory, verdict=verdict)
-        if pod.metadata.uid in self._contradicted:
-            self._contradicted.discard(pod.metadata.uid)
-            memory = without_readiness(memory)
         memory = self.allocator.size(pod, node, memory)
         given = as_allocated(pod, memory.allocation) if memory.allocation is not None else pod
         if pod.spec.volumes and self.mounting is not None and not memory.mounted:
@@ -105,9 +102,20 @@ class PodWorker:
         return pod if memory is None else msgspec.structs.replace(pod, status=memory.reported)
 
     def contradict(self, pod: Pod) -> None:
-        """Somebody else may have said that a pod isn't ready: at its next turn it is told anew whether it is."""
+        """Somebody else may have said something else of a pod: at its next turn it is told anew how it is."""
         if pod.metadata.uid in self._memories:
             self._contradicted.add(pod.metadata.uid)
+
+    def agrees(self, pod: Pod) -> bool:
+        """Whether nobody has changed what the agent said of a pod; of one that has ended it doesn't matter."""
+        uid, revision = pod.metadata.uid, pod.metadata.resource_version
+        memory = self._memories.get(uid)
+        if memory is None or memory.agreed == revision or memory.deleted or memory.reported.phase in TERMINAL:
+            return True
+        if StatusChange(uid, pod.status, memory.reported):
+            return False
+        self._memories[uid] = msgspec.structs.replace(memory, agreed=revision)
+        return True
 
     def evict(self, pod: Pod, verdict: Verdict) -> bool:
         """Let a pod fail at its next turn; whether it is one that can."""
@@ -165,14 +173,19 @@ class PodWorker:
 
     async def _report(self, pod: Pod, memory: Memory, status: Any) -> None:
         meta = pod.metadata
-        change = StatusChange(meta.uid, memory.reported, status)
+        is_disputed = meta.uid in self._contradicted
+        change = StatusChange(meta.uid, doubted(pod.status) if is_disputed else memory.reported, status)
         if not change:
             return
         try:
-            await self._client.patch(Pod, meta.name, change, meta.namespace, type=STRATEGIC_PATCH, subresource="status")
+            done: Pod = await self._client.patch(
+                Pod, meta.name, change, meta.namespace, type=STRATEGIC_PATCH, subresource="status"
+            )
         except NotFound:  # it is gone: word of that is on its way
             return
-        written = msgspec.structs.replace(self._memories[meta.uid], reported=change.outcome)
+        self._contradicted.discard(meta.uid)
+        revision = done.metadata.resource_version
+        written = msgspec.structs.replace(self._memories[meta.uid], reported=change.outcome, agreed=revision)
         self._memories[meta.uid] = written
 
     async def _delete(self, pod: Pod) -> None:

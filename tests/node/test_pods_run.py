@@ -171,18 +171,37 @@ def test_deleted_pod_with_a_finalizer_shows_how_it_ended(cluster: Cluster) -> No
     assert pod.metadata.deletion_grace_period_seconds == 0
 
 
-def test_status_that_somebody_else_wrote_stays(cluster: Cluster) -> None:
+def patch_status(cluster: Cluster, **status: object) -> None:
+    merge = "application/strategic-merge-patch+json"
+    cluster.client.patch(Pod, "pod", {"status": status}, "default", subresource="status", type=merge)
+
+
+def test_what_somebody_else_says_of_a_running_pod_is_put_right_within_seconds(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     cluster.client.create(builders.pod(node="n1"))
-    cluster.settle()
-    patch = {"status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "Mine", "status": "True"}]}}
-    cluster.client.patch(
-        Pod, "pod", patch, "default", subresource="status", type="application/strategic-merge-patch+json"
-    )
+    cluster.advance(30)
+    before = running(cluster)
+    unready = {"type": "Ready", "status": "False", "reason": "Mine", "message": "so I say"}
+    patch_status(cluster, phase="Pending", podIP="1.2.3.4", conditions=[unready, {"type": "Mine", "status": "True"}])
+    cluster.advance(5)
+    assert running(cluster).status.phase == "Pending"
+    cluster.advance(16)
+    after = running(cluster).status
+    assert [one.type for one in after.conditions if one.type not in TRUE] == ["Mine"]
+    assert (after.phase, after.pod_ip) == ("Running", before.status.pod_ip)
+    ready = {one.type: one for one in after.conditions}["Ready"]
+    assert ready in before.status.conditions  # with the time at which it became so
+
+
+def test_statuses_that_nobody_disputes_are_not_written_again(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    cluster.client.create(builders.pod(node="n1"))
+    cluster.advance(30)
+    patch_status(cluster, conditions=[{"type": "Mine", "status": "True"}])
     cluster.client.patch(Pod, "pod", {"metadata": {"annotations": {"a": "b"}}}, "default")
+    revision = running(cluster).metadata.resource_version
     cluster.advance(minutes=20)
-    said = {one.type: one.status for one in running(cluster).status.conditions}
-    assert (said["Ready"], said["Mine"]) == ("False", "True")
+    assert running(cluster).metadata.resource_version == revision
 
 
 def test_pods_and_hosts_have_an_address_of_each_family(cluster: Cluster) -> None:
