@@ -75,6 +75,7 @@ _IMPERSONATE = "impersonate-"
 _LONGEST_AUDIT_ID = 64
 # Our own answer to why an object is as it is.
 _WHY = "/kubeloop/why/"
+_SNAPSHOT = "/kubeloop/snapshot"
 
 
 class _Course:
@@ -295,10 +296,19 @@ class ApiServer:
             flow = self.fairness.flow_of_path(user, request.method, request.path)
             if not self.fairness.take_turn(flow, 1):
                 await self.fairness.await_turn(flow, 1)
-        response = self._why(request) if request.path.startswith(_WHY) else self.paths.answer(request)
+        response = await self._page(request)
         if flow is not None:
             response.headers = (*response.headers, *flow.headers)
         return response
+
+    async def _page(self, request: Request) -> Response:
+        if request.path.startswith(_WHY):
+            return self._why(request)
+        if request.path == _SNAPSHOT:
+            from kubeloop.apiserver.snapshot_page import snapshot_page
+
+            return await snapshot_page(self.registry.store, request)
+        return self.paths.answer(request)
 
     def _width(self, target: Target, flow: Flow) -> int:
         """How many seats a list takes."""

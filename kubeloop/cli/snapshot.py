@@ -6,20 +6,28 @@ import argparse
 import asyncio
 import shutil
 import sys
+import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
+from kubeloop.api.errors import ApiError
 from kubeloop.apiserver.event_expiry import EVENTS_PREFIX
 from kubeloop.apiserver.live_servers import PREFIX as LIVE_SERVERS
 from kubeloop.cli.up_flags import default_data_dir
+from kubeloop.client.config import load_config
+from kubeloop.client.errors import ClientError
+from kubeloop.client.http_transport import HttpTransport
+from kubeloop.clock import SystemClock
 from kubeloop.store.errors import StoreError
 from kubeloop.store.forking import fork_sqlite
 from kubeloop.store.moving import Restoring, move, restore, save
+from kubeloop.store.snapshot import read_snapshot
 
 _STORE: Final = "store.db"
 _BUMP: Final = 1_000_000  # more than a cluster writes between two snapshots that anybody would go back to
 _EVENT_SECONDS: Final = 3600.0
+_BEGIN_SECONDS: Final = 300.0  # a server writes all of it down before it sends the first of it
 
 
 def add_snapshot_flags(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +39,9 @@ def add_snapshot_flags(parser: argparse.ArgumentParser) -> None:
         where = one.add_mutually_exclusive_group()
         where.add_argument("--store", default="", metavar="URL", help="sqlite:PATH or etcd://HOST:PORT,...")
         _add_data_dir(where)
+        if one is saving:
+            about = "of a server that runs, over its API; also of one that keeps everything in memory"
+            where.add_argument("--kubeconfig", type=Path, metavar="FILE", help=about)
     _add_force(restoring)
     restoring.add_argument(
         "--bump-revision",
@@ -70,15 +81,41 @@ def run_migrate(options: argparse.Namespace) -> int:
 def _told(work: Coroutine[Any, Any, str]) -> int:
     try:
         print(asyncio.run(work))
-    except (StoreError, OSError) as error:
+    except (StoreError, ApiError, ClientError, OSError) as error:
         print(f"kubeloop: {error}", file=sys.stderr)
         return 1
     return 0
 
 
 async def _save(options: argparse.Namespace) -> str:
-    revision = await save(_url(options), str(options.file))
+    if options.kubeconfig is not None:
+        revision = await _fetch(options.kubeconfig, options.file)
+    else:
+        revision = await save(_url(options), str(options.file))
     return f"{options.file}: revision {revision}"
+
+
+async def _fetch(kubeconfig: Path, file: Path) -> int:
+    transport = HttpTransport(load_config(str(kubeconfig)), SystemClock())
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=file.parent) as folder:
+            part = Path(folder) / file.name
+            with part.open("xb") as written:
+                async for piece in transport.pieces("/kubeloop/snapshot", _BEGIN_SECONDS):
+                    written.write(piece)
+            return await asyncio.to_thread(_take_over, part, file)
+    finally:
+        await transport.close()
+
+
+def _take_over(part: Path, file: Path) -> int:
+    """Under its name it is found only if it is all there, and nothing of that name is ever overwritten."""
+    revision = read_snapshot(str(part)).revision
+    try:
+        file.hardlink_to(part)
+    except FileExistsError:
+        raise StoreError(f"cannot write the snapshot: {file} is there already") from None
+    return revision
 
 
 async def _restore(options: argparse.Namespace) -> str:

@@ -99,7 +99,7 @@ class HttpTransport:
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
         lines = WatchLines(call, self._sharing_of(call.resource))
-        async with self._streaming(call) as connection:
+        async with self._streaming(request_of(call), call.timeout) as connection:
             while piece := await connection.next_piece():
                 if batch := lines.feed(piece):
                     yield batch
@@ -117,7 +117,14 @@ class HttpTransport:
 
     async def stream(self, call: Call) -> AsyncIterator[bytes]:
         """An answer's body in the pieces in which it comes, such as a followed log."""
-        async with self._streaming(call) as connection:
+        async with self._streaming(request_of(call), call.timeout) as connection:
+            while piece := await connection.next_piece():
+                yield piece
+
+    async def pieces(self, path: str, seconds: float) -> AsyncIterator[bytes]:
+        """What is served at a path that is no resource, as it comes; it has to begin to come within some seconds."""
+        request = HttpRequest("GET", path, {"Accept": "*/*", "User-Agent": "kubeloop"})
+        async with self._streaming(request, seconds) as connection:
             while piece := await connection.next_piece():
                 yield piece
 
@@ -154,18 +161,18 @@ class HttpTransport:
             self._pool.release(connection)
 
     @asynccontextmanager
-    async def _streaming(self, call: Call) -> AsyncIterator[Connection]:
+    async def _streaming(self, request: HttpRequest, seconds: float | None) -> AsyncIterator[Connection]:
         """A connection from which a successful answer's body is to be read; only its beginning is bounded in time."""
         try:
-            async with asyncio.timeout(call.timeout):
-                connection, head, identity = await self._send(request_of(call), streamed=True)
+            async with asyncio.timeout(seconds):
+                connection, head, identity = await self._send(request, streamed=True)
         except TimeoutError as error:
             if isinstance(error, TransportError):
                 raise
-            raise CallTimeout(f"{call.verb} {call.resource.plural}: no answer within {call.timeout:g} s") from None
+            raise CallTimeout(f"{request.method} {request.target}: no answer within {seconds:g} s") from None
         try:
             if not head.is_success:
-                async with asyncio.timeout(call.timeout):
+                async with asyncio.timeout(seconds):
                     body = await _error_body(connection)
                 if head.status == 401:
                     self._credentials.rejected(identity)
