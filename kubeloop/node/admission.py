@@ -10,6 +10,8 @@ from kubeloop.api.quota.resource_names import is_extended
 from kubeloop.node.ledger import Ledger, host_ports_of
 from kubeloop.node.memory import Verdict
 
+# What is left of pods that their node no longer takes has so long to end.
+ANEW_GRACE = 1.0
 OS_LABEL = "kubernetes.io/os"
 
 _Reason = tuple[str, str]
@@ -22,6 +24,24 @@ def rejection_of(pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
     """Why a pod can't run beside those that the node has taken; None if it can."""
     found = _by_system(pod, node) or shortage_of(pod, node, taken) or _by_place(pod, node, taken)
     return Verdict(*found, rejected=True) if found is not None else None
+
+
+def rejection_anew(pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
+    """Why a pod that ran before its agent began can't run on: the node is another, or has less room.
+
+    Pods are looked at in the order of their creation, as if they came anew.
+    """
+    found = _by_system(pod, node) or _by_node(pod, node)
+    if found is None and _is_overcommitted(node, taken):
+        found = shortage_of(pod, node, taken.before(pod))
+    return None if found is None else Verdict(found[0], f"Pod was rejected: {found[1]}", grace=ANEW_GRACE)
+
+
+def _is_overcommitted(node: Node, taken: Ledger) -> bool:
+    room = node.status.allocatable
+    if len(taken) > parse_quantity(room.get("pods", "0")).value():
+        return True
+    return any(amount > parse_quantity(room[name]).nanos for name, amount in taken.used.items() if name in room)
 
 
 def _by_system(pod: Pod, node: Node) -> _Reason | None:
@@ -67,9 +87,15 @@ def _short_of(name: str, requested: int, used: int, capacity: int) -> _Reason:
 
 def _by_place(pod: Pod, node: Node, taken: Ledger) -> _Reason | None:
     if not node_affinity_matches(pod.spec, node):
-        return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+        return _UNMATCHED
     if not all(taken.is_free(port) for port in host_ports_of(pod)):
         return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+    return _by_node(pod, node)
+
+
+def _by_node(pod: Pod, node: Node) -> _Reason | None:
+    if not node_affinity_matches(pod.spec, node):
+        return _UNMATCHED
     if first_untolerated(node.spec.taints, pod.spec.tolerations, ("NoExecute",)) is not None:
         return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
     return None
@@ -77,3 +103,6 @@ def _by_place(pod: Pod, node: Node, taken: Ledger) -> _Reason | None:
 
 def _failed(predicate: str, why: str) -> _Reason:
     return predicate, f"Predicate {predicate} failed: {why}"
+
+
+_UNMATCHED = _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")

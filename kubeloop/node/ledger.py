@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.quota.amounts import Amounts
@@ -21,11 +22,19 @@ def host_ports_of(pod: Pod) -> list[HostPort]:
     ]
 
 
+class _Entry(NamedTuple):
+    """What one pod takes."""
+
+    amounts: Amounts
+    ports: list[HostPort]
+    created: str
+
+
 class Ledger:
     """The pods that a node has taken. Always true: `used` is the sum of their requests, in billionths."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, tuple[Amounts, list[HostPort]]] = {}
+        self._taken: dict[str, _Entry] = {}
         self.used: Counter[str] = Counter()
         self.ports: Counter[HostPort] = Counter()
 
@@ -39,20 +48,33 @@ class Ledger:
         """Count a pod, once; what it requests."""
         uid = pod.metadata.uid
         if uid in self._taken:
-            return self._taken[uid][0]
-        amounts, ports = requests_of(pod), host_ports_of(pod)
-        self._taken[uid] = amounts, ports
-        for name, amount in amounts.items():
+            return self._taken[uid].amounts
+        entry = _Entry(requests_of(pod), host_ports_of(pod), str(pod.metadata.creation_timestamp or ""))
+        self._add(uid, entry)
+        return entry.amounts
+
+    def _add(self, uid: str, entry: _Entry) -> None:
+        self._taken[uid] = entry
+        for name, amount in entry.amounts.items():
             self.used[name] += amount.nanos
-        self.ports.update(ports)
-        return amounts
+        self.ports.update(entry.ports)
 
     def release(self, uid: str) -> None:
         """Count a pod no longer."""
-        amounts, ports = self._taken.pop(uid, ({}, []))
-        for name, amount in amounts.items():
+        entry = self._taken.pop(uid, None)
+        if entry is None:
+            return
+        for name, amount in entry.amounts.items():
             self.used[name] -= amount.nanos
-        self.ports.subtract(ports)
+        self.ports.subtract(entry.ports)
+
+    def before(self, pod: Pod) -> Ledger:
+        """The same without a pod and all that are younger."""
+        older, mine = Ledger(), (str(pod.metadata.creation_timestamp or ""), pod.metadata.uid)
+        for uid, entry in self._taken.items():
+            if (entry.created, uid) < mine:
+                older._add(uid, entry)
+        return older
 
     def is_free(self, wanted: HostPort) -> bool:
         """Whether nobody has a port; an address that is all addresses is in the way of each."""

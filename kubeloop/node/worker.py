@@ -17,12 +17,12 @@ from kubeloop.api.wire import Time
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.node.acting import Actor
-from kubeloop.node.admission import SHUTDOWN, rejection_of
+from kubeloop.node.admission import SHUTDOWN, rejection_anew, rejection_of
 from kubeloop.node.allocating import Allocator
-from kubeloop.node.eviction import refusal_of
+from kubeloop.node.eviction import is_critical, refusal_of
 from kubeloop.node.memory import Memory, Verdict, doubted
 from kubeloop.node.mounting import Mounting
-from kubeloop.node.resizing import RETRY, as_allocated
+from kubeloop.node.resizing import RETRY, as_allocated, found_allocation
 from kubeloop.node.runtime import Runtime
 from kubeloop.node.sources import ApiSources
 from kubeloop.node.status import Around, status_of
@@ -138,9 +138,10 @@ class PodWorker:
         met_at = pod.status.start_time or Time(format_time(self._clock.now()))
         memory = Memory(reported=pod.status, met_at=met_at)
         if pod.status.phase not in TERMINAL and pod.metadata.deletion_timestamp is None:
-            verdict = None if pod.status.container_statuses else self._refusal(pod, node)
+            has_run = bool(pod.status.container_statuses)
+            verdict = self._refusal_anew(pod, node) if has_run else self._refusal(pod, node)
             if verdict is not None:
-                self._telling.refused(pod, verdict.reason, verdict.message)
+                self._telling.refused(pod, verdict.reason, verdict.message.removeprefix("Pod was rejected: "))
                 memory = msgspec.structs.replace(memory, verdict=verdict)
             else:
                 memory = msgspec.structs.replace(memory, allocation=self.allocator.take(pod))
@@ -153,6 +154,13 @@ class PodWorker:
             return SHUTDOWN
         taken = self.allocator.ledger(pod.spec.node_name)
         return refusal_of(pod, self._nodes.pressures_of(node)) or rejection_of(pod, node, taken)
+
+    def _refusal_anew(self, pod: Pod, node: Node) -> Verdict | None:
+        """Why a node no longer takes a pod that was there before this agent."""
+        if is_critical(pod):
+            return None
+        given = as_allocated(pod, found_allocation(pod))
+        return rejection_anew(given, node, self.allocator.ledger(pod.spec.node_name))
 
     async def _bring_on(self, pod: Pod, node: Node, memory: Memory) -> Result | None:
         uid = pod.metadata.uid
