@@ -55,7 +55,7 @@ class Reporter:
 
     def nominate(self, pod: Pod, node: str) -> None:
         """Tell which node a pod waits for."""
-        if pod.status.nominated_node_name != node:
+        if pod.status.nominated_node_name != node or key_of(pod) in self._busy:  # then it may be about to change
             self._write(pod, {"nominatedNodeName": node or None})
 
     def event(self, pod: Pod, type: str, reason: str, note: str, *, action: str, related: Any = None) -> None:
@@ -64,6 +64,9 @@ class Reporter:
 
     def _write(self, pod: Pod, change: dict[str, Any]) -> None:
         key = key_of(pod)
+        before = self._waiting.get(key)
+        if before is not None and before[0].metadata.uid == pod.metadata.uid:
+            change = {**before[1], **change}
         self._waiting[key] = (pod, change)
         if key not in self._busy:
             self._busy.add(key)

@@ -118,12 +118,10 @@ class DefaultPreemption(Plugin):
         self._evictions.begin(pod, chosen.victims, chosen.node)
 
     def _release_lower(self, pod: PodInfo, node: str) -> None:
-        """Pods of lower priority that wait for the same node look for another."""
+        """Pods of lower priority that wait for the same node look for another, as soon as they are told."""
         for one in self.handle.nominations.on(node):
             if one.priority < pod.priority:
-                self.handle.nominations.drop(one.uid)
                 self.handle.reporter.nominate(one.pod, "")
-                self.handle.activate((one.key,))
 
 
 def _offered(candidate: Candidate) -> Victims:

@@ -14,7 +14,7 @@ from kubeloop.scheduler.config import default_profile
 from kubeloop.scheduler.cycle import Cycle
 from kubeloop.scheduler.nominations import Nominations
 from kubeloop.scheduler.outcome import Refusal
-from kubeloop.scheduler.preemption import Candidate, best_of, select_victims
+from kubeloop.scheduler.preemption import Candidate, best_of, protected_by, select_victims
 from kubeloop.scheduler.profile import Profile
 from kubeloop.scheduler.registry import Registry
 from tests.unit.scheduler.world import World
@@ -126,6 +126,15 @@ def test_victims_are_those_of_a_plain_calculation(
             assert found.violations == expected[1]
     after = world.cluster.requested["cpu"].tolist() if "cpu" in world.cluster.requested else []
     assert after == before  # trying leaves no trace
+
+
+def test_a_pod_that_one_budget_protects_is_not_charged_to_the_next() -> None:
+    world = World()
+    first, second = (world.info(made(Running(name, 1, 0, 0, "a"))) for name in ("first", "second"))
+    exhausted, roomy = budget("a", 0), budget("a", 1)
+    assert protected_by([first, second], [exhausted, roomy]) == ([first, second], [])
+    assert protected_by([first, second], [roomy]) == ([second], [first])
+    assert protected_by([first, second], [roomy, exhausted]) == ([first, second], [])
 
 
 @settings(max_examples=60, deadline=None)
