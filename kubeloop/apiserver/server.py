@@ -187,6 +187,10 @@ class RunningServer:
             self._parts = parts.pop_all()
         return app
 
+    def before_closing(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have something done before the server closes."""
+        self._parts.push_async_callback(work)
+
     async def close(self) -> None:
         """Stop being ready, go on for the shutdown delay, then close."""
         if not self._closing:

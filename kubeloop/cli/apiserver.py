@@ -18,7 +18,7 @@ from kubeloop.apiserver.server import AccountTokens, AuditConfig, CannotStart, R
 from kubeloop.cli.chaos_flag import faults_of
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
-from kubeloop.cli.kubelet_dialing import dial_kubelets, kubelet_config
+from kubeloop.cli.kubelet_dialing import dial_kubelets, kubelet_config, measure_kubelets
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
 from kubeloop.cli.serving_flags import serving_of
 from kubeloop.clock import Clock, SystemClock
@@ -42,6 +42,8 @@ async def _start(options: argparse.Namespace, clock: Clock) -> RunningServer:
     kubelets = kubelet_config(options, pki)
     server = await start_server(config_of(options, pki), clock)
     dial_kubelets(server.app, kubelets)
+    if options.kubelet_metrics:
+        measure_kubelets(server, clock)
     url = server_url(options.bind_address, server.port)
     hint = ""
     if options.kubeconfig and pki:

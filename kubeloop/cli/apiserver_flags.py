@@ -189,6 +189,7 @@ def _add_kubelet_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kubelet-timeout", type=duration, default=5.0, help="to be connected (default: 5s)")
     insecure = "believe whoever answers at a node's address, as kube-apiserver does without an authority"
     _add_switch(parser, "--kubelet-insecure-tls", False, insecure)
+    _add_switch(parser, "--kubelet-metrics", False, "serve metrics.k8s.io from what kubelets tell of their usage")
 
 
 def _add_switch(parser: argparse.ArgumentParser, name: str, default: bool, about: str) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 
 from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.node_calls import ReadOnlyGroup
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.kubelets.dialer import Kubelets
 from kubeloop.apiserver.kubelets.trust import KubeletConfig
-from kubeloop.apiserver.server import CannotStart
+from kubeloop.apiserver.server import CannotStart, RunningServer
 from kubeloop.cli.pki import Pki
+from kubeloop.clock import Clock
 
 
 def kubelet_config(options: argparse.Namespace, pki: Pki | None) -> KubeletConfig:
@@ -48,3 +51,20 @@ def dial_kubelets(server: ApiServer, config: KubeletConfig) -> None:
         return node
 
     server.kubelets = Kubelets(find, config)
+
+
+def measure_kubelets(server: RunningServer, clock: Clock, beside: ReadOnlyGroup | None = None) -> None:
+    """Serve metrics.k8s.io from what kubelets tell, and from a group of this process' own nodes, until the end."""
+    from kubeloop.apiserver.kubelets.metrics_group import KubeletMetrics
+
+    app = server.app
+    assert app.kubelets is not None, "kubelets that are not dialled can't be asked"
+    group = KubeletMetrics(app.registry, app.kubelets, clock, beside)
+    app.provide(group)
+    asking = asyncio.create_task(group.run(), name="usage of nodes")
+
+    async def end() -> None:
+        asking.cancel()
+        await asyncio.wait((asking,))
+
+    server.before_closing(end)

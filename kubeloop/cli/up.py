@@ -14,12 +14,12 @@ from kubeloop.api.serving import Serving
 from kubeloop.apiserver.aggregation.following import AggregatorConfig
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.faults import Faults
-from kubeloop.apiserver.server import AccountTokens, ServerConfig, start_server
+from kubeloop.apiserver.server import AccountTokens, RunningServer, ServerConfig, start_server
 from kubeloop.cli.apiserver import own_front_proxy
 from kubeloop.cli.chaos_flag import faults_of
 from kubeloop.cli.foreground import run_in_foreground
 from kubeloop.cli.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
-from kubeloop.cli.kubelet_dialing import dial_kubelets, own_kubelet_config
+from kubeloop.cli.kubelet_dialing import dial_kubelets, measure_kubelets, own_kubelet_config
 from kubeloop.cli.pki import Pki, ensure_pki, serving_names
 from kubeloop.cli.serving_flags import gates_of, serving_of
 from kubeloop.cli.up_flags import CloudPlan, NodePlan, default_data_dir
@@ -71,7 +71,12 @@ def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
         kubeconfig,
         options.controller_manager_port,
         NodePlan(
-            options.nodes, options.node_events, options.node_stages, options.node_static_pods, options.kubelet_port
+            options.nodes,
+            options.node_events,
+            options.node_stages,
+            options.node_static_pods,
+            options.kubelet_port,
+            options.kubelet_metrics,
         ),
         CloudPlan(options.cloud_provider, options.cloud_config),
         options.default_storage_class,
@@ -125,7 +130,7 @@ async def _start(plan: Plan) -> RunningPlane:
         parts.push_async_callback(loops.close)
         scheduler = start_scheduler(server.app, clock)
         parts.push_async_callback(scheduler.close)
-        await _start_nodes(plan, server.app, pki, clock, parts)
+        await _start_nodes(plan, server, pki, clock, parts)
         _start_cloud(plan, server.app, clock, parts)
         url = server_url(plan.host, server.port)
         write_kubeconfig(plan.kubeconfig, admin_kubeconfig(pki, pki.ca, url))
@@ -134,13 +139,16 @@ async def _start(plan: Plan) -> RunningPlane:
         return RunningPlane(parts.pop_all())
 
 
-async def _start_nodes(plan: Plan, server: ApiServer, pki: Pki, clock: Clock, parts: AsyncExitStack) -> None:
+async def _start_nodes(plan: Plan, server: RunningServer, pki: Pki, clock: Clock, parts: AsyncExitStack) -> None:
+    if plan.nodes.kubelet_metrics and not plan.nodes.count:
+        measure_kubelets(server, clock)
     if plan.nodes.count:
         from kubeloop.cli.up_nodes import fleet_config, start_nodes
 
         host = plan.host if plan.nodes.kubelet_port else ""
-        nodes = await start_nodes(server, clock, fleet_config(plan.nodes, host), pki)
+        nodes = await start_nodes(server.app, clock, fleet_config(plan.nodes, host), pki)
         parts.push_async_callback(nodes.close)
+        measure_kubelets(server, clock, nodes.fleet.metrics)
 
 
 def _start_cloud(plan: Plan, server: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:

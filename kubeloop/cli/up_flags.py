@@ -25,6 +25,7 @@ class NodePlan:
     stages: Path | None
     static_pods: Path | None
     kubelet_port: int = 0  # of the first node; none if zero
+    kubelet_metrics: bool = False  # of other programs' nodes, even if there are none here
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,11 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
         type=port,
         default=0,
         help="HTTPS port of the first simulated node, the next one for each further node; 0 for none (default: 0)",
+    )
+    parser.add_argument(
+        "--kubelet-metrics",
+        action="store_true",
+        help="serve metrics.k8s.io from what kubelets of other programs tell; always with --nodes",
     )
     parser.add_argument(
         "--node-events",

@@ -7,18 +7,13 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.kinds import Resource
-from kubeloop.api.times import format_time
+from kubeloop.api.usage import NODES, PODS, Measured, amounts, measured
 from kubeloop.clock import Clock
 from kubeloop.node.roster import Roster
 from kubeloop.node.runtime import Runtime, Usage
 from kubeloop.runtime.cache import NODE
 from kubeloop.runtime.informer import Informer
 
-GROUP, VERSION = "metrics.k8s.io", "v1beta1"
-_VERBS = ("get", "list")
-NODES = Resource(GROUP, VERSION, "nodes", "NodeMetrics", namespaced=False, verbs=_VERBS)
-PODS = Resource(GROUP, VERSION, "pods", "PodMetrics", verbs=_VERBS)
-_WINDOW = "15s"
 # What a node uses for itself.
 IDLE = Usage(50 * 10**6, 256 * 2**20)
 
@@ -61,7 +56,7 @@ class MetricsGroup:
         usages = [IDLE]
         for pod in self._pods.by_index(NODE, node.metadata.name):
             usages += self._runtime.usage(pod).values()
-        return self._measured(node, {"usage": _amounts(usages)})
+        return measured(node, Measured(self._clock.now()), {"usage": amounts(usages)})
 
     def _pod(self, pod: Pod) -> dict[str, Any] | None:
         if self._roster.reachable(pod.spec.node_name) is None:
@@ -69,21 +64,5 @@ class MetricsGroup:
         usages = self._runtime.usage(pod)
         if not usages:
             return None
-        containers = [{"name": name, "usage": _amounts([usage])} for name, usage in usages.items()]
-        return self._measured(pod, {"containers": containers})
-
-    def _measured(self, obj: Any, what: dict[str, Any]) -> dict[str, Any]:
-        now = format_time(self._clock.now())
-        about: dict[str, Any] = {"name": obj.metadata.name, "creationTimestamp": now}
-        if obj.metadata.namespace:
-            about["namespace"] = obj.metadata.namespace
-        if obj.metadata.labels:
-            about["labels"] = dict(obj.metadata.labels)
-        return {"metadata": about, "timestamp": now, "window": _WINDOW, **what}
-
-
-def _amounts(usages: Iterable[Usage]) -> dict[str, str]:
-    cpu = memory = 0
-    for one in usages:
-        cpu, memory = cpu + one.cpu_nanocores, memory + one.memory_bytes
-    return {"cpu": f"{cpu}n", "memory": f"{-(-memory // 1024)}Ki"}
+        containers = [{"name": name, "usage": amounts([usage])} for name, usage in usages.items()]
+        return measured(pod, Measured(self._clock.now()), {"containers": containers})

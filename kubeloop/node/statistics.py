@@ -43,6 +43,7 @@ class Statistics:
         self._pods_on = pods_on
         self._runtime = runtime
         self._clock = clock
+        self._began = clock.now()
 
     def kubelet_metrics(self, node: str) -> str:
         pods = self._pods_on(node)
@@ -70,7 +71,8 @@ class Statistics:
         """What a metrics server reads."""
         now, found = self._clock.now(), list(self._measured(node))
         pods = _by_pod(found)
-        cpu = sum(one.cpu_nanoseconds(now) for one in found)
+        cpu = int(IDLE.cpu_nanocores * (now - self._began).total_seconds())
+        cpu += sum(one.cpu_nanoseconds(now) for one in found)
         memory = IDLE.memory_bytes + sum(one.usage.memory_bytes for one in found)
         return "".join(
             (

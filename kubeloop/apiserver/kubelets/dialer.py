@@ -21,6 +21,7 @@ from kubeloop.apiserver.kubelets.trust import KubeletConfig, Trust
 
 _HEAD_SECONDS: Final = 30.0  # within which an answer has to begin
 _LONGEST_REFUSAL: Final = 50_000
+_LARGEST_PAGE: Final = 16 << 20
 _LOGS: Final = "pods/log"
 _COMMANDS: Final = "v4.channel.k8s.io"
 _PORTS: Final = "portforward.k8s.io"
@@ -70,6 +71,22 @@ class Kubelets:
             raise NodeRefused(head.status, await _beginning(connection), head.text("content-type"))
         finally:
             connection.close()
+
+    async def text(self, name: str, target: str, seconds: float) -> str:
+        """A page of a node, within a time; an ApiError says why there is none."""
+        node, address = self._located(name)
+        try:
+            async with asyncio.timeout(seconds):
+                connection, head = await self._asked(node, address, _get(address, target))
+                try:
+                    body = await _beginning(connection, _LARGEST_PAGE)
+                finally:
+                    connection.close()
+        except (Unreachable, TimeoutError) as error:
+            raise errors.ApiError(f'Get "https://{address}{target}": {str(error) or "timeout"}') from None
+        if head.status != 200:
+            raise errors.ApiError(f'Get "https://{address}{target}": bad status code {head.status}')
+        return body.decode("utf-8", "replace")
 
     async def proxy(self, request: Request, name: str, path: str) -> Response:
         """A client's own request to a node, and its answer; also a connection that both agree to turn into another."""
@@ -144,13 +161,13 @@ def is_out_there(host: str) -> bool:
     return not (found.is_unspecified or found.is_loopback or found.is_multicast or found.is_link_local)
 
 
-async def _beginning(connection: Connection) -> bytes:
-    said = b""
+async def _beginning(connection: Connection, most: int = _LONGEST_REFUSAL) -> bytes:
+    said = bytearray()
     async for piece in connection.pieces():
         said += piece
-        if len(said) >= _LONGEST_REFUSAL:
+        if len(said) >= most:
             break
-    return said[:_LONGEST_REFUSAL]
+    return bytes(said[:most])
 
 
 def _get(address: Address, target: str) -> bytes:

@@ -1,0 +1,116 @@
+"""Usage of nodes and pods from what kubelets tell, twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeloop.api.errors import ApiError
+from kubeloop.api.usage import NODES, PODS, Used
+from kubeloop.apiserver.kubelets.exposition import NODE, read, used
+from kubeloop.apiserver.kubelets.metrics_group import KubeletMetrics
+from kubeloop.testing import Cluster, builders
+
+WEB = ("default", "web", "app")
+
+
+def page(cpu: float, memory: int = 2**20, *, at: str = "", started: float = 0.0) -> str:
+    labels = 'container="app",namespace="default",pod="web"'
+    return f"""# TYPE container_cpu_usage_seconds_total counter
+container_cpu_usage_seconds_total{{{labels}}} {cpu}{at}
+container_memory_working_set_bytes{{{labels}}} {memory}
+container_start_time_seconds{{{labels}}} {started}
+pod_cpu_usage_seconds_total{{namespace="default",pod="web"}} 99
+node_cpu_usage_seconds_total {cpu * 2}
+node_memory_working_set_bytes {memory * 2}
+scrape_error NaN and more
+resource_scrape_error 0
+"""
+
+
+def test_what_is_used_is_what_came_between_two_tellings() -> None:
+    before, now = read(page(10.0), 100.0), read(page(13.0), 115.0)
+    assert used(before, now, WEB) == Used(200_000_000, 2**20)
+    assert used(before, now, NODE) == Used(400_000_000, 2**21)
+
+
+def test_a_kubelet_s_own_times_count() -> None:
+    before, now = read(page(10.0, at=" 100000"), 107.0), read(page(13.0, at=" 110000"), 122.0)
+    assert used(before, now, WEB) == Used(300_000_000, 2**20)
+
+
+def test_of_one_that_was_told_of_once_only_the_beginning_says_how_much_it_uses() -> None:
+    assert used(None, read(page(3.0, started=100.0), 115.0), WEB) == Used(200_000_000, 2**20)
+    assert used(read("", 101.0), read(page(3.0, started=100.0), 115.0), WEB) is None
+    assert used(None, read(page(3.0, started=100.0), 115.0), NODE) is None
+
+
+def test_one_that_began_anew_is_not_reckoned_with_its_past() -> None:
+    before, now = read(page(90.0, started=1.0), 100.0), read(page(1.0, started=105.0), 115.0)
+    assert used(before, now, WEB) == Used(100_000_000, 2**20)
+    assert used(before, now, NODE) is None
+
+
+class Kubelets:
+    """Nodes that say what the tests want."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, str] = {}
+        self.asked: list[str] = []
+
+    async def text(self, name: str, target: str, seconds: float) -> str:
+        self.asked.append(f"{name}{target}")
+        if name not in self.said:
+            raise ApiError("connection refused")
+        return self.said[name]
+
+
+class Beside:
+    resources = (NODES, PODS)
+
+    def objects(self, resource: Any, namespace: str, name: str = "") -> list[dict[str, Any]]:
+        return [{"metadata": {"name": "n1"}}] if resource is NODES and name in ("", "n1") else []
+
+
+@pytest.fixture
+def kubelets() -> Kubelets:
+    return Kubelets()
+
+
+def names(group: KubeletMetrics, resource: Any, *asked: str) -> list[str]:
+    return [one["metadata"]["name"] for one in group.objects(resource, *(asked or ("",)))]
+
+
+def test_the_group_shows_all_that_was_told_twice(cluster: Cluster, kubelets: Kubelets) -> None:
+    cluster.add_nodes(1)
+    cluster.add(builders.node("far"))
+    cluster.add(builders.node("silent"))
+    cluster.add(builders.pod("web", node="far"))
+    asked: Any = kubelets
+    group = KubeletMetrics(cluster.server.registry, asked, cluster.clock, Beside())
+    for cpu in (10.0, 13.0):
+        kubelets.said["far"] = page(cpu)
+        cluster.run(group.ask_all())
+        cluster.advance(15)
+    assert kubelets.asked == ["far/metrics/resource", "silent/metrics/resource"] * 2
+    assert names(group, NODES) == ["n1", "far"]
+    assert [names(group, NODES, "", one) for one in ("n1", "far", "silent")] == [["n1"], ["far"], []]
+    (shown,) = group.objects(PODS, "default")
+    assert shown["containers"] == [{"name": "app", "usage": {"cpu": "200000000n", "memory": "1024Ki"}}]
+    assert shown["window"] == "15.000s"
+    assert names(group, PODS, "other") == []
+
+
+def test_a_node_that_falls_silent_or_is_gone_is_shown_no_longer(cluster: Cluster, kubelets: Kubelets) -> None:
+    cluster.add(builders.node("far"))
+    asked: Any = kubelets
+    group = KubeletMetrics(cluster.server.registry, asked, cluster.clock)
+    for _ in range(2):
+        kubelets.said["far"] = page(cluster.clock.now().timestamp())
+        cluster.run(group.ask_all())
+        cluster.advance(15)
+    assert names(group, NODES) == ["far"]
+    kubelets.said.clear()
+    cluster.run(group.ask_all())
+    assert names(group, NODES) == []
