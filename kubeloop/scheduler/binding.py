@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -19,7 +19,8 @@ from kubeloop.runtime.keys import ObjectKey
 from kubeloop.scheduler.changes import ASSIGNED_POD, About, Action
 from kubeloop.scheduler.extenders import Extenders
 from kubeloop.scheduler.framework import Plugin, failed, running
-from kubeloop.scheduler.outcome import Code, Refusal, SchedulingError
+from kubeloop.scheduler.instruments import Instruments
+from kubeloop.scheduler.outcome import STATUSES, Code, Refusal, SchedulingError
 from kubeloop.scheduler.permits import Permits
 from kubeloop.scheduler.pod_info import on_node
 from kubeloop.scheduler.queue import SchedulingQueue
@@ -43,6 +44,7 @@ class Decider(Protocol):
     permits: Permits
     reporter: Reporter
     extenders: Extenders
+    instruments: Instruments
 
     def release(self, cycle: Cycle) -> None: ...
     def has_bound(self, queued: QueuedPod) -> None: ...
@@ -82,7 +84,9 @@ class Bindings:
         origin = Origin("Pod", key.namespace, key.name, queued.info.pod.metadata.resource_version, "MODIFIED")
         token = causes.enter(Cause(decider.name, key, (origin,)))
         try:
-            refusal = await self._prepared(queued, cycle, waits) or await self._written(queued.info.pod, cycle)
+            refusal = await self._prepared(queued, cycle, waits)
+            if refusal is None:
+                refusal = await self._timed("Bind", cycle, self._written(queued.info.pod, cycle))
             if refusal is None:
                 decider.reporter.bound(queued.info.pod, cycle.node)
                 decider.has_bound(queued)
@@ -116,12 +120,22 @@ class Bindings:
             if refusal is not None:
                 return refusal
             decider.queue.done(queued.info.uid)  # who is refused from now on is tried again in any case
-            for plugin in busy:
-                work = decider.permits.unless_refused(queued.info.uid, plugin.pre_bind(cycle, node))
-                refusal = await _asked("PreBind", plugin, work)
-                if refusal is not None:
-                    return refusal
+            return await self._timed("PreBind", cycle, self._ready(queued, cycle, busy)) if busy else None
+
+    async def _ready(self, queued: QueuedPod, cycle: Cycle, plugins: Iterable[Plugin]) -> Refusal | None:
+        for plugin in plugins:
+            work = self._decider.permits.unless_refused(queued.info.uid, plugin.pre_bind(cycle, cycle.node))
+            refusal = await _asked("PreBind", plugin, work)
+            if refusal is not None:
+                return refusal
         return None
+
+    async def _timed(self, point: str, cycle: Cycle, work: Awaitable[Refusal | None]) -> Refusal | None:
+        profile, began = cycle.profile, cycle.profile.now()
+        refusal = await work
+        status = STATUSES[Code.SUCCESS if refusal is None else refusal.code]
+        self._decider.instruments.passed(point, status, profile.name, profile.now() - began)
+        return refusal
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from kubeloop.scheduler.framework import Plugin, Skip, implements, running
 from kubeloop.scheduler.outcome import Code, Diagnosis, Narrowed, Refusal, SchedulingError
 from kubeloop.scheduler.pod_info import PodInfo
 from kubeloop.scheduler.profile import Profile
+from kubeloop.scheduler.stopwatch import Stopwatch
 from kubeloop.scheduler.view import View
 
 _Answers = list[tuple[Plugin, Any, NDArray[np.int16]]]
@@ -29,6 +30,7 @@ class Cycle:
         self.pod = pod
         self.node = ""  # the one that was chosen
         self.states: dict[Any, Any] = {}  # of plugins that look at more than one node, by name
+        self.watch = Stopwatch(profile.now)
         self.is_interrupted = False  # while it was bound: nobody knows whether it is
         self._opinions = opinions  # of extenders, if there are any
         self._view: View | None = None
@@ -45,6 +47,7 @@ class Cycle:
         row = self._nominated_row()
         if row is None:
             row = self._best()
+            self.watch.lap("Score")
         return "" if row is None else self.cluster.name_of(row)
 
     def fitting(self) -> dict[str, Node]:
@@ -58,7 +61,7 @@ class Cycle:
 
     def _filter(self) -> bool:
         view = self._view = self.profile.view(self.pod.template)
-        view.refresh(self.pod, self.cluster)
+        view.refresh(self.pod, self.cluster, self.watch)
         self._before, self._narrowed, self._narrowing = view.before, view.narrowed, set(view.narrowing)
         if self._before is not None:
             return False
@@ -76,6 +79,7 @@ class Cycle:
             self._leave_room()
         if self._opinions is not None:
             self._heed(self._opinions)
+        self.watch.lap("Filter")
         return True
 
     def _heed(self, opinions: Opinions) -> None:
@@ -94,6 +98,7 @@ class Cycle:
         assert self._view is not None
         for plugin in self._view.wide_filters:
             state = plugin.prefilter(self.pod, self.cluster)
+            self.watch.lap("PreFilter")
             if isinstance(state, Narrowed):
                 self._narrow(plugin, state)
                 state = state.state
@@ -104,6 +109,7 @@ class Cycle:
             if not isinstance(state, Skip) and implements(type(plugin), "filter"):
                 answers = self._open_answers(plugin, state, found) if plugin.costly else None
                 found.append((plugin, state, plugin.filter(state, self.cluster, ALL) if answers is None else answers))
+                self.watch.lap("Filter")
         return found
 
     def _open_answers(self, plugin: Plugin, state: Any, others: _Answers) -> NDArray[np.int16]:
@@ -198,6 +204,7 @@ class Cycle:
         assert view is not None
         asked = [(one, one.plugin.prescore(self.pod, self.cluster)) for one in view.wide_scores]
         opinions = [(one, state) for one, state in asked if not isinstance(state, Skip)]
+        self.watch.lap("PreScore")
         if not opinions and not view.scores and self._fits is view.fits:
             most = view.ranked.max()
             return None if most < 0 else self._draw(np.flatnonzero(view.ranked == most))

@@ -46,6 +46,7 @@ class Engine:
             return ""
         told: list[str] = []
         node: str | None = None
+        cycle.watch.skip()
         for plugin in profile.post_filters:
             found = plugin.post_filter(cycle, diagnosis)
             if found is None:
@@ -61,13 +62,16 @@ class Engine:
                 node = found.node
             if found.node:
                 break
+        cycle.watch.lap("PostFilter")
         diagnosis.after = ", ".join(told)
         return node
 
     def reserve(self, cycle: Cycle) -> Refusal | dict[str, float]:
         """Take the node for the pod. Why not, or how long whose permit is to be waited for."""
+        cycle.watch.skip()
         self.placements.assume(cycle.pod, cycle.node)
         refusal = self._reserve(cycle)
+        cycle.watch.lap("Reserve")
         waits: dict[str, float] = {}
         for plugin in cycle.profile.permitters if refusal is None else ():
             permit = plugin.permit(cycle, cycle.node)
@@ -76,6 +80,7 @@ class Engine:
             elif permit is not None:
                 refusal = running("Permit", permit)
                 break
+        cycle.watch.lap("Permit")
         if refusal is not None:
             self.release(cycle)
             return refusal

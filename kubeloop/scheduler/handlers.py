@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from kubeloop.scheduler.scheduler import Scheduler
 
 
+_NODE_ADD, _NODE_DELETE = About(NODE, Action.ADD), About(NODE, Action.DELETE)
+
+
 class NodeHandler:
     """Keeps rows true."""
 
@@ -31,17 +34,20 @@ class NodeHandler:
         self._scheduler = scheduler
 
     def on_add(self, node: Node) -> None:
-        self._scheduler.start_engine().cluster.set_node(node)
-        self._scheduler.queue.move(About(NODE, Action.ADD), None, node)
+        with self._scheduler.handling(_NODE_ADD.label):
+            self._scheduler.start_engine().cluster.set_node(node)
+            self._scheduler.queue.move(_NODE_ADD, None, node)
 
     def on_update(self, old: Node, new: Node) -> None:
         self._scheduler.start_engine().cluster.set_node(new)
         for about in node_changes(old, new):
-            self._scheduler.queue.move(about, old, new)
+            with self._scheduler.handling(about.label):
+                self._scheduler.queue.move(about, old, new)
 
     def on_delete(self, node: Node) -> None:
-        self._scheduler.queue.move(About(NODE, Action.DELETE), node, None)
-        self._scheduler.start_engine().cluster.remove_node(node.metadata.name)
+        with self._scheduler.handling(_NODE_DELETE.label):
+            self._scheduler.queue.move(_NODE_DELETE, node, None)
+            self._scheduler.start_engine().cluster.remove_node(node.metadata.name)
 
 
 class PodHandler:
@@ -54,29 +60,36 @@ class PodHandler:
         if is_terminal(pod):
             return
         if pod.spec.node_name:
-            self._assigned(pod)
+            with self._scheduler.handling("AssignedPodAdd"):
+                self._assigned(pod)
         elif self._scheduler.is_responsible(pod):
-            self._wait(pod)
+            with self._scheduler.handling("UnscheduledPodAdd"):
+                self._wait(pod)
 
     def on_update(self, old: Pod, new: Pod) -> None:
         if is_terminal(new):  # it takes no room any more
             self.on_delete(old)
         elif old.spec.node_name:
-            self._changed_on_node(old, new)
+            with self._scheduler.handling("AssignedPodUpdate"):
+                self._changed_on_node(old, new)
         elif new.spec.node_name:
-            self._scheduler.queue.delete(key_of(new))
-            self._scheduler.nominations.drop(new.metadata.uid)
-            self._assigned(new)
+            with self._scheduler.handling("AssignedPodAdd"):
+                self._scheduler.queue.delete(key_of(new))
+                self._scheduler.nominations.drop(new.metadata.uid)
+                self._assigned(new)
         elif self._scheduler.is_responsible(new):
-            self._changed_waiting(old, new)
+            with self._scheduler.handling("UnscheduledPodUpdate"):
+                self._changed_waiting(old, new)
 
     def on_delete(self, pod: Pod) -> None:
         if is_terminal(pod):
             return
         if pod.spec.node_name:
-            self._gone_from_node(pod)
+            with self._scheduler.handling("AssignedPodDelete"):
+                self._gone_from_node(pod)
         elif self._scheduler.is_responsible(pod):
-            self._gone_waiting(pod)
+            with self._scheduler.handling("UnscheduledPodDelete"):
+                self._gone_waiting(pod)
 
     def on_missed_delete(self, deleted: Deleted) -> None:
         """The last known state may be old: the pod may have had a node since."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from kubeloop.clock import Clock
 from kubeloop.runtime.metrics import Registry
 from kubeloop.scheduler.outcome import Refusal
 from kubeloop.scheduler.queue import SchedulingQueue
@@ -12,6 +13,7 @@ from kubeloop.scheduler.queued import QueuedPod
 
 _SHORT: Final = tuple(0.001 * 2**power for power in range(15))
 _TINY: Final = tuple(0.00001 * 1.5**power for power in range(20))
+_BRIEF: Final = tuple(0.0001 * 2**power for power in range(12))
 _LONG: Final = tuple(0.01 * 2**power for power in range(20))
 _FEW: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
 _VICTIMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -48,6 +50,16 @@ class Instruments:
         self._incoming = registry.counter(
             "scheduler_queue_incoming_pods_total", "Pods that came to a part of the queue, by why.", "queue", "event"
         )
+        self._points = registry.histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "How long extension points took.", "extension_point", "status", "profile", bounds=_BRIEF,
+        )  # fmt: skip
+        self._events = registry.histogram(
+            "scheduler_event_handling_duration_seconds", "How long changes took to be heeded.", "event", bounds=_BRIEF
+        )
+        self._flushed = registry.counter(
+            "scheduler_pod_scheduled_after_flush_total", "Pods that got a node when they were tried for no reason."
+        ).of()
         self._hints = registry.histogram(
             "scheduler_queueing_hint_execution_duration_seconds",
             "How long plugins took to tell whether a change may help a pod.", "plugin", "event", "hint", bounds=_TINY,
@@ -72,8 +84,12 @@ class Instruments:
     def watch_queue(self, queue: SchedulingQueue) -> None:
         """Who waits: by part, and by the plugins of each profile."""
         pending = self._registry.gauge("scheduler_pending_pods", "Pods that wait, by part of the queue.", "queue")
+        entities = self._registry.gauge(
+            "scheduler_queued_entities", "What waits, by part of the queue and kind.", "queue", "type"
+        )
         for part in ("active", "backoff", "unschedulable", "gated"):
             pending.read(lambda part=part: float(queue.sizes()[part]), part)  # type: ignore[misc]
+            entities.read(lambda part=part: float(queue.sizes()[part]), part, "pod")  # type: ignore[misc]
         refused = self._registry.gauge(
             "scheduler_unschedulable_pods", "Pods that a plugin has refused.", "plugin", "profile"
         )
@@ -83,11 +99,28 @@ class Instruments:
         )
         in_flight.collect(queue.in_flight)
 
+    def watch_bindings(self, count: Callable[[], float]) -> None:
+        tasks = self._registry.gauge("scheduler_goroutines", "Pods that are being bound.", "operation")
+        tasks.read(count, "binding")
+
     def watch_cache(self, sizes: Mapping[str, Callable[[], float]]) -> None:
         """How much is known: `sizes` has functions by what they count."""
         gauge = self._registry.gauge("scheduler_cache_size", "Nodes, pods and assumed pods that are known.", "type")
         for name, size in sizes.items():
             gauge.read(size, name)
+
+    def attempted(self, profile: str, spent: Mapping[str, float], last: str, is_refused: bool) -> None:
+        """What an attempt took at each extension point; whether the last of them refused the pod."""
+        for point, seconds in spent.items():
+            status = "Unschedulable" if is_refused and point == last else "Success"
+            self._points.of(point, status, profile).observe(seconds)
+
+    def passed(self, point: str, status: str, profile: str, seconds: float) -> None:
+        """What one extension point took, and what came of it."""
+        self._points.of(point, status, profile).observe(seconds)
+
+    def handled(self, event: str, seconds: float) -> None:
+        self._events.of(event).observe(seconds)
 
     def asked(self, plugin: str, event: str, result: str, seconds: float) -> None:
         self._hints.of(plugin, event, result).observe(seconds)
@@ -110,6 +143,7 @@ class Instruments:
         self.bound += 1
         self._attempt("scheduled", profile, now - queued.tried_at)
         self._tries.observe(float(queued.attempts))
+        self._flushed.value += queued.flushed
         many = f"{_MANY_ATTEMPTS}+" if queued.attempts >= _MANY_ATTEMPTS else str(queued.attempts)
         self._waits.of(many).observe(now - (queued.first_active_at or 0.0))
 
@@ -131,3 +165,20 @@ class Instruments:
         self.attempts += 1
         self._results.of(result, profile).value += 1
         self._durations.of(result, profile).observe(seconds)
+
+
+class Handling:
+    """While a change is heeded; what happens then happens a thousand times a second."""
+
+    __slots__ = ("_began", "_clock", "_event", "_instruments")
+
+    def __init__(self, clock: Clock, instruments: Instruments, event: str) -> None:
+        self._clock = clock
+        self._instruments = instruments
+        self._event = event
+
+    def __enter__(self) -> None:
+        self._began = self._clock.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._instruments.handled(self._event, self._clock.monotonic() - self._began)

@@ -23,6 +23,16 @@ class Code(Enum):
     ERROR = "error"
 
 
+STATUSES = {
+    Code.SUCCESS: "Success",
+    Code.UNSCHEDULABLE: "Unschedulable",
+    Code.UNRESOLVABLE: "UnschedulableAndUnresolvable",
+    Code.PENDING: "Pending",
+    Code.WAIT: "Wait",
+    Code.ERROR: "Error",
+}  # as upstream's metrics call them
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why not, of one plugin about one pod or one node."""

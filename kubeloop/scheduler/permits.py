@@ -9,16 +9,10 @@ from typing import Any, Final, TypeVar
 
 from kubeloop.api.duration import format_duration
 from kubeloop.clock import Clock
-from kubeloop.scheduler.outcome import Code, Refusal
+from kubeloop.scheduler.outcome import STATUSES, Code, Refusal
 
 LONGEST_SECONDS: Final = 15 * 60.0  # whatever a plugin asks for
 _NANOSECONDS: Final = 1_000_000_000
-_CODES: Final = {
-    Code.UNSCHEDULABLE: "Unschedulable",
-    Code.UNRESOLVABLE: "UnschedulableAndUnresolvable",
-    Code.PENDING: "Pending",
-    Code.ERROR: "Error",
-}
 
 
 _Found = TypeVar("_Found")
@@ -49,7 +43,7 @@ class Permits:
             waiting.timers[plugin] = loop.call_later(seconds, self.refuse, uid, _too_late(plugin, seconds))
         try:
             refusal = await waiting.decided
-            self._waited("Success" if refusal is None else _CODES[refusal.code], self._clock.monotonic() - began)
+            self._waited("Success" if refusal is None else STATUSES[refusal.code], self._clock.monotonic() - began)
             return refusal
         finally:
             for timer in waiting.timers.values():

@@ -42,6 +42,9 @@ class Profile:
     def nominations(self) -> Nominations:
         return self._handle.nominations
 
+    def now(self) -> float:
+        return self._handle.clock.monotonic()
+
     def random(self) -> random.Random:
         return self._handle.clock.random()
 

@@ -25,7 +25,7 @@ from kubeloop.scheduler.context import Context
 from kubeloop.scheduler.extenders import Extenders
 from kubeloop.scheduler.handle import Handle
 from kubeloop.scheduler.handlers import NodeHandler, PodHandler
-from kubeloop.scheduler.instruments import Instruments
+from kubeloop.scheduler.instruments import Handling, Instruments
 from kubeloop.scheduler.nominations import Nominations
 from kubeloop.scheduler.outcome import Code, Diagnosis, Refusal
 from kubeloop.scheduler.permits import Permits
@@ -94,6 +94,7 @@ class Scheduler:
             Listeners(self._woken.set, self.instruments.came, self.instruments.asked),
         )  # fmt: skip
         self.instruments.watch_queue(self.queue)
+        self.instruments.watch_bindings(lambda: float(len(self._bindings)))
         self.instruments.watch_cache({name: partial(self._known, name) for name in ("nodes", "pods", "assumed_pods")})
         self._nodes.add_handler(NodeHandler(self))
         self._pods.add_handler(PodHandler(self))
@@ -144,7 +145,12 @@ class Scheduler:
         )
 
     def _tell(self, about: About, old: Any, new: Any) -> None:
-        self.queue.move(about, old, new)
+        with self.handling(about.label):
+            self.queue.move(about, old, new)
+
+    def handling(self, event: str) -> Handling:
+        """Counts how long a change takes to be heeded."""
+        return Handling(self._clock, self.instruments, event)
 
     def _activate(self, keys: Any) -> None:
         self.queue.activate(keys)
@@ -240,10 +246,12 @@ class Scheduler:
         """Have the pod bound where it was decided, or put it back."""
         if diagnosis is not None:
             nominated = engine.make_room(cycle, diagnosis)
+            self.instruments.attempted(cycle.profile.name, cycle.watch.spent, "PostFilter", not nominated)
             refusal = Refusal(Code.UNSCHEDULABLE, (diagnosis.message,))
             self.fail(queued, refusal, diagnosis, nominated)
             return refusal
         waits = engine.reserve(cycle)
+        self.instruments.attempted(cycle.profile.name, cycle.watch.spent, "Permit", isinstance(waits, Refusal))
         if isinstance(waits, Refusal):
             self.fail_on_node(queued, waits)
             return waits

@@ -12,6 +12,7 @@ from kubeloop.scheduler.cluster import ALL, ClusterState, Rows
 from kubeloop.scheduler.framework import Plugin, Skip, implements
 from kubeloop.scheduler.outcome import Narrowed, Refusal
 from kubeloop.scheduler.pod_info import PodInfo, Template
+from kubeloop.scheduler.stopwatch import Stopwatch
 
 _REFUSED = np.int64(-1)
 _FEW = 4  # rows that are looked at one by one: arrays pay from here on
@@ -60,22 +61,22 @@ class View:
         self.fits: NDArray[np.bool_] = np.zeros(0, bool)
         self.ranked: NDArray[np.int64] = np.zeros(0, np.int64)  # `fixed`, and -1 where the pod does not fit
 
-    def refresh(self, pod: PodInfo, cluster: ClusterState) -> None:
+    def refresh(self, pod: PodInfo, cluster: ClusterState, watch: Stopwatch) -> None:
         """Bring everything up to date."""
         stamp = (cluster.size, *[one.stamp(cluster) for one in self._stamped])
         changed = cluster.changed_since(self._position) if self._position >= 0 and stamp == self._stamp else None
         rows = None if changed is None else set(changed)
         if rows is None or len(rows) > len(cluster) // 2 + 8:
-            self._build(pod, cluster)
+            self._build(pod, cluster, watch)
         elif len(rows) <= _FEW and self._node_changes == cluster.node_changes:
             for row in rows:
-                self._update_row(cluster, row)
+                self._update_row(cluster, row, watch)
         elif rows:
-            self._update(cluster, np.fromiter(rows, np.intp, len(rows)))
+            self._update(cluster, np.fromiter(rows, np.intp, len(rows)), watch)
         self._node_changes = cluster.node_changes
         self._stamp, self._position = stamp, cluster.now
 
-    def _build(self, pod: PodInfo, cluster: ClusterState) -> None:
+    def _build(self, pod: PodInfo, cluster: ClusterState, watch: Stopwatch) -> None:
         self.before, self.narrowed, self.filters, self.scores = None, None, [], []
         self.narrowing = set()
         for plugin in self._filters:
@@ -85,26 +86,29 @@ class View:
                 state = state.state
             if isinstance(state, Refusal):
                 self.before = state
+                watch.lap("PreFilter")
                 return
             if not isinstance(state, Skip) and implements(type(plugin), "filter"):
                 self.filters.append(_Part(plugin, state, np.zeros(cluster.size, np.int16)))
+        watch.lap("PreFilter")
         self._fixed = []
         for plugin, weight in self._scores:
             state = plugin.prescore(pod, cluster)
             if not isinstance(state, Skip):
                 part = _Part(plugin, state, np.zeros(cluster.size, np.int64), weight)
                 (self.scores if implements(type(plugin), "normalize") else self._fixed).append(part)
+        watch.lap("PreScore")
         self.fixed = np.zeros(cluster.size, np.int64)
         self.fits = np.zeros(cluster.size, bool)
         self.ranked = np.zeros(cluster.size, np.int64)
-        self._update(cluster, ALL)
+        self._update(cluster, ALL, watch)
 
     def _narrow(self, plugin: Plugin, state: Narrowed) -> None:
         self.narrowing.add(plugin.name)
         nodes = state.nodes if self.narrowed is None else self.narrowed.nodes & state.nodes
         self.narrowed = Narrowed(nodes)
 
-    def _update(self, cluster: ClusterState, rows: Rows) -> None:
+    def _update(self, cluster: ClusterState, rows: Rows, watch: Stopwatch) -> None:
         if self.before is not None:
             return
         fits = cluster.alive[rows].copy()
@@ -115,6 +119,7 @@ class View:
         if self.narrowed is not None:
             fits &= self._within(cluster)[rows]
         self.fits[rows] = fits
+        watch.lap("Filter")
         for part in self.scores:
             part.answers[rows] = part.plugin.score(part.state, cluster, rows)
         total = np.zeros(len(fits), np.int64)
@@ -124,8 +129,9 @@ class View:
             total += scores * part.weight
         self.fixed[rows] = total
         self.ranked[rows] = np.where(fits, total, _REFUSED)
+        watch.lap("Score")
 
-    def _update_row(self, cluster: ClusterState, row: int) -> None:
+    def _update_row(self, cluster: ClusterState, row: int, watch: Stopwatch) -> None:
         """Pods have come to a node or left it, and nothing else."""
         if self.before is not None:
             return
@@ -136,6 +142,7 @@ class View:
             fits = fits and not part.answers.item(row)
         if self.narrowed is not None:
             fits = fits and cluster.name_of(row) in self.narrowed.nodes
+        watch.lap("Filter")
         for part in self.scores:
             if part.plugin.follows_pods:
                 part.answers[row] = part.plugin.score_row(part.state, cluster, row)
@@ -145,6 +152,7 @@ class View:
                 part.answers[row] = part.plugin.score_row(part.state, cluster, row)
             total += part.answers.item(row) * part.weight
         self.fits[row], self.fixed[row], self.ranked[row] = fits, total, total if fits else -1
+        watch.lap("Score")
 
     def _within(self, cluster: ClusterState) -> NDArray[np.bool_]:
         """Which rows are of nodes that come into question at all."""

@@ -171,6 +171,23 @@ def test_what_happens_is_counted_under_upstreams_names(cluster: Cluster) -> None
         f'scheduler_unschedulable_pods{{plugin="NodeResourcesFit",{profile}}} 1',
         'scheduler_queue_incoming_pods_total{queue="active",event="UnscheduledPodAdd"} 2',
         'scheduler_queue_incoming_pods_total{queue="unschedulable",event="ScheduleAttemptFailure"} 1',
+        'scheduler_queued_entities{queue="unschedulable",type="pod"} 1',
+        'scheduler_inflight_events{event="PodPopped"} 0',
+        'scheduler_goroutines{operation="binding"} 0',
+        'scheduler_event_handling_duration_seconds_count{event="NodeAdd"} 1',
+        'scheduler_event_handling_duration_seconds_count{event="UnscheduledPodAdd"} 2',
+        'scheduler_event_handling_duration_seconds_count{event="AssignedPodAdd"} 1',
+        *(
+            f'scheduler_framework_extension_point_duration_seconds_count{{extension_point="{point}",{status}}} {times}'
+            for point, status, times in (
+                ("Filter", f'status="Success",{profile}', 2),
+                ("PostFilter", f'status="Unschedulable",{profile}', 1),
+                ("Reserve", f'status="Success",{profile}', 1),
+                ("Bind", f'status="Success",{profile}', 1),
+            )
+        ),
+        "scheduler_preemption_attempts_total 1",
+        "scheduler_pod_scheduled_after_flush_total 0",
         'scheduler_cache_size{type="nodes"} 1',
         'scheduler_cache_size{type="assumed_pods"} 0',
     }

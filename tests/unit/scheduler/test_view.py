@@ -16,6 +16,7 @@ from kubeloop.scheduler.plugins.node_ports import NodePorts
 from kubeloop.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from kubeloop.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kubeloop.scheduler.plugins.taint_toleration import TaintToleration
+from kubeloop.scheduler.stopwatch import Stopwatch
 from kubeloop.scheduler.view import View, Weighed
 from tests.unit.scheduler import world as w
 from tests.unit.scheduler.test_plugins_of_one_node import node_rules
@@ -63,13 +64,13 @@ def facts(view: View, world: World) -> Any:
 @given(worlds(), pods(spec=_rules), st.data())
 def test_a_view_that_followed_changes_equals_a_new_one(world: World, pod: Pod, data: st.DataObject) -> None:
     followed, info = new_view(world, pod), world.info(pod)
-    followed.refresh(info, world.cluster)
+    followed.refresh(info, world.cluster, Stopwatch(world.around.clock.monotonic))
     for number in range(data.draw(st.integers(1, 6))):
         change(world, data, number)
         if data.draw(st.booleans()):
-            followed.refresh(info, world.cluster)
-    followed.refresh(info, world.cluster)
+            followed.refresh(info, world.cluster, Stopwatch(world.around.clock.monotonic))
+    followed.refresh(info, world.cluster, Stopwatch(world.around.clock.monotonic))
     fresh = new_view(world, pod)
-    fresh.refresh(info, world.cluster)
+    fresh.refresh(info, world.cluster, Stopwatch(world.around.clock.monotonic))
     assert facts(followed, world) == facts(fresh, world)
     assert not np.any(followed.fits & ~world.cluster.alive)
