@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import signal
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -53,16 +54,19 @@ log = logging.getLogger(__name__)
 def run_kubelet(options: argparse.Namespace) -> int:
     if options.v >= _DETAILED:
         logging.getLogger("kubeloop").setLevel(logging.DEBUG if options.v >= _DEBUG else logging.INFO)
-    return run_in_foreground(lambda: _start(options, SystemClock()))
+    started: list[KubeletProgram] = []
 
+    async def start() -> KubeletProgram:
+        try:
+            program = KubeletProgram(options, names_of(options), SystemClock())
+            await program.start()
+        except (ValueError, ConfigError, StageError) as error:
+            raise CannotStart(str(error)) from None
+        started.append(program)
+        return program
 
-async def _start(options: argparse.Namespace, clock: Clock) -> KubeletProgram:
-    try:
-        program = KubeletProgram(options, names_of(options), clock)
-        await program.start()
-    except (ValueError, ConfigError, StageError) as error:
-        raise CannotStart(str(error)) from None
-    return program
+    code = run_in_foreground(start)
+    return code or int(any(program.has_failed for program in started))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,7 @@ class KubeletProgram:
         self._parts = AsyncExitStack()
         self._ports = KubeletPorts()
         self._agent: _Agent | None = None
+        self.has_failed = False
         self._rules = tuple(read_rules(options.node_stages)) if options.node_stages is not None else ()
         folder = options.cert_dir or default_data_dir() / "kubelet" / names.all[0]
         self._serving = Serving(options, names.all, folder, clock)
@@ -92,10 +97,7 @@ class KubeletProgram:
     async def start(self) -> None:
         """Listen, then go on in the background: the API server may not be there yet."""
         options = self._options
-        if options.bootstrap_kubeconfig is None:
-            load_config(options.kubeconfig)
-        elif self._names.count:
-            raise CannotStart("--bootstrap-kubeconfig is for one node: each has a certificate of its own")
+        self._check_identity()
         self._parts.push_async_callback(self._ports.close)
         try:
             for number, name in enumerate(self._names.all):
@@ -105,11 +107,28 @@ class KubeletProgram:
             await self._parts.aclose()
             raise
         await self._open_health()
-        self._in_background(self._run(), "nodes")
+        self._in_background(self._run_or_end(), "nodes")
+
+    def _check_identity(self) -> None:
+        """What can't be read is told at once; whether anybody answers is seen later."""
+        options = self._options
+        if options.bootstrap_kubeconfig is not None and self._names.count:
+            raise CannotStart("--bootstrap-kubeconfig is for one node: each has a certificate of its own")
+        bootstraps = options.bootstrap_kubeconfig is not None and not options.kubeconfig.is_file()
+        load_config(options.bootstrap_kubeconfig if bootstraps else options.kubeconfig)
 
     async def close(self) -> None:
         """Stop where they are; pods go on when it is started again."""
         await self._parts.aclose()
+
+    async def _run_or_end(self) -> None:
+        """What can't go on ends the program, for whoever looks after it to start it again."""
+        try:
+            await self._run()
+        except Exception:
+            log.exception("the nodes failed")
+            self.has_failed = True
+            signal.raise_signal(signal.SIGTERM)
 
     async def _run(self) -> None:
         async with AsyncExitStack() as parts:
@@ -200,8 +219,6 @@ class KubeletProgram:
         async def end() -> None:
             task.cancel()
             await asyncio.wait((task,))
-            if not task.cancelled() and (error := task.exception()) is not None:
-                log.error("the nodes failed", exc_info=error)
 
         self._parts.push_async_callback(end)
 
