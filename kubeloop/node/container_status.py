@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from operator import attrgetter
 
 import msgspec
 
@@ -29,6 +30,7 @@ from kubeloop.node.spec import ephemeral_of, is_sidecar, regular_of
 CREATING = ContainerState(waiting=ContainerStateWaiting(reason="ContainerCreating"))
 INITIALIZING = ContainerState(waiting=ContainerStateWaiting(reason="PodInitializing"))
 
+ALL_LAST_WORDS = 12 * 1024  # bytes that containers of a pod leave together at most
 PUT_ASIDE = ContainerState(
     terminated=ContainerStateTerminated(
         exit_code=137, reason=RESTARTING_ALL, message="The container is removed because RestartAllContainers in place"
@@ -44,11 +46,16 @@ def init_statuses(pod: Pod, seen: Observation, memory: Memory) -> Statuses:
 
 
 def regular_statuses(pod: Pod, seen: Observation, memory: Memory) -> Statuses:
-    return tuple(_status(pod, one, seen, memory) for one in regular_of(pod))
+    return _by_name(_status(pod, one, seen, memory) for one in regular_of(pod))
 
 
 def ephemeral_statuses(pod: Pod, seen: Observation, memory: Memory) -> Statuses:
-    return tuple(_status(pod, one, seen, memory) for one in ephemeral_of(pod))
+    return _by_name(_status(pod, one, seen, memory) for one in ephemeral_of(pod))
+
+
+def _by_name(statuses: Iterable[ContainerStatus]) -> Statuses:
+    """Statuses of containers that run beside each other are in the order of their names."""
+    return tuple(sorted(statuses, key=attrgetter("name")))
 
 
 def by_name(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
@@ -69,8 +76,8 @@ def _status(pod: Pod, container: Container, seen: Observation, memory: Memory) -
         image_id=run.image_id if run is not None else "",
         container_id=run.id if run is not None else "",
         restart_count=restarts,
-        state=state,
-        last_state=last,
+        state=_shortened(state, pod),
+        last_state=_shortened(last, pod),
         started=has_started(memory.probes, container, run),
         ready=_is_ready(pod, container, run, memory),
         resources=_actual(run, resources),
@@ -127,6 +134,18 @@ def state_of(run: Run) -> ContainerState:
             container_id=run.id,
         )
     )
+
+
+def _shortened(state: ContainerState, pod: Pod) -> ContainerState:
+    """A state whose last words leave room for those of the pod's other containers."""
+    end = state.terminated
+    if end is None or not end.message:
+        return state
+    spec, words = pod.spec, end.message.encode()
+    most = ALL_LAST_WORDS // (len(spec.init_containers) + len(regular_of(pod)) + len(spec.ephemeral_containers))
+    if len(words) <= most:
+        return state
+    return ContainerState(terminated=msgspec.structs.replace(end, message=words[:most].decode("utf-8", "ignore")))
 
 
 def _waiting(reason: str, message: str) -> ContainerState:

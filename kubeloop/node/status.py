@@ -15,6 +15,7 @@ from kubeloop.api.times import format_time
 from kubeloop.api.wire import Quantity, Time
 from kubeloop.node.conditions import Said, conditions_of, with_times
 from kubeloop.node.container_status import by_name, ephemeral_statuses, init_statuses, regular_statuses
+from kubeloop.node.final_status import final
 from kubeloop.node.memory import Memory, Verdict
 from kubeloop.node.phase import phase_of
 from kubeloop.node.resizing import IN_PROGRESS, PENDING, Resize
@@ -53,6 +54,8 @@ def status_of(pod: Pod, seen: Observation, memory: Memory, around: Around) -> Po
     init, regular = init_statuses(pod, seen, memory), regular_statuses(pod, seen, memory)
     named = by_name((*init, *regular))
     phase = _phase(pod, phase_of(pod, named, ended=around.ended), memory, around)
+    if around.ended:
+        init, regular = final(pod, init, regular)
     reason, message = _why(phase, memory)
     now = Time(format_time(around.now))
     said = conditions_of(pod, seen.addresses is not None and not around.ended, named, phase)

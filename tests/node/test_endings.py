@@ -103,6 +103,33 @@ def test_image_that_cannot_be_had_is_tried_again(cluster: Cluster) -> None:
     assert failed[1] == "Error: ErrImagePull"
 
 
+def test_container_that_never_began_counts_as_lost_once_its_pod_is_over(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    put(cluster, script={"start-error": "ErrImagePull"})
+    put(cluster, "evicted", containers=(runs("false"),), active_deadline_seconds=5)
+    cluster.client.patch(Pod, "pod", {"metadata": {"finalizers": ["example.com/mine"]}}, "default")
+    cluster.client.delete(Pod, "pod", "default")
+    cluster.advance(6)
+    for name in ("pod", "evicted"):
+        pod = get(cluster, name)
+        end = container(pod).state.terminated
+        assert end is not None
+        assert (pod.status.phase, end.exit_code, end.reason) == ("Failed", 137, "ContainerStatusUnknown")
+        assert end.message == "The container could not be located when the pod was terminated"
+
+
+def test_containers_whose_turn_never_came_wait_for_good(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    init = (runs("sleep", "100", name="first"), runs("true", name="second"))
+    put(cluster, init_containers=init, script={"start-error.first": "ErrImagePull"})
+    cluster.client.patch(Pod, "pod", {"metadata": {"finalizers": ["example.com/mine"]}}, "default")
+    cluster.client.delete(Pod, "pod", "default")
+    cluster.settle()
+    pod = get(cluster)
+    states = [state(pod, name) for name in ("first", "second", "app")]
+    assert (states, pod.status.phase) == (["ended 137", "PodInitializing", "PodInitializing"], "Failed")
+
+
 def test_container_that_starts_late_is_being_created(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, script={"start-delay": "20s"})

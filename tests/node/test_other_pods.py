@@ -26,6 +26,15 @@ def test_container_for_debugging_is_started_and_never_again(cluster: Cluster) ->
     assert (pod.status.phase, said(pod, "Ready")[0]) == ("Running", "True")
 
 
+def test_statuses_of_containers_are_in_the_order_of_their_names(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    init = (runs("true", name="second"), runs("true", name="first"))
+    put(cluster, init_containers=init, containers=(runs("server", name="z"), runs("server", name="a")))
+    status = get(cluster).status
+    assert [one.name for one in status.container_statuses] == ["a", "z"]
+    assert [one.name for one in status.init_container_statuses] == ["second", "first"]
+
+
 def test_pod_on_the_network_of_its_node_has_its_address(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, host_network=True)

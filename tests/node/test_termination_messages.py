@@ -34,3 +34,12 @@ def test_last_words_may_be_scripted(cluster: Cluster) -> None:
     ended = container(get(cluster)).state.terminated
     assert ended is not None
     assert ended.message == "so it goes"
+
+
+def test_containers_of_a_pod_share_the_room_for_their_last_words(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    four = tuple(runs("sleep", "1", name=name) for name in "abcd")
+    put(cluster, restart_policy="Never", containers=four, script={"termination-message": "é" * 2048})
+    cluster.advance(2)
+    ends = [one.state.terminated for one in get(cluster).status.container_statuses]
+    assert [end.message for end in ends if end is not None] == ["é" * 1536] * 4
