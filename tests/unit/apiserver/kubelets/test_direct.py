@@ -1,0 +1,34 @@
+"""Pods of real networks are reached at their own addresses."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kubeloop.apiserver.aggregation.addresses import Address
+from kubeloop.apiserver.aggregation.connection import Unreachable
+from kubeloop.apiserver.kubelets.direct import direct
+from tests.unit.apiserver.kubelets.test_dialer import Caller
+from tests.unit.apiserver.streaming.wires import in_loop
+
+
+@in_loop
+async def test_both_ends_hear_each_other_until_the_pod_is_done() -> None:
+    async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write((await reader.readline()).upper())
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(shout, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        caller = Caller(b"hel", b"lo\n")
+        async with asyncio.timeout(5):
+            await direct(Address("127.0.0.1", port), caller)
+    assert caller.heard == b"HELLO\n"
+
+
+@in_loop
+async def test_where_nobody_listens_it_is_told_as_upstream_tells_it() -> None:
+    with pytest.raises(Unreachable, match=r"^dial tcp 127\.0\.0\.1:1: connect: connection refused$"):
+        await direct(Address("127.0.0.1", 1), Caller())
