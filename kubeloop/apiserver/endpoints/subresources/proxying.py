@@ -80,9 +80,13 @@ def _way_to(server: ApiServer, pod: Any, address: Address) -> Callable[[Duplex],
 
     async def through_node(connection: Duplex) -> None:
         try:
-            connections = await pods_of(server, name).opened(pod, "", Wanted("portforward"))
+            nodes = pods_of(server, name)
         except errors.ApiError:
             raise Unreachable(f"dial tcp {address}: connect: no route to host") from None
+        try:
+            connections = await nodes.opened(pod, "", Wanted("portforward"))
+        except errors.ApiError as error:
+            raise Unreachable(error.message) from None
         try:
             await connections.forward(pod, address.port, connection)
         finally:
