@@ -35,6 +35,21 @@ class DueProbe(msgspec.Struct, frozen=True):
     at: datetime
 
 
+def found_records(pod: Pod, now: datetime) -> ProbeRecords:
+    """What probes must have said before this agent began: who was ready or had started stays so until it is asked."""
+    records: dict[tuple[str, ProbeKind], ProbeRecord] = {}
+    statuses = {one.name: one for one in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
+    for container in (*pod.spec.init_containers, *(pod.spec.containers or ())):
+        status = statuses.get(container.name)
+        if status is None or status.state.running is None:
+            continue
+        if container.startup_probe is not None and status.started:
+            records[container.name, "startup"] = ProbeRecord(run=status.container_id, verdict=True)
+        if container.readiness_probe is not None and status.ready:
+            records[container.name, "readiness"] = ProbeRecord(run=status.container_id, verdict=True, next_at=now)
+    return records
+
+
 def probe_of(container: Container, kind: ProbeKind) -> Probe | None:
     if kind == "startup":
         return container.startup_probe

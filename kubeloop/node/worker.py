@@ -22,6 +22,7 @@ from kubeloop.node.allocating import Allocator
 from kubeloop.node.eviction import is_critical, refusal_of
 from kubeloop.node.memory import Memory, Verdict, doubted
 from kubeloop.node.mounting import Mounting
+from kubeloop.node.probes import found_records
 from kubeloop.node.resizing import RETRY, as_allocated, found_allocation
 from kubeloop.node.runtime import Runtime
 from kubeloop.node.sources import ApiSources
@@ -139,6 +140,8 @@ class PodWorker:
         memory = Memory(reported=pod.status, met_at=met_at)
         if pod.status.phase not in TERMINAL and pod.metadata.deletion_timestamp is None:
             has_run = bool(pod.status.container_statuses)
+            if has_run:
+                memory = msgspec.structs.replace(memory, probes=found_records(pod, self._clock.now()))
             verdict = self._refusal_anew(pod, node) if has_run else self._refusal(pod, node)
             if verdict is not None:
                 self._telling.refused(pod, verdict.reason, verdict.message.removeprefix("Pod was rejected: "))

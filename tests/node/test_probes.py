@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import HTTPGetAction, Probe
+from kubeloop.node.fleet import Fleet, FleetConfig
 from kubeloop.testing import Cluster
 from tests.node.pods import container, get, put, runs, said
 
@@ -94,3 +95,43 @@ def test_well_answered_probes_cost_nothing_while_pods_run(cluster: Cluster) -> N
     cluster.advance(minutes=5)
     assert fleet.loops[1].status().reconciles == before
     assert fleet.loops[1].queue.delayed == 0
+
+
+def begin_anew(cluster: Cluster, fleet: Fleet) -> None:
+    for loop in fleet.loops:
+        cluster.stop(loop)
+    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=1))
+    for loop in again.loops:
+        cluster.start(loop)
+
+
+def test_new_agent_leaves_pods_ready_that_were_until_it_finds_otherwise(cluster: Cluster) -> None:
+    fleet = cluster.add_nodes(1)
+    app = runs(
+        "server",
+        startup_probe=probe(initial_delay_seconds=5),
+        readiness_probe=probe(initial_delay_seconds=5, success_threshold=3, period_seconds=5),
+    )
+    put(cluster, containers=(app,))
+    put(cluster, "early", containers=(app,), script={"fail-startup": "always"})
+    cluster.advance(30)
+    before = get(cluster)
+    assert (container(before).started, container(before).ready) == (True, True)
+    begin_anew(cluster, fleet)
+    cluster.settle()
+    assert get(cluster) == before
+    cluster.advance(60)
+    assert get(cluster) == before
+    assert container(get(cluster, "early")).started is False
+
+
+def test_new_agent_finds_out_that_a_pod_is_no_longer_ready(cluster: Cluster) -> None:
+    fleet = cluster.add_nodes(1)
+    app = runs("server", readiness_probe=probe(period_seconds=5, failure_threshold=2))
+    put(cluster, containers=(app,), script={"fail-readiness": "60s-"})
+    cluster.advance(10)
+    begin_anew(cluster, fleet)
+    cluster.advance(40)
+    assert container(get(cluster)).ready
+    cluster.advance(20)
+    assert not container(get(cluster)).ready
