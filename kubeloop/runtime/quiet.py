@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 BUSY = 0.002  # seconds: a turn of the loop that takes longer, or a timer that comes later, had others before it
 PAUSE = 0.02  # seconds between two looks at a busy loop
 
 
-async def quiet_moment(longest: float) -> bool:
-    """Return when the event loop has little else to do, or after so many seconds; whether it is quiet.
+async def quiet_moment(longest: float, is_urgent: Callable[[], bool]) -> bool:
+    """Return when the event loop has little else to do, after so many seconds, or when it can't wait; whether it is
+    quiet.
 
     In virtual time no work takes any, so that every moment is quiet.
     """
@@ -19,7 +21,7 @@ async def quiet_moment(longest: float) -> bool:
     late = loop.time() - now
     while late > BUSY:
         now = loop.time()
-        if now - began > longest:
+        if now - began > longest or is_urgent():
             return False
         await asyncio.sleep(PAUSE)
         late = loop.time() - now - PAUSE

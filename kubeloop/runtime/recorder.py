@@ -26,8 +26,9 @@ from kubeloop.runtime.quiet import quiet_moment
 MAX_QUEUED: Final = 1000
 TRIES: Final = 12
 RETRY_SECONDS: Final = 10.0
-# Events give way to the work that they tell of. While that leaves no time for them, so many are written a second, which
-# is what upstream's clients are allowed at any time.
+# Events give way to the work that they tell of, unless so many wait that some could be lost. While the work leaves no
+# time for them, so many are written a second, which is what upstream's clients are allowed at any time.
+PATIENT: Final = MAX_QUEUED // 2
 LONGEST_WAIT: Final = 1.0
 HURRIED: Final = 50
 
@@ -150,7 +151,7 @@ class EventRecorder:
         )
         try:
             self._queue.put_nowait(note)
-            self._tally.is_full &= self._queue.qsize() > MAX_QUEUED // 2
+            self._tally.is_full &= self._queue.qsize() > PATIENT
         except asyncio.QueueFull:
             self._tally.dropped += 1
             if not self._tally.is_full:  # one line, and not one for each, when they come by the thousand
@@ -198,7 +199,7 @@ class EventRecorder:
             try:
                 if hurried:
                     hurried -= 1
-                elif not await quiet_moment(LONGEST_WAIT):
+                elif not await quiet_moment(LONGEST_WAIT, lambda: self._queue.qsize() >= PATIENT):
                     hurried = HURRIED
                 await self._write(self._made(note))
             finally:
