@@ -128,7 +128,7 @@ class Worker:
                 returned=returned,
                 failure=failure,
                 message=f"{type(error).__name__} {error}" if failure else "",
-                on_purpose=failure == "broken" and self._notes.loses_answers(action),
+                on_purpose=isinstance(error, ConnectionLost) and self._notes.loses_answers(action),
             )
         )
 

