@@ -1,0 +1,71 @@
+"""Who is asked: the agent in this process, the kubelet of another program, or nobody."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kubeloop.api.errors import NotFound, ServiceUnavailable
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.node_calls import SIMULATED
+from kubeloop.node.roster import STATE, STOPPED
+from kubeloop.testing import Cluster, builders
+
+
+class Kubelets:
+    """Remembers who was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def logs(self, pod: Any, container: str, options: Any) -> AsyncIterator[bytes]:
+        self.asked.append(pod.spec.node_name)
+        yield b"from afar\n"
+
+
+@pytest.fixture
+def dialled(cluster: Cluster) -> Kubelets:
+    made: Any = Kubelets()
+    cluster.add_nodes(1)
+    cluster.server.kubelets = made
+    kubelets: Kubelets = made
+    return kubelets
+
+
+def log_of(cluster: Cluster, node: str) -> str:
+    cluster.add(builders.pod("pod", node=node))
+    cluster.settle()
+    return "".join(cluster.client.logs("pod", "default"))
+
+
+def test_a_node_of_this_process_is_asked_here(cluster: Cluster, dialled: Kubelets) -> None:
+    assert "runs" in log_of(cluster, "n1")
+    assert dialled.asked == []
+
+
+@pytest.mark.parametrize("said", [{}, {SIMULATED: "kubelet"}])
+def test_a_node_of_another_program_is_dialled(cluster: Cluster, dialled: Kubelets, said: dict[str, str]) -> None:
+    cluster.add(Node(metadata=builders.metadata("far", "", annotations=said)))
+    assert log_of(cluster, "far") == "from afar"
+    assert dialled.asked == ["far"]
+
+
+def test_a_node_of_this_process_that_is_off_is_not_looked_for_elsewhere(cluster: Cluster, dialled: Kubelets) -> None:
+    cluster.client.patch(Node, "n1", {"metadata": {"annotations": {STATE: STOPPED}}})
+    with pytest.raises(ServiceUnavailable, match="no route to host"):
+        log_of(cluster, "n1")
+    assert dialled.asked == []
+
+
+def test_nor_is_one_of_another_plane_s_process(cluster: Cluster, dialled: Kubelets) -> None:
+    cluster.server.nodes = None
+    with pytest.raises(ServiceUnavailable, match="no route to host"):
+        log_of(cluster, "n1")
+    assert dialled.asked == []
+
+
+def test_a_node_that_is_not_there_is_missed(cluster: Cluster, dialled: Kubelets) -> None:
+    with pytest.raises(NotFound, match='nodes "nowhere" not found'):
+        log_of(cluster, "nowhere")
