@@ -10,6 +10,7 @@ the object itself and so need nothing here.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,13 @@ Endpoint = Callable[[Context, "ApiServer"], Awaitable[Response]]
 
 
 def _endpoint(module: str, name: str) -> Endpoint:
-    async def serve(ctx: Context, server: ApiServer) -> Response:
+    @cache
+    def found() -> Endpoint:
         endpoint: Endpoint = getattr(import_module(f"{__name__}.{module}"), name)
-        return await endpoint(ctx, server)
+        return endpoint
+
+    async def serve(ctx: Context, server: ApiServer) -> Response:
+        return await found()(ctx, server)
 
     return serve
 
