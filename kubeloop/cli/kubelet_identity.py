@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from kubeloop.api.errors import ApiError
+from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.cli.files import write_private
@@ -30,6 +30,7 @@ CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 SERVING_SIGNER = "kubernetes.io/kubelet-serving"
 _USE = {CLIENT_SIGNER: "client auth", SERVING_SIGNER: "server auth"}
 _RETRY_SECONDS = 5.0
+_PAUSE_SECONDS = 1.0  # between two watches
 _LOOK_SECONDS = 60.0
 _RENEWED_AFTER = 0.8  # of its life
 _SHORTEST = timedelta(minutes=1)
@@ -54,18 +55,34 @@ async def issued(client: Client, node: str, signer: str, hosts: Sequence[str] = 
     name = made.metadata.name
     log.info("certificate signing request %s waits to be approved", name)
     while True:
-        one = await client.get(CertificateSigningRequest, name)
-        if (certificate := _answer(one)) is not None:
+        try:
+            certificate = await _signed(client, name)
+        except NotFound:
+            raise NotIssued(f"certificate signing request {name} was deleted") from None
+        except (ApiError, ClientError) as error:  # what was asked for stays asked for
+            log.warning("certificate signing request %s: %s", name, error)
+            certificate = None
+        if certificate is not None:
             return certificate + key
-        changes = client.watch(
-            CertificateSigningRequest, fields=f"metadata.name={name}", resource_version=one.metadata.resource_version
-        )
-        async with aclosing(changes) as batches:  # type: ignore[type-var]  # a watch is a generator
-            async for batch in batches:
-                if any(event.type == "DELETED" for event in batch):
-                    raise NotIssued(f"certificate signing request {name} was deleted")
-                if any(event.type != "BOOKMARK" and _answer(event.object) is not None for event in batch):
-                    break
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _signed(client: Client, name: str) -> bytes | None:
+    """The certificate, if it is there before a watch ends."""
+    one = await client.get(CertificateSigningRequest, name)
+    if (certificate := _answer(one)) is not None:
+        return certificate
+    changes = client.watch(
+        CertificateSigningRequest, fields=f"metadata.name={name}", resource_version=one.metadata.resource_version
+    )
+    async with aclosing(changes) as batches:  # type: ignore[type-var]  # a watch is a generator
+        async for batch in batches:
+            for event in batch:
+                if event.type == "MODIFIED" and (certificate := _answer(event.object)) is not None:
+                    return certificate
+                if event.type == "DELETED":
+                    raise NotFound(name)
+    return None
 
 
 def _answer(one: CertificateSigningRequest) -> bytes | None:

@@ -58,9 +58,9 @@ class AccessRules(NamedTuple):
 class KubeletAccess:
     """Who may ask nodes for what, decided by the API server."""
 
-    def __init__(self, client: Client, clock: Clock, rules: AccessRules = AccessRules()) -> None:  # noqa: B008
+    def __init__(self, client: Client, clock: Clock, rules: AccessRules | None = None) -> None:
         self._client = client
-        self._rules = rules
+        self._rules = rules or AccessRules()
         self._users: Remembered[str, User] = Remembered(clock)
         self._verdicts: Remembered[tuple[User, str, str, str], bool] = Remembered(clock)
 

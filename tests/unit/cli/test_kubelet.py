@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kubeloop.api.calls import WatchEvent
 from kubeloop.api.generated.authentication_v1 import TokenReview
 from kubeloop.api.generated.authorization_v1 import SubjectAccessReview
 from kubeloop.api.generated.certificates_v1 import (
@@ -171,8 +172,9 @@ class Signer:
 
     async def watch(self, kind: Any, *, fields: str, resource_version: str) -> AsyncIterator[tuple[Any, ...]]:
         assert (fields, resource_version) == ("metadata.name=csr-1", "5")
-        yield ()
+        yield (WatchEvent("BOOKMARK", None, "6"),)
         self._is_answered = True
+        yield (WatchEvent("MODIFIED", await self.get(kind, "csr-1"), "7"),)
 
 
 def test_a_certificate_is_waited_for_and_comes_with_its_key() -> None:
