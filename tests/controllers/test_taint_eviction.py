@@ -54,6 +54,16 @@ def test_pod_that_does_not_tolerate_leaves_at_once_and_says_why(world: NodeWorld
     assert event.source.component == "taint-eviction-controller"
 
 
+def test_pod_of_a_node_without_taints_costs_nothing_and_is_judged_when_they_come(cluster: Cluster) -> None:
+    world = NodeWorld(cluster)
+    world.add("a")
+    loop = cluster.start(taint_eviction.wire)
+    world.run_pod("p", "a")
+    assert loop.status().reconciles == 0
+    taint(world, AWAY)
+    assert is_leaving(world, "p")
+
+
 def test_taints_of_other_effects_make_nobody_leave(world: NodeWorld) -> None:
     world.run_pod("p", "a")
     taint(world, {"key": "away", "effect": "NoSchedule"}, {"key": "x", "effect": "PreferNoSchedule"})

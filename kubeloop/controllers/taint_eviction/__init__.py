@@ -64,7 +64,7 @@ def wire(context: Context) -> Controller[Key]:
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
     controller.watches(nodes, lambda node: (Key("", node.metadata.name),), taints_changed)
-    controller.watches(pods, lambda pod: (Key(*key_of(pod)),), may_have_to_leave)
+    controller.watches(pods, reconciler.to_judge, may_have_to_leave)
     return controller
 
 
@@ -78,6 +78,13 @@ class Reconciler:
         self._queue = queue
         self._clock = clock
         self._evictions: dict[Key, Eviction] = {}
+
+    def to_judge(self, pod: Pod) -> tuple[Key, ...]:
+        """The pod, unless nothing is planned and its node has no such taints: as soon as it has, all its pods are
+        judged.
+        """
+        key, node = Key(*key_of(pod)), self._nodes.get("", pod.spec.node_name)
+        return (key,) if key in self._evictions or (node is not None and eviction_taints(node)) else ()
 
     async def reconcile(self, key: Key) -> Result | None:
         if key.namespace:
