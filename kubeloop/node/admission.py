@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.placement import first_untolerated, node_affinity_matches
 from kubeloop.api.quantity import Quantity, parse_quantity
@@ -17,12 +20,27 @@ OS_LABEL = "kubernetes.io/os"
 _Reason = tuple[str, str]
 
 
+class _Shortage(NamedTuple):
+    """Something that there isn't enough of; processors in thousandths."""
+
+    name: str
+    requested: int
+    used: int
+    capacity: int
+
+
 SHUTDOWN = Verdict("NodeShutdown", "Pod was rejected as the node is shutting down.", rejected=True)
 
 
 def rejection_of(pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
     """Why a pod can't run beside those that the node has taken; None if it can."""
     found = _by_system(pod, node) or shortage_of(pod, node, taken) or _by_place(pod, node, taken)
+    return Verdict(*found, rejected=True) if found is not None else None
+
+
+def rejection_of_critical(pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
+    """The same for a pod that others have to make room for."""
+    found = _by_system(pod, node) or _by_place(pod, node, taken)
     return Verdict(*found, rejected=True) if found is not None else None
 
 
@@ -56,18 +74,26 @@ def _by_system(pod: Pod, node: Node) -> _Reason | None:
 
 def shortage_of(pod: Pod, node: Node, taken: Ledger) -> _Reason | None:
     """What there isn't enough of for a pod, and how much of it there is."""
+    return next((_short_of(one) for one in _shortages(pod, node, taken)), None)
+
+
+def lacking_for(pod: Pod, node: Node, taken: Ledger) -> dict[str, int]:
+    """How much more of what there would have to be for a pod."""
+    return {one.name: one.requested + one.used - one.capacity for one in _shortages(pod, node, taken)}
+
+
+def _shortages(pod: Pod, node: Node, taken: Ledger) -> Iterator[_Shortage]:
     room = node.status.allocatable
     places = parse_quantity(room.get("pods", "0")).value()
     if len(taken) + 1 > places:
-        return _short_of("pods", 1, len(taken), places)
+        yield _Shortage("pods", 1, len(taken), places)
     by_devices = _served_by_devices(pod)
     for name, wanted in requests_of(pod).items():
         if not wanted or (name not in room and is_extended(name)) or name in by_devices:
             continue
         capacity, used = parse_quantity(room.get(name, "0")), Quantity(taken.used[name])
         if used + wanted > capacity:
-            return _short_of(name, _amount(name, wanted), _amount(name, used), _amount(name, capacity))
-    return None
+            yield _Shortage(name, _amount(name, wanted), _amount(name, used), _amount(name, capacity))
 
 
 def _served_by_devices(pod: Pod) -> set[str]:
@@ -80,9 +106,9 @@ def _amount(name: str, quantity: Quantity) -> int:
     return quantity.milli_value() if name == "cpu" else quantity.value()
 
 
-def _short_of(name: str, requested: int, used: int, capacity: int) -> _Reason:
-    message = f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
-    return f"OutOf{name}", message
+def _short_of(one: _Shortage) -> _Reason:
+    amounts = f"requested: {one.requested}, used: {one.used}, capacity: {one.capacity}"
+    return f"OutOf{one.name}", f"Node didn't have enough resource: {one.name}, {amounts}"
 
 
 def _by_place(pod: Pod, node: Node, taken: Ledger) -> _Reason | None:

@@ -119,6 +119,7 @@ class Fleet:
         relief = Relief(self._pods, self.roster, self.runtime, self.worker, telling)
         shutdown = Shutdown(self._pods, self.roster, self.worker, clock)
         wake = self._pod_loop.queue.add
+        self.worker.pods_on = lambda name: self._pods.by_index(NODE, name)
         disputes = Disputes(self._pods, self.worker)
         relief.wake = shutdown.wake = disputes.wake = self.runtime.wake = self.worker.allocator.wake = wake
         relief.look_again = self._node_loop.queue.add_after

@@ -64,6 +64,7 @@ class Verdict(msgspec.Struct, frozen=True):
     message: str
     rejected: bool = False  # it never ran, and nothing of it is reported
     disruption: str = ""  # the reason of a DisruptionTarget condition that goes with it
+    disruption_message: str = ""  # of that, if not the same
     grace: float | None = None  # in place of the pod's own
 
 

@@ -131,7 +131,7 @@ def _why(phase: str, memory: Memory) -> tuple[str, str]:
 
 def _add_disruption(said: dict[str, Said], verdict: Verdict | None) -> None:
     if verdict is not None and verdict.disruption:
-        said["DisruptionTarget"] = Said(True, verdict.disruption, verdict.message)
+        said["DisruptionTarget"] = Said(True, verdict.disruption, verdict.disruption_message or verdict.message)
 
 
 def _add_resize(said: dict[str, Said], resize: Resize, phase: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Protocol
@@ -17,11 +18,13 @@ from kubeloop.api.wire import Time
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.node.acting import Actor
-from kubeloop.node.admission import SHUTDOWN, rejection_anew, rejection_of
+from kubeloop.node.admission import SHUTDOWN, lacking_for, rejection_anew, rejection_of, rejection_of_critical
 from kubeloop.node.allocating import Allocator
 from kubeloop.node.eviction import is_critical, refusal_of
+from kubeloop.node.ledger import Ledger
 from kubeloop.node.memory import Memory, Verdict, doubted
 from kubeloop.node.mounting import Mounting
+from kubeloop.node.preempting import PREEMPTED, NoVictims, victims_of
 from kubeloop.node.probes import found_records
 from kubeloop.node.resizing import RETRY, as_allocated, found_allocation
 from kubeloop.node.runtime import Runtime
@@ -31,7 +34,7 @@ from kubeloop.node.status_change import StatusChange
 from kubeloop.node.telling import Telling
 from kubeloop.node.termination import TERMINAL
 from kubeloop.runtime.controller import Result
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.keys import ObjectKey, key_of
 
 
 class Pods(Protocol):
@@ -70,6 +73,7 @@ class PodWorker:
         self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of the pods there are memories of
         self.allocator = Allocator(telling)
         self._evicted: dict[str, Verdict] = {}  # by uid, until their turn
+        self.pods_on: Callable[[str], Iterable[Pod]] = lambda _: ()  # those of a node
         self.mounting: Mounting | None = None  # without it, no pod waits for volumes
         self._contradicted: set[str] = set()  # uids of pods whose status has to be told anew, until their turn
 
@@ -156,7 +160,25 @@ class PodWorker:
         if self._nodes.is_shutting_down(node):
             return SHUTDOWN
         taken = self.allocator.ledger(pod.spec.node_name)
+        if is_critical(pod):
+            return rejection_of_critical(pod, node, taken) or self._make_room(pod, node, taken)
         return refusal_of(pod, self._nodes.pressures_of(node)) or rejection_of(pod, node, taken)
+
+    def _make_room(self, pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
+        """Give up other pods for a critical one, if it finds no room; why that can't be."""
+        lacking = lacking_for(pod, node, taken)
+        if not lacking:
+            return None
+        others = [one for one in self.pods_on(pod.spec.node_name) if one is not pod and one.metadata.uid in taken]
+        try:
+            victims = victims_of(pod, others, lacking)
+        except NoVictims as error:
+            return Verdict("UnexpectedAdmissionError", str(error), rejected=True)
+        for victim in victims:
+            if self.evict(victim, PREEMPTED):
+                self._telling.refused(victim, PREEMPTED.reason, PREEMPTED.message)
+                self.allocator.wake(key_of(victim))
+        return None
 
     def _refusal_anew(self, pod: Pod, node: Node) -> Verdict | None:
         """Why a node no longer takes a pod that was there before this agent."""
