@@ -28,6 +28,7 @@ _SELECTOR = "made-by=chaos"
 _CALL_WITHIN = 5.0
 _SILENT_FOR = 8.0
 PAUSE = 0.05
+_BREATHER = 0.15  # after a failure: whoever starts again needs the machine more than those who ask for it
 _MARK = "mark"
 _CONFIG_MAPS = resource_of_class(ConfigMap)
 FAILURES = (errors.ApiError, ClientError, TimeoutError)
@@ -66,13 +67,14 @@ class Worker:
         self._chance = chance
         self._keys = [f"object-{number}" for number in range(keys)]
         self._count = 0
+        self._is_failing = False
 
     async def work(self, stop: asyncio.Event) -> None:
         """Until told to stop."""
         while not stop.is_set():
             key = self._chance.choice(self._keys)
             await self._once(key)
-            await asyncio.sleep(self._chance.uniform(0, PAUSE))
+            await asyncio.sleep(self._chance.uniform(0, PAUSE) + (_BREATHER if self._is_failing else 0.0))
 
     async def _once(self, key: str) -> None:
         found = await self._do(key, "get", _call("get", key))
@@ -120,6 +122,7 @@ class Worker:
 
     def _note_attempt(self, action: Action, called: float, returned: float, error: Exception | None) -> None:
         failure = failure_of(error)
+        self._is_failing = bool(failure)
         self._notes.attempts.append(
             Attempt(
                 client=self._name,

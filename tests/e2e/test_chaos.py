@@ -18,7 +18,7 @@ HEAD = {"apiVersion": "kubeloop.dev/v1alpha1", "kind": "ChaosPlan", "load": {"cl
 MEMBERS = {
     "seed": 2,
     "duration": "7s",
-    "plane": {"apiServers": 2, "controllerManagers": 1, "schedulers": 0},
+    "plane": {"apiServers": 2, "controllerManagers": 0, "schedulers": 0},
     "faults": [
         {"fault": "kill", "targets": ["etcd"], "count": 3, "every": "4s", "for": "500ms"},
         {"fault": "lose-data", "every": "5s", "for": "200ms"},

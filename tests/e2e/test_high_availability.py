@@ -16,7 +16,7 @@ PLAN = """
 apiVersion: kubeloop.dev/v1alpha1
 kind: ChaosPlan
 seed: 65
-duration: 12s
+duration: 10s
 load: {clients: 6, watchers: 2, keys: 10}
 faults:
   - {fault: kill, targets: [etcd], every: 3s, for: 1s}
@@ -38,7 +38,7 @@ def test_whatever_dies_nothing_is_lost_clients_are_answered_and_a_standby_leads_
     assert run.returncode == 0, run.stdout + run.stderr
     report = json.loads(run.stdout)
     assert report["problems"] == []
-    assert len(report["disturbances"]) > 8
+    assert len(report["disturbances"]) >= 8
     assert report["operations"]["ok"] > 100
     assert report["events"] > 100
     assert report["promised"] > 100
