@@ -62,6 +62,7 @@ def break_writes(store: AnyStore, monkeypatch: pytest.MonkeyPatch, message: str)
         raise StoreError(message)
 
     if isinstance(store, EtcdStore):
+        monkeypatch.setattr(store._transactions, "begin", lambda *_: None)
         monkeypatch.setattr(store._transactions, "write", write)
     else:
         monkeypatch.setattr(store._log, "append", append)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator
+from typing import NamedTuple
 
 from kubeloop.clock import Clock
 from kubeloop.store.errors import StoreError
@@ -44,6 +45,13 @@ class Refused(StoreError):
         self.repeated = repeated
 
 
+class Begun(NamedTuple):
+    """An attempt that is under way: whom it asks, and what will be answered."""
+
+    member: int
+    answer: asyncio.Future[bytes]
+
+
 class Connection:
     """A connection to each member that was ever needed; one is asked until it fails."""
 
@@ -68,13 +76,25 @@ class Connection:
     async def call(self, method: str, request: bytes) -> bytes:
         return (await self.call_told(method, request))[0]
 
-    async def call_told(self, method: str, request: bytes) -> tuple[bytes, bool]:
-        """The answer, and whether an attempt before it may have had an effect as well."""
+    def begin(self, method: str, request: bytes) -> Begun | None:
+        """A first attempt, on its way when this returns; None if there is a connection to be waited for."""
+        number = self._preferred
+        member = self._members[number]
+        link = member.link
+        if link is None or not link.usable or not self._is_open:
+            return None
+        return Begun(number, link.call(member.headers(method), request))
+
+    async def call_told(self, method: str, request: bytes, begun: Begun | None = None) -> tuple[bytes, bool]:
+        """The answer, and whether an attempt before it may have had an effect as well. One may have begun already."""
         deadline = 0.0
         pause, repeated = _FIRST_PAUSE, False
         while True:
             asked = self._preferred
             try:
+                if begun is not None:
+                    (asked, answer), begun = begun, None
+                    return await answer, repeated
                 return await self._ask(asked, method, request), repeated
             except RpcError as error:
                 if error.code not in _PASSING:

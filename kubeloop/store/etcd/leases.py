@@ -29,6 +29,10 @@ class Leases:
     def end_after(self, prefix: str, seconds: float) -> None:
         self._lives[prefix] = seconds
 
+    def is_for(self, key: str) -> bool:
+        """Whether a key ends by itself."""
+        return key.startswith(tuple(self._lives))
+
     async def lease_for(self, key: str) -> int:
         """0 for a key that stays."""
         for prefix, seconds in self._lives.items():

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeloop.store.etcd.wire import Value, chunk, fields, integer
+from kubeloop.store.etcd.wire import LENGTH, Value, chunk, fields, integer, sized, tag, varint
 
 _EQUAL = 0
 _VERSION, _MOD_REVISION = 0, 2
 _DELETE = 1
 _REVISION_TAG = 3 << 3
+# Fields with a length, by their number.
+_FIRST, _SECOND, _THIRD = (tag(number, LENGTH) for number in (1, 2, 3))
 
 
 class KeyValue(msgspec.Struct, gc=False):
@@ -82,31 +84,37 @@ def write_request(
 
     With a mark, put that as well; else say what is in its place.
     """
-    comparison = integer(1, _EQUAL) + integer(2, _MOD_REVISION) + chunk(3, key) + integer(6, mod_revision)
-    request = _transaction(comparison, key, value, lease)
-    return request if mark is None else request + _put(mark.key, mark.value, mark.lease) + _look(mark.key)
+    request = _transaction(_IS_LAST_CHANGED, key, _AT_REVISION + varint(mod_revision), value, lease)
+    return request if mark is None else request + _put(sized(mark.key), mark.value, mark.lease) + _look(sized(mark.key))
 
 
 def claim_request(key: bytes, value: bytes, version: int) -> bytes:
     """Put if the key was written exactly so many times; else say what it is."""
-    comparison = integer(1, _EQUAL) + integer(2, _VERSION) + chunk(3, key) + integer(4, version)
-    return _transaction(comparison, key, value, 0)
+    return _transaction(_IS_WRITTEN, key, integer(4, version), value, 0)
 
 
-def _transaction(comparison: bytes, key: bytes, value: bytes | None, lease: int) -> bytes:
-    operation = chunk(2, chunk(3, chunk(1, key))) if value is None else _put(key, value, lease)
-    return chunk(1, comparison) + operation + _look(key)
+# A comparison as far as the key, and behind it.
+_IS_LAST_CHANGED = integer(1, _EQUAL) + integer(2, _MOD_REVISION)
+_IS_WRITTEN = integer(1, _EQUAL) + integer(2, _VERSION)
+_AT_REVISION = tag(6)
 
 
-def _put(key: bytes, value: bytes, lease: int) -> bytes:
+def _transaction(comparison: bytes, key: bytes, target: bytes, value: bytes | None, lease: int) -> bytes:
+    named = sized(key)
+    compared = sized(comparison + _THIRD + named + target)
+    operation = _SECOND + sized(_THIRD + sized(_FIRST + named)) if value is None else _put(named, value, lease)
+    return _FIRST + compared + operation + _look(named)
+
+
+def _put(named: bytes, value: bytes, lease: int) -> bytes:
     """A transaction's operation if its comparison holds."""
-    put = chunk(1, key) + chunk(2, value)
-    return chunk(2, chunk(2, put + integer(3, lease) if lease else put))
+    put = _FIRST + named + _SECOND + sized(value)
+    return _SECOND + sized(_SECOND + sized(put + integer(3, lease) if lease else put))
 
 
-def _look(key: bytes) -> bytes:
+def _look(named: bytes) -> bytes:
     """A transaction's operation if its comparison fails."""
-    return chunk(3, chunk(1, chunk(1, key)))
+    return _THIRD + sized(_FIRST + sized(_FIRST + named))
 
 
 def put_request(key: bytes, value: bytes) -> bytes:

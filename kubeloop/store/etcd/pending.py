@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from itertools import count
-from weakref import WeakKeyDictionary
 
 from kubeloop.store.base import Event, Record
 
@@ -24,7 +23,7 @@ _REMEMBERED = 10_000  # translations: for as long as a request may hold on to wh
 class PendingWrite:
     """One write. `settled` has its revision as soon as etcd has it, `future` its event when we have heard of it."""
 
-    __slots__ = ("after", "base", "conditional", "future", "key", "record", "revision", "settled", "value")
+    __slots__ = ("after", "base", "conditional", "future", "key", "record", "revision", "settled", "task", "value")
 
     def __init__(self, key: str, value: bytes | None, base: Record | None, conditional: bool, revision: int) -> None:
         self.key = key
@@ -35,6 +34,7 @@ class PendingWrite:
         created = revision if base is None else base.create_revision
         self.record = None if value is None else Record(key, value, created, revision)
         self.after: list[PendingWrite] = []
+        self.task: asyncio.Task[object] | None = asyncio.current_task()
         loop = asyncio.get_running_loop()
         self.settled: asyncio.Future[Record | None] = loop.create_future()
         self.settled.add_done_callback(_look_at)
@@ -53,7 +53,7 @@ class PendingWrites:
 
     def __init__(self) -> None:
         self.newest: dict[str, PendingWrite] = {}
-        self._of_task: WeakKeyDictionary[asyncio.Task[object], PendingWrite] = WeakKeyDictionary()
+        self._of_task: dict[asyncio.Task[object], PendingWrite] = {}  # the newest one that is under way
         self._became: OrderedDict[int, int] = OrderedDict()
         self._by_revision: dict[int, PendingWrite] = {}
         self._numbers = count(PROVISIONAL)
@@ -62,12 +62,11 @@ class PendingWrites:
         write = PendingWrite(key, value, base, conditional, next(self._numbers))
         if (before := self.newest.get(key)) is not None:
             write.after.append(before)
-        task = asyncio.current_task()
-        if task is not None:
-            earlier = self._of_task.get(task)
-            if earlier is not None and not earlier.future.done() and earlier not in write.after:
+        if write.task is not None:
+            earlier = self._of_task.get(write.task)
+            if earlier is not None and earlier not in write.after:
                 write.after.append(earlier)
-            self._of_task[task] = write
+            self._of_task[write.task] = write
         self.newest[key] = self._by_revision[write.revision] = write
         return write
 
@@ -84,20 +83,29 @@ class PendingWrites:
 
     def committed(self, write: PendingWrite) -> None:
         """It is done, and readers see it."""
-        self._by_revision.pop(write.revision, None)
+        self._forget(write)
         if self.newest.get(write.key) is write:
             del self.newest[write.key]
 
     def failed(self, write: PendingWrite) -> None:
         """So will all that is built on it: whoever tries again must not build on that."""
-        self._by_revision.pop(write.revision, None)
+        self._forget(write)
         newest = self.newest.get(write.key)
         if newest is not None and newest.revision >= write.revision and newest.is_built_on(write):
             del self.newest[write.key]
 
+    def _forget(self, write: PendingWrite) -> None:
+        self._by_revision.pop(write.revision, None)
+        if write.task is not None and self._of_task.get(write.task) is write:
+            del self._of_task[write.task]
+
     def futures(self) -> list[asyncio.Future[Event]]:
         """Of all that is under way."""
         return [write.future for write in self._by_revision.values()]
+
+    def unsettled(self) -> list[asyncio.Future[Record | None]]:
+        """Of all that etcd may not have yet."""
+        return [write.settled for write in self._by_revision.values() if not write.settled.done()]
 
     def find(self, provisional: int) -> PendingWrite | None:
         return self._by_revision.get(provisional)

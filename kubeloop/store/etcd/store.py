@@ -21,7 +21,7 @@ from kubeloop.store.errors import (
 )
 from kubeloop.store.etcd.compaction import Compactions
 from kubeloop.store.etcd.config import EtcdConfig
-from kubeloop.store.etcd.connection import Connection, Unavailable
+from kubeloop.store.etcd.connection import Begun, Connection, Unavailable
 from kubeloop.store.etcd.copy import FollowingCopy
 from kubeloop.store.etcd.freshness import Freshness
 from kubeloop.store.etcd.leases import Leases
@@ -65,8 +65,8 @@ class EtcdStore(FollowingCopy):
 
     async def close(self) -> None:
         self._accepting = False
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._tasks or (unsettled := self._pending.unsettled()):
+            await (asyncio.wait(self._tasks) if self._tasks else asyncio.wait(unsettled))
         await self._freshness.close()
         await self._stop_following()
         self._end_watches()
@@ -108,7 +108,11 @@ class EtcdStore(FollowingCopy):
         if value is None and previous is None:
             raise Conflict(None)
         write = self._pending.add(key, value, previous, expected is not None)
-        self._do(self._carry_out(write))
+        begun = None if write.after else self._transactions.begin(key, value, previous, write.conditional)
+        if begun is None:
+            self._do(self._carry_out(write))
+        else:
+            begun.answer.add_done_callback(lambda _: self._answered(write, begun))
         return write.future
 
     def _is_revision_of(self, record: Record | None, expected: int) -> bool:
@@ -150,21 +154,52 @@ class EtcdStore(FollowingCopy):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _carry_out(self, write: PendingWrite) -> None:
+    def _answered(self, write: PendingWrite, begun: Begun) -> None:
+        """A write that was sent at once. Nearly always it was done, and there is nothing left to wait for."""
+        try:
+            outcome = self._transactions.success(begun, write.base)
+        except Exception as error:  # a writer must be told, whatever was answered
+            self._fail(write, error)
+            return
+        if outcome is None:
+            self._do(self._carry_out(write, begun))
+        elif outcome.revision <= self._revision:
+            self._settle(write, outcome)
+        else:  # the event has often come together with the answer, and is about to be looked at
+            self._loop.call_soon(self._settle, write, outcome)
+
+    async def _carry_out(self, write: PendingWrite, begun: Begun | None = None) -> None:
         try:
             base = await self._base_of(write)
             write.after.clear()  # or a key that is always being written would keep all of its past alive
-            outcome = await self._transactions.write(write.key, write.value, base, write.conditional)
+            outcome = await self._transactions.write(write.key, write.value, base, write.conditional, begun)
             if outcome.conflict is not None:
                 await self._wait_for(outcome.revision, inf)  # whoever tries again shall see what was first
                 outcome = self._cleared_up(write, outcome, outcome.conflict)
-            record = _record_of(write, outcome.revision, outcome.base)
-            self._pending.became(write, outcome.revision)
-            write.settled.set_result(record)
-            await self._wait_for(outcome.revision, inf)
         except Exception as error:
             self._fail(write, error)
             return
+        self._settle(write, outcome)
+
+    def _settle(self, write: PendingWrite, outcome: Outcome) -> None:
+        """etcd has it; so will the copy."""
+        record = _record_of(write, outcome.revision, outcome.base)
+        self._pending.became(write, outcome.revision)
+        write.settled.set_result(record)
+        if outcome.revision <= self._revision:
+            self._conclude(write, outcome, record)
+        else:
+            self._do(self._conclude_later(write, outcome, record))
+
+    async def _conclude_later(self, write: PendingWrite, outcome: Outcome, record: Record | None) -> None:
+        try:
+            await self._wait_for(outcome.revision, inf)
+        except StoreError as error:
+            self._fail(write, error)
+            return
+        self._conclude(write, outcome, record)
+
+    def _conclude(self, write: PendingWrite, outcome: Outcome, record: Record | None) -> None:
         self._trouble = ""
         self._pending.committed(write)
         if not write.future.done():  # a writer may have stopped waiting

@@ -11,7 +11,7 @@ import msgspec
 from kubeloop.clock import Clock
 from kubeloop.store.base import Record
 from kubeloop.store.errors import Conflict
-from kubeloop.store.etcd.connection import TXN, Connection, Refused
+from kubeloop.store.etcd.connection import TXN, Begun, Connection, Refused
 from kubeloop.store.etcd.leases import Leases
 from kubeloop.store.etcd.loading import Names
 from kubeloop.store.etcd.messages import Mark, TxnAnswer, read_txn, write_request
@@ -36,15 +36,30 @@ class Transactions:
         self._leases = leases
         self._witnesses = Witnesses(names.witnesses, clock)
 
-    async def write(self, key: str, value: bytes | None, base: Record | None, conditional: bool) -> Outcome:
+    def begin(self, key: str, value: bytes | None, base: Record | None, conditional: bool) -> Begun | None:
+        """What most writes come to: one question, sent at once. None if it takes more, or there is nobody to ask."""
+        if value is None or not conditional or self._leases.is_for(key):
+            return None
+        return self._connection.begin(TXN, write_request(self._names.theirs(key), value, self._expected(base)))
+
+    def success(self, begun: Begun, base: Record | None) -> Outcome | None:
+        """Of one that has begun and was answered; None of any other answer, which `write` makes sense of."""
+        if begun.answer.cancelled() or begun.answer.exception() is not None:
+            return None
+        answer = read_txn(begun.answer.result())
+        return Outcome(answer.revision + self._names.ahead, base) if answer.succeeded else None
+
+    async def write(
+        self, key: str, value: bytes | None, base: Record | None, conditional: bool, begun: Begun | None = None
+    ) -> Outcome:  # fmt: skip
         """Put or delete a key whose newest record is `base`; unless that is a condition, whatever it is by then."""
         if value is not None and conditional:
-            return await self._put(key, value, base)
+            return await self._put(key, value, base, begun)
         with self._witnesses.one() as witness:
             return await self._witnessed(key, value, base, conditional, witness)
 
-    async def _put(self, key: str, value: bytes, base: Record | None) -> Outcome:
-        answer, doubtful = await self._attempt(key, value, base, None)
+    async def _put(self, key: str, value: bytes, base: Record | None, begun: Begun | None) -> Outcome:
+        answer, doubtful = await self._attempt(key, value, base, None, begun)
         ahead = self._names.ahead
         if answer.succeeded:
             return Outcome(answer.revision + ahead, base)
@@ -70,22 +85,25 @@ class Transactions:
                 return Outcome(answer.revision + ahead, base, Conflict(found))
             base = found
 
+    def _expected(self, base: Record | None) -> int:
+        return 0 if base is None else base.mod_revision - self._names.ahead
+
     async def _attempt(
-        self, key: str, value: bytes | None, base: Record | None, witness: Witness | None
+        self, key: str, value: bytes | None, base: Record | None, witness: Witness | None, begun: Begun | None = None
     ) -> tuple[TxnAnswer, bool]:  # fmt: skip
         """The answer, and whether an attempt before it may have had an effect as well."""
-        expected = 0 if base is None else base.mod_revision - self._names.ahead
         doubtful = False
         while True:
             lease = await self._leases.lease_for(key) if value is not None else 0
             mark = None if witness is None else await self._mark(witness)
-            request = write_request(self._names.theirs(key), value, expected, lease, mark)
+            request = write_request(self._names.theirs(key), value, self._expected(base), lease, mark)
             try:
-                answer, repeated = await self._connection.call_told(TXN, request)
+                answer, repeated = await self._connection.call_told(TXN, request, begun)
             except Refused as refused:
                 if _NO_SUCH_LEASE not in str(refused):
                     raise
                 self._leases.forget()
+                begun = None
                 doubtful = doubtful or refused.repeated
             else:
                 return read_txn(answer), doubtful or repeated

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+VARINT, LENGTH = 0, 2
+_FIXED64, _FIXED32 = 1, 5
 _WIDTH = {_FIXED64: 8, _FIXED32: 4}
 
 Value: TypeAlias = int | bytes
@@ -27,14 +28,24 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
+def tag(field: int, kind: int = VARINT) -> bytes:
+    """What a field begins with."""
+    return varint(field << 3 | kind)
+
+
+def sized(value: bytes) -> bytes:
+    """Bytes with their length before them."""
+    return varint(len(value)) + value
+
+
 def integer(field: int, number: int) -> bytes:
     """A field with a number, written even if it is zero: in a choice of fields that says something."""
-    return varint(field << 3) + varint(number)
+    return tag(field) + varint(number)
 
 
 def chunk(field: int, value: bytes) -> bytes:
     """A field with bytes, a text, or another message."""
-    return varint(field << 3 | _LENGTH) + varint(len(value)) + value
+    return tag(field, LENGTH) + sized(value)
 
 
 def fields(message: bytes) -> list[tuple[int, Value]]:
@@ -48,10 +59,10 @@ def fields(message: bytes) -> list[tuple[int, Value]]:
         else:
             tag, at = _read_varint(message, at)
         kind = tag & 7
-        if kind == _VARINT:
+        if kind == VARINT:
             number, at = _read_varint(message, at)
             found.append((tag >> 3, number))
-        elif kind == _LENGTH:
+        elif kind == LENGTH:
             length, at = _read_varint(message, at)
             if at + length > end:
                 raise ValueError("a message ends within a field")
