@@ -98,7 +98,6 @@ class Cycle:
         assert self._view is not None
         for plugin in self._view.wide_filters:
             state = plugin.prefilter(self.pod, self.cluster)
-            self.watch.lap("PreFilter")
             if isinstance(state, Narrowed):
                 self._narrow(plugin, state)
                 state = state.state
@@ -107,9 +106,11 @@ class Cycle:
                 return None
             self.states[plugin.name] = state
             if not isinstance(state, Skip) and implements(type(plugin), "filter"):
+                self.watch.lap("PreFilter")
                 answers = self._open_answers(plugin, state, found) if plugin.costly else None
                 found.append((plugin, state, plugin.filter(state, self.cluster, ALL) if answers is None else answers))
                 self.watch.lap("Filter")
+        self.watch.lap("PreFilter")
         return found
 
     def _open_answers(self, plugin: Plugin, state: Any, others: _Answers) -> NDArray[np.int16]:

@@ -72,6 +72,7 @@ class Engine:
         self.placements.assume(cycle.pod, cycle.node)
         refusal = self._reserve(cycle)
         cycle.watch.lap("Reserve")
+        is_reserved = refusal is None
         waits: dict[str, float] = {}
         for plugin in cycle.profile.permitters if refusal is None else ():
             permit = plugin.permit(cycle, cycle.node)
@@ -80,7 +81,8 @@ class Engine:
             elif permit is not None:
                 refusal = running("Permit", permit)
                 break
-        cycle.watch.lap("Permit")
+        if is_reserved and cycle.profile.permitters:
+            cycle.watch.lap("Permit")
         if refusal is not None:
             self.release(cycle)
             return refusal

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from kubeloop.clock import Clock
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.metrics import Histogram, Registry
 from kubeloop.scheduler.outcome import Refusal
 from kubeloop.scheduler.queue import SchedulingQueue
 from kubeloop.scheduler.queued import QueuedPod
@@ -54,6 +54,7 @@ class Instruments:
             "scheduler_framework_extension_point_duration_seconds",
             "How long extension points took.", "extension_point", "status", "profile", bounds=_BRIEF,
         )  # fmt: skip
+        self._successes: dict[tuple[str, str], Histogram] = {}  # of extension points, by profile
         self._events = registry.histogram(
             "scheduler_event_handling_duration_seconds", "How long changes took to be heeded.", "event", bounds=_BRIEF
         )
@@ -109,11 +110,18 @@ class Instruments:
         for name, size in sizes.items():
             gauge.read(size, name)
 
-    def attempted(self, profile: str, spent: Mapping[str, float], last: str, is_refused: bool) -> None:
-        """What an attempt took at each extension point; whether the last of them refused the pod."""
+    def attempted(self, profile: str, spent: Mapping[str, float], is_refused: bool) -> None:
+        """What an attempt took at each extension point, in order; whether the last of them refused the pod."""
+        last = next(reversed(list(spent)), "") if is_refused else ""
         for point, seconds in spent.items():
-            status = "Unschedulable" if is_refused and point == last else "Success"
-            self._points.of(point, status, profile).observe(seconds)
+            if point == last:
+                self._points.of(point, "Unschedulable", profile).observe(seconds)
+                continue
+            key = point, profile
+            known = self._successes.get(key)
+            if known is None:
+                known = self._successes[key] = self._points.of(point, "Success", profile)
+            known.observe(seconds)
 
     def passed(self, point: str, status: str, profile: str, seconds: float) -> None:
         """What one extension point took, and what came of it."""

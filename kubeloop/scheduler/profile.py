@@ -35,15 +35,13 @@ class Profile:
         self._config = config
         self._registry = registry
         self._handle = handle
+        self.now = handle.clock.monotonic
         self._made: dict[str, Plugin] = {}
         self._views: OrderedDict[Template, View] = OrderedDict()
 
     @property
     def nominations(self) -> Nominations:
         return self._handle.nominations
-
-    def now(self) -> float:
-        return self._handle.clock.monotonic()
 
     def random(self) -> random.Random:
         return self._handle.clock.random()

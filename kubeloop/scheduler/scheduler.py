@@ -246,12 +246,12 @@ class Scheduler:
         """Have the pod bound where it was decided, or put it back."""
         if diagnosis is not None:
             nominated = engine.make_room(cycle, diagnosis)
-            self.instruments.attempted(cycle.profile.name, cycle.watch.spent, "PostFilter", not nominated)
+            self.instruments.attempted(cycle.profile.name, cycle.watch.spent, not nominated)
             refusal = Refusal(Code.UNSCHEDULABLE, (diagnosis.message,))
             self.fail(queued, refusal, diagnosis, nominated)
             return refusal
         waits = engine.reserve(cycle)
-        self.instruments.attempted(cycle.profile.name, cycle.watch.spent, "Permit", isinstance(waits, Refusal))
+        self.instruments.attempted(cycle.profile.name, cycle.watch.spent, isinstance(waits, Refusal))
         if isinstance(waits, Refusal):
             self.fail_on_node(queued, waits)
             return waits
