@@ -46,6 +46,11 @@ def wire_second(context: Context) -> Controller[Any]:
     return loop
 
 
+def _goes_unbound(made: PersistentVolume | None) -> bool:
+    """Somebody deleted what was made for a claim before that had it: as with upstream, it waits for its finalizer."""
+    return made is not None and made.metadata.deletion_timestamp is not None and made.status.phase != "Bound"
+
+
 class World:
     """Claims and volumes that come and go, and the loops that see to them, each in a process of its own."""
 
@@ -183,7 +188,7 @@ class World:
             assert has.spec.claim_ref is not None
             assert has.spec.claim_ref.uid == one.metadata.uid
         elif one.status.phase == "Pending":
-            assert one.spec.storage_class_name != MADE
+            assert one.spec.storage_class_name != MADE or _goes_unbound(volumes.get(f"pvc-{one.metadata.uid}"))
         else:
             assert one.status.phase == "Lost"
             assert one.spec.volume_name in self._deleted
@@ -193,6 +198,8 @@ class World:
         reference = has.spec.claim_ref
         if reference is None or not reference.uid:
             assert has.status.phase == "Available"
+        elif reference.uid in claims and _goes_unbound(has):
+            assert claims[reference.uid].status.phase == "Pending"
         elif reference.uid in claims:
             assert has.status.phase == "Bound"
             assert claims[reference.uid].spec.volume_name == has.metadata.name
