@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.apiserver.endpoints.subresources import node_paths
+from kubeloop.apiserver.endpoints.subresources import SUBRESOURCES
 from kubeloop.apiserver.http import Response, Stream, StreamResponse, frame
 from tests.contract.planes import NAMESPACE, Plane, Scenario
 
@@ -49,7 +49,7 @@ def follow(play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch) ->
             async def pod_log(*_: object) -> Response:
                 return log
 
-            monkeypatch.setattr(node_paths, "pod_log", pod_log)
+            monkeypatch.setitem(SUBRESOURCES, "log", pod_log)
             await scenario(plane, log)  # type: ignore[misc]  # a coroutine function's
 
         play(on)
