@@ -20,6 +20,8 @@ class Query:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Query:
         """Options that never were text."""
+        if not options:
+            return NO_OPTIONS
         query = cls("")
         query._pairs = list(options.items())
         query._values = dict(options)
@@ -56,3 +58,6 @@ class Query:
         if not -(2**63) <= number < 2**63:
             raise errors.bad_request(f'strconv.ParseInt: parsing "{value}": value out of range')
         return number
+
+
+NO_OPTIONS = Query("")

@@ -58,7 +58,7 @@ class Heartbeat:
         self.on_beat: tuple[Callable[[Node], None], ...] = ()
         self.volumes_in_use: Callable[[str], tuple[str, ...]] = lambda _: ()
         self.facts: dict[str, Node] = {}  # what nodes that were there before have to tell once they are seen, by name
-        self.longest_pause = RENEW_SECONDS
+        self.longest_pause = LONGEST_RENEW_SECONDS
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         name = key.name
