@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from copy import copy
 from datetime import UTC, datetime, timedelta
@@ -23,7 +24,7 @@ from kubeloop.runtime.event_correlator import EventCorrelator
 from kubeloop.runtime.event_series import FINISH_SECONDS, REFRESH_SECONDS, EventSeriesCache
 from kubeloop.runtime.quiet import quiet_moment
 
-MAX_QUEUED: Final = 1000
+MAX_QUEUED: Final = 1000  # of one component, as many as upstream keeps
 TRIES: Final = 12
 RETRY_SECONDS: Final = 10.0
 # Events give way to the work that they tell of, unless so many wait that some could be lost. While the work leaves no
@@ -79,11 +80,12 @@ class _Note(msgspec.Struct, frozen=True, gc=False):
 class _Tally:
     """What the recorders of all components that write the same way have in common."""
 
-    __slots__ = ("dropped", "is_full", "last_stamp")
+    __slots__ = ("dropped", "full", "last_stamp", "queued")
 
     def __init__(self) -> None:
         self.dropped = 0
-        self.is_full = False  # from an event that found no room until there is plenty again
+        self.queued: Counter[str] = Counter()  # by component
+        self.full: set[str] = set()  # components, from an event that found no room until there is plenty again
         self.last_stamp = 0  # of the newest name that was made
 
 
@@ -103,7 +105,7 @@ class EventRecorder:
         self._as_series = series
         self._correlator = EventCorrelator(clock)
         self._series = EventSeriesCache(clock)
-        self._queue: asyncio.Queue[_Note] = asyncio.Queue(MAX_QUEUED)
+        self._queue: asyncio.Queue[_Note] = asyncio.Queue()
         self._tally = _Tally()
 
     @property
@@ -137,6 +139,8 @@ class EventRecorder:
             log.error("unsupported event type %r", type)
             return
         about = reference_to(obj)
+        if self._has_no_room(reason, about):
+            return
         note = _Note(
             self._component,
             host or self._host,
@@ -149,14 +153,22 @@ class EventRecorder:
             action,
             annotations or {},
         )
-        try:
-            self._queue.put_nowait(note)
-            self._tally.is_full &= self._queue.qsize() > PATIENT
-        except asyncio.QueueFull:
-            self._tally.dropped += 1
-            if not self._tally.is_full:  # one line, and not one for each, when they come by the thousand
-                log.error("too many queued events, dropped %s of %s/%s", reason, about.namespace, about.name)
-            self._tally.is_full = True
+        self._tally.queued[self._component] += 1
+        self._queue.put_nowait(note)
+
+    def _has_no_room(self, reason: str, about: core_v1.ObjectReference) -> bool:
+        """Whether too many of this component's wait; that is told in one line, not for each that comes then."""
+        component, tally = self._component, self._tally
+        queued = tally.queued[component]
+        if queued <= PATIENT:
+            tally.full.discard(component)
+        if queued < MAX_QUEUED:
+            return False
+        tally.dropped += 1
+        if component not in tally.full:
+            log.error("too many queued events, dropped %s of %s/%s", reason, about.namespace, about.name)
+            tally.full.add(component)
+        return True
 
     async def run(self) -> None:
         """Write what is taken note of, until cancelled."""
@@ -199,11 +211,16 @@ class EventRecorder:
             try:
                 if hurried:
                     hurried -= 1
-                elif not await quiet_moment(LONGEST_WAIT, lambda: self._queue.qsize() >= PATIENT):
+                elif not await quiet_moment(LONGEST_WAIT, self._has_many):
                     hurried = HURRIED
                 await self._write(self._made(note))
             finally:
+                self._tally.queued[note.component] -= 1
                 self._queue.task_done()
+
+    def _has_many(self) -> bool:
+        """Whether so many of some component's wait that further ones could be lost."""
+        return max(self._tally.queued.values(), default=0) >= PATIENT
 
     async def _write(self, event: AnyEvent) -> None:
         if isinstance(event, core_v1.Event):

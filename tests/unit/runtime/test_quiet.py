@@ -7,7 +7,7 @@ import asyncio
 from kubeloop.runtime.quiet import quiet_moment
 from kubeloop.runtime.recorder import HURRIED, LONGEST_WAIT, PATIENT, EventRecorder
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
-from tests.unit.runtime.test_recorder import THING
+from kubeloop.testing.builders import config_map
 
 TURN = 0.05  # seconds of work in each turn of a busy loop
 
@@ -79,7 +79,7 @@ def written(events: int, busy: float, then: float) -> list[float]:
         recording = asyncio.create_task(recorder.run())
         working = asyncio.create_task(loop.work(until=busy))
         for number in range(events):
-            recorder.of_component(f"part-{number}").event(THING, "Normal", "Done", "it is done")
+            recorder.event(config_map(f"thing-{number}"), "Normal", "Done", "it is done")
         await working
         await asyncio.sleep(then)
         recording.cancel()

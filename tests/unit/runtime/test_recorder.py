@@ -235,6 +235,16 @@ def test_when_too_many_wait_the_newest_are_dropped_and_nobody_is_held_up() -> No
     record(scenario)
 
 
+def test_a_flood_of_one_component_takes_no_room_from_another() -> None:
+    async def scenario(world: World) -> None:
+        for number in range(1005):
+            world.say(f"number {number}")
+        world.recorder.of_component("another").event(THING, "Normal", "Done", "heard all the same")
+        assert world.recorder.dropped == 5
+
+    record(scenario)
+
+
 def test_what_was_noted_can_be_awaited() -> None:
     async def scenario(world: World) -> None:
         world.say("one")
