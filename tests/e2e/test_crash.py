@@ -21,7 +21,7 @@ from tests.e2e.conftest import MakePlane
 from tests.e2e.plane import Plane, call_on, config_map, eventually
 
 SEEDS = (1, 2)  # one test each, so that two workers share the time
-KILLS = 11  # for each seed
+KILLS = 9  # for each seed
 WRITERS = 4
 OBJECTS = 12  # of each writer
 COLLECTION = "/api/v1/namespaces/crash/configmaps"

@@ -526,7 +526,7 @@ trouble = st.tuples(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(trouble, max_size=20),
     st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0.9, 1.1)), min_size=3, max_size=3),

@@ -132,7 +132,7 @@ def used(devices: list[Thing], taken: set[int]) -> InUse:
     return found
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(things, max_size=4), st.sets(st.integers(0, 3), max_size=2), claims)
 def test_devices_are_given_if_there_are_enough(devices: list[Thing], taken: set[int], wanted: list[Wanted]) -> None:
     taken = {one for one in taken if one < len(devices)}

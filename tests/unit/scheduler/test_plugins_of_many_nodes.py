@@ -19,7 +19,7 @@ from tests.unit.scheduler import world as w
 from tests.unit.scheduler.test_plugins_of_one_node import node_rules
 from tests.unit.scheduler.world import HOST, ZONE, World, by_node, pods, worlds
 
-some = settings(max_examples=120, deadline=None)
+some = settings(max_examples=80, deadline=None)
 TEAMS = {"default": {"team": "x"}, "other": {}}
 
 

@@ -194,7 +194,7 @@ operations = st.fixed_dictionaries(
 
 
 @given(documents, st.lists(operations, max_size=5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_inputs_are_never_changed(document: Any, patch: list[Any]) -> None:
     before = json.dumps([document, patch])
     with contextlib.suppress(PatchError):
@@ -203,7 +203,7 @@ def test_inputs_are_never_changed(document: Any, patch: list[Any]) -> None:
 
 
 @given(documents, st.lists(operations.filter(lambda found: "value" in found), min_size=1, max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_patches_that_the_reference_accepts_give_the_same(document: Any, patch: list[Any]) -> None:
     try:
         expected = jsonpatch.apply_patch(document, patch)

@@ -84,7 +84,7 @@ def test_a_patch_deeper_than_the_stack_is_an_error_not_a_crash() -> None:
 
 
 @given(objects, objects)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_inputs_stay_as_they_are_and_applying_twice_is_applying_once(document: Any, patch: Any) -> None:
     before = json.dumps([document, patch])
     once = apply_merge_patch(document, patch)

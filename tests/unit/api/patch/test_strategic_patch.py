@@ -386,7 +386,7 @@ def test_an_empty_patch_and_the_object_itself_change_nothing(spec: Any) -> None:
 
 
 @given(specs, specs)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_applying_twice_is_applying_once_and_what_the_patch_says_is_there(spec: Any, patch: Any) -> None:
     once = patched(spec, patch)
     assert patched(once, patch) == once
@@ -397,7 +397,7 @@ def test_applying_twice_is_applying_once_and_what_the_patch_says_is_there(spec: 
 
 
 @given(specs, wild)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_patch_gives_an_object_or_a_patch_error_and_changes_no_input(spec: Any, patch: Any) -> None:
     before = json.dumps([spec, patch])
     with contextlib.suppress(PatchError):
