@@ -17,6 +17,7 @@ from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
 from kubeloop.runtime.keys import ObjectKey, key_of
 from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.scheduler.telling import CONDITIONS, NOMINATED, Told
 
 SCHEDULED: Final = "PodScheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -56,7 +57,7 @@ class Reporter:
     def nominate(self, pod: Pod, node: str) -> None:
         """Tell which node a pod waits for."""
         if pod.status.nominated_node_name != node or key_of(pod) in self._busy:  # then it may be about to change
-            self._write(pod, {"nominatedNodeName": node or None})
+            self._write(pod, {NOMINATED: node or None})
 
     def event(self, pod: Pod, type: str, reason: str, note: str, *, action: str, related: Any = None) -> None:
         recorder = self._recorders.get(pod.spec.scheduler_name) or next(iter(self._recorders.values()))
@@ -81,9 +82,9 @@ class Reporter:
             self._busy.discard(key)
 
     async def _patch(self, key: ObjectKey, pod: Pod, change: dict[str, Any]) -> None:
-        body = {"metadata": {"uid": pod.metadata.uid}, "status": change}
+        told = Told(pod.metadata.uid, change)
         try:
-            await self._client.patch("pods", key.name, body, key.namespace, type=STRATEGIC_PATCH, subresource="status")
+            await self._client.patch("pods", key.name, told, key.namespace, type=STRATEGIC_PATCH, subresource="status")
         except NotFound:
             log.debug("%s is gone, its status is not told", key)
         except (ApiError, ClientError, TimeoutError) as error:
@@ -104,9 +105,9 @@ def status_change(pod: Pod, reason: str, message: str, nominated: str | None, no
             condition["observedGeneration"] = generation
         if old is None or old.status != "False":
             condition["lastTransitionTime"] = now
-        change["conditions"] = [condition]
+        change[CONDITIONS] = [condition]
     if nominated is not None and pod.status.nominated_node_name != nominated:
-        change["nominatedNodeName"] = nominated or None
+        change[NOMINATED] = nominated or None
     return change
 
 
