@@ -34,9 +34,13 @@ def manager_of(ctx: Context) -> str:
     named = ctx.query.text("fieldManager")
     if named:
         return named
-    agent = ctx.request.headers.get("user-agent", "").partition("/")[0]
-    printable = "".join(char for char in agent[:_MAX_NAME] if char.isprintable())
-    return printable or "unknown"
+    return _manager_by(ctx.request.headers.get("user-agent", ""))
+
+
+@lru_cache(maxsize=1024)
+def _manager_by(agent: str) -> str:
+    name = agent.partition("/")[0]
+    return "".join(char for char in name[:_MAX_NAME] if char.isprintable()) or "unknown"
 
 
 def settable_in(strategy: Strategy, subresource: str) -> Settable | None:
