@@ -9,10 +9,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 from kubeloop.chaos.plan import Plane
 from kubeloop.chaos.plane import RunningPlane
+
+
+async def look_after(plane: RunningPlane) -> None:
+    """Start again what has ended by itself, as a leader does that loses its lease; what you killed stays so."""
+    for process in plane.processes.values():
+        if process.exit_code is not None and process.exit_code >= 0:
+            await process.start()
+            print(f"{process.name} had ended, and is started again: process {process.pid}", flush=True)
 
 
 async def main(folder: Path, port: int) -> None:
@@ -25,7 +34,10 @@ async def main(folder: Path, port: int) -> None:
         for process in plane.processes.values():
             print(f"{process.name:22} process {process.pid}, log in {process.log}")
         print(f"the plane is ready: export KUBECONFIG={plane.kubeconfig}", flush=True)
-        await stop.wait()
+        while not stop.is_set():
+            await look_after(plane)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), 1)
     finally:
         await plane.stop()
 

@@ -30,6 +30,11 @@ class Process:
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None and self.is_running else None
 
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended, negative by a signal; None while it runs."""
+        return self._process.returncode if self._process is not None else None
+
     async def start(self, *further: str) -> None:
         """Run it; arguments that are added stay, whenever it is started again."""
         self._command += tuple(one for one in further if one not in self._command)

@@ -14,6 +14,7 @@ from tests.e2e.conftest import MakePlane
 from tests.e2e.plane import Plane, config_map, eventually
 
 MAPS = "/api/v1/namespaces/default/configmaps"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 MEGABYTES = 24
 
 
@@ -58,6 +59,7 @@ def test_a_full_disk_refuses_writes_in_etcds_words_serves_reads_and_recovers_by_
 ) -> None:
     plane = on_disk
     assert write(plane, 0)[0] == 201
+    eventually(lambda: all(plane.get(f"{ROLES}/{name}")["rules"] for name in ("admin", "edit", "view")))  # loops rest
     ballast = fill(disk)
     refused = next(said for number in range(1, 100) if (said := write(plane, number))[0] != 201)
     assert refused[0] == 500
