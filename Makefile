@@ -29,7 +29,7 @@ up: install ## run the control plane in the foreground (flags: make up ARGS="--e
 
 test: install kubectl troublemakers ## run all tests (some of them: make test ARGS="-k store")
 	@echo "== pytest, two at a time"
-	@$(BIN)/pytest -q -n 2 $(ARGS)
+	@$(BIN)/pytest -q -n 2 --dist worksteal $(ARGS)
 
 test-aws: $(AWS)/.installed ## run the tests of Amazon's cloud against moto, whose libraries need an environment of their own
 	@echo "== pytest, Amazon's cloud"
