@@ -24,8 +24,11 @@ class StatusChange(Overlay):
         self._after = after
 
     def __bool__(self) -> bool:
-        return any(getattr(self._before, field) != getattr(self._after, field) for field in _FIELDS) or bool(
-            changes(self._before, self._after)
+        before, after = self._before, self._after
+        return (
+            any(getattr(before, field) != getattr(after, field) for field in _FIELDS)
+            or any(one not in before.conditions for one in after.conditions)
+            or bool(gone(before.conditions, after.conditions))
         )
 
     @property
