@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +20,17 @@ from tests.etcd_processes import EtcdCluster
 
 AnyStore: TypeAlias = LoggedStore | EtcdStore
 MakeStore: TypeAlias = Callable[..., AnyStore]
+
+
+@contextlib.asynccontextmanager
+async def started(cluster: EtcdCluster, prefix: str = "/") -> AsyncIterator[EtcdStore]:
+    """A server's store, until it is no longer needed."""
+    store = EtcdStore(cluster.config(prefix))
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 class EtcdSupply:

@@ -20,20 +20,10 @@ from kubeloop.store.etcd.messages import range_request, read_range
 from kubeloop.store.etcd.pending import PROVISIONAL
 from kubeloop.store.etcd.store import EtcdStore
 from kubeloop.store.etcd.wire import fields
-from tests.contract.stores import EtcdSupply
+from tests.contract.stores import EtcdSupply, started
 from tests.etcd_processes import EtcdCluster, EtcdMember
 
 Pair = Callable[[EtcdStore, EtcdStore], Awaitable[None]]
-
-
-@asynccontextmanager
-async def started(cluster: EtcdCluster, prefix: str = "/") -> AsyncIterator[EtcdStore]:
-    store = EtcdStore(cluster.config(prefix))
-    await store.start()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from kubeloop.store.etcd.loading import Names
 from kubeloop.store.etcd.messages import range_request, read_range
 from kubeloop.store.etcd.store import EtcdStore
 from tests.contract.line import Line, line_to
-from tests.contract.stores import EtcdSupply
+from tests.contract.stores import EtcdSupply, started
 from tests.etcd_processes import EtcdCluster
 
 
@@ -62,22 +62,12 @@ def play(cluster: EtcdCluster, request: pytest.FixtureRequest) -> Callable[[Scen
 
     def run(scenario: Scenario) -> None:
         async def main() -> None:
-            async with asyncio.timeout(30), near_to(cluster, prefix) as near, behind_line(cluster, prefix) as far:
+            async with asyncio.timeout(30), started(cluster, prefix) as near, behind_line(cluster, prefix) as far:
                 await scenario(far, near)
 
         asyncio.run(main())
 
     return run
-
-
-@asynccontextmanager
-async def near_to(cluster: EtcdCluster, prefix: str) -> AsyncIterator[EtcdStore]:
-    store = EtcdStore(cluster.config(prefix))
-    await store.start()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 @asynccontextmanager
@@ -200,7 +190,7 @@ def test_of_two_servers_that_delete_the_same_while_answers_are_lost_one_is_told_
         prefix = "/both/"
         async with (
             asyncio.timeout(30),
-            near_to(cluster, prefix) as near,
+            started(cluster, prefix) as near,
             behind_line(cluster, prefix) as one,
             behind_line(cluster, prefix) as other,
         ):
@@ -231,7 +221,7 @@ async def _delete(store: EtcdStore, key: str) -> Event:
 def test_the_marks_of_deletes_take_little_room_and_end(cluster: EtcdCluster) -> None:
     async def main() -> None:
         prefix = "/marks/"
-        async with asyncio.timeout(30), near_to(cluster, prefix) as near:
+        async with asyncio.timeout(30), started(cluster, prefix) as near:
             for number in range(12):
                 await near.write(f"/{number}", b"")
             await near.write("/0", None)

@@ -6,6 +6,7 @@ from typing import Any
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Container, ContainerStatus, Pod
+from kubeloop.node.fleet import Fleet, FleetConfig
 from kubeloop.testing import Cluster, builders
 
 SIM = "sim.kubeloop.io/"
@@ -21,6 +22,14 @@ def put(cluster: Cluster, name: str = "pod", *, script: dict[str, str] | None = 
     )
     cluster.settle()
     return pod
+
+
+def new_agent(cluster: Cluster, config: FleetConfig) -> Fleet:
+    """Another process of an agent, which knows nothing of the one before."""
+    fleet = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, config)
+    for loop in fleet.loops:
+        cluster.start(loop)
+    return fleet
 
 
 def get(cluster: Cluster, name: str = "pod") -> Pod:

@@ -10,7 +10,7 @@ from kubeloop.api.generated.core_v1 import Node, ResourceRequirements
 from kubeloop.api.wire import Quantity
 from kubeloop.node.fleet import Fleet, FleetConfig
 from kubeloop.testing import Cluster, builders
-from tests.node.pods import get, put, state
+from tests.node.pods import get, new_agent, put, state
 
 
 def begin_anew(cluster: Cluster, fleet: Fleet, path: str, **changes: Any) -> None:
@@ -19,9 +19,7 @@ def begin_anew(cluster: Cluster, fleet: Fleet, path: str, **changes: Any) -> Non
         cluster.stop(loop)
     body: dict[str, Any] = {path: changes}
     cluster.client.patch(Node, "n1", body, subresource="status" if path == "status" else "")
-    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=1, events="all"))
-    for loop in again.loops:
-        cluster.start(loop)
+    new_agent(cluster, FleetConfig(count=1, events="all"))
     cluster.advance(2)
 
 

@@ -7,10 +7,10 @@ import pytest
 from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Node, Pod
-from kubeloop.node.fleet import Fleet, FleetConfig
+from kubeloop.node.fleet import FleetConfig
 from kubeloop.node.roster import SHUTTING_DOWN, STATE
 from kubeloop.testing import Cluster, builders
-from tests.node.pods import container, get, is_gone, put, runs, said, state
+from tests.node.pods import container, get, is_gone, new_agent, put, runs, said, state
 
 
 def set_state(cluster: Cluster, node: str, state: str | None) -> None:
@@ -111,9 +111,7 @@ def test_new_agent_finds_pods_as_the_last_one_left_them(cluster: Cluster) -> Non
     for loop in fleet.loops:
         cluster.stop(loop)
     cluster.advance(50)
-    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=1))
-    for loop in again.loops:
-        cluster.start(loop)
+    new_agent(cluster, FleetConfig(count=1))
     assert {name: get(cluster, name) for name in before} == before
     cluster.advance(51)
     assert get(cluster, "soon").status.phase == "Succeeded"
@@ -133,9 +131,7 @@ def test_new_agent_knows_how_containers_ended_before(cluster: Cluster) -> None:
     assert container(before).last_state.terminated is not None
     for loop in fleet.loops:
         cluster.stop(loop)
-    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=1))
-    for loop in again.loops:
-        cluster.start(loop)
+    new_agent(cluster, FleetConfig(count=1))
     assert get(cluster) == before
 
 
@@ -147,9 +143,7 @@ def test_new_agent_gives_no_address_twice(cluster: Cluster) -> None:
         cluster.stop(loop)
     for number in range(4):
         put(cluster, f"a{number}", node=f"n{2 - number % 2}")
-    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=2))
-    for loop in again.loops:
-        cluster.start(loop)
+    new_agent(cluster, FleetConfig(count=2))
     pods = cluster.client.list("pods", "default").items
     assert len({pod.status.pod_ip for pod in pods}) == len(pods) == 6
 
@@ -160,9 +154,7 @@ def test_nodes_that_are_there_already_count_as_registered(cluster: Cluster) -> N
         cluster.stop(loop)
     cluster.advance(minutes=10)
     before = renewed(cluster)
-    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=3))
-    for loop in again.loops:
-        cluster.start(loop)
+    again = new_agent(cluster, FleetConfig(count=3))
     cluster.run(again.registered())
     assert [one.metadata.name for one in cluster.client.list("nodes").items] == ["n1", "n2", "n3"]
     assert renewed(cluster) > before

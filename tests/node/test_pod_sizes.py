@@ -8,10 +8,10 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Pod, ResourceRequirements
 from kubeloop.api.wire import Quantity
-from kubeloop.node.fleet import Fleet, FleetConfig
+from kubeloop.node.fleet import FleetConfig
 from kubeloop.node.registration import NodeShape
 from kubeloop.testing import Cluster, builders
-from tests.node.pods import get, put, said
+from tests.node.pods import get, new_agent, put, said
 from tests.node.test_resizing import conditions, told
 
 Amounts = dict[str, str]
@@ -123,9 +123,7 @@ def test_pod_as_a_whole_waits_for_room_to_be_resized(cluster: Cluster) -> None:
     for loop in fleet.loops:
         cluster.stop(loop)
     before = get(cluster).status
-    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=1))
-    for loop in again.loops:
-        cluster.start(loop)
+    new_agent(cluster, FleetConfig(count=1))
     assert get(cluster).status == before
     cluster.client.delete(Pod, "other", "default")
     cluster.advance(5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubeloop.api.generated.core_v1 import HTTPGetAction, Probe
 from kubeloop.node.fleet import Fleet, FleetConfig
 from kubeloop.testing import Cluster
-from tests.node.pods import container, get, put, runs, said
+from tests.node.pods import container, get, new_agent, put, runs, said
 
 
 def probe(**fields: int) -> Probe:
@@ -100,9 +100,7 @@ def test_well_answered_probes_cost_nothing_while_pods_run(cluster: Cluster) -> N
 def begin_anew(cluster: Cluster, fleet: Fleet) -> None:
     for loop in fleet.loops:
         cluster.stop(loop)
-    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=1))
-    for loop in again.loops:
-        cluster.start(loop)
+    new_agent(cluster, FleetConfig(count=1))
 
 
 def test_new_agent_leaves_pods_ready_that_were_until_it_finds_otherwise(cluster: Cluster) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import ContainerResizePolicy, Event, Pod, ResourceRequirements
 from kubeloop.api.wire import Quantity
-from kubeloop.node.fleet import Fleet, FleetConfig
+from kubeloop.node.fleet import FleetConfig
 from kubeloop.node.registration import NodeShape
 from kubeloop.testing import Cluster, builders
-from tests.node.pods import container, get, put
+from tests.node.pods import container, get, new_agent, put
 
 SMALL = {"cpu": Quantity("500m"), "memory": Quantity("256Mi")}
 
@@ -154,9 +154,7 @@ def test_new_agent_knows_what_pods_were_given(cluster: Cluster) -> None:
     for loop in fleet.loops:
         cluster.stop(loop)
     before = get(cluster).status
-    again = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, FleetConfig(count=1))
-    for loop in again.loops:
-        cluster.start(loop)
+    new_agent(cluster, FleetConfig(count=1))
     assert get(cluster).status == before
     put(cluster, "third", containers=(sized("200m"),))
     assert get(cluster, "third").status.reason == "OutOfcpu"
