@@ -1,14 +1,16 @@
 # Everything one does with a checkout. Needs python3 (3.11 or newer) and make; the rest is set up in .venv.
 PYTHON ?= python3
-VENV := .venv
+# An interpreter that is named gets an environment of its own: make test PYTHON=python3.13 uses .venv-3.13.
+VENV := .venv$(if $(filter-out file,$(origin PYTHON)),-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 AWS := .venv-aws
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test test-aws lint format type layers generate docs bench kubectl troublemakers clean
+.PHONY: help install up test test-aws explore lint format type layers generate docs bench kubectl troublemakers clean
 
 help: ## list what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,11 +31,14 @@ up: install ## run the control plane in the foreground (flags: make up ARGS="--e
 
 test: install kubectl troublemakers ## run all tests (some of them: make test ARGS="-k store")
 	@echo "== pytest, two at a time"
-	@$(BIN)/pytest -q -n 2 --dist worksteal $(ARGS)
+	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 --dist worksteal $(ARGS)
+
+explore: install ## search for violations of the property tests with new seeds (MINUTES=10 SEED=n)
+	@$(BIN)/python -m tools.explore --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 test-aws: $(AWS)/.installed ## run the tests of Amazon's cloud against moto, whose libraries need an environment of their own
 	@echo "== pytest, Amazon's cloud"
-	@$(AWS)/bin/python -m pytest -q -p no:cacheprovider tests/cloud/test_aws.py tests/cloud/test_provider_contract.py $(ARGS)
+	@$(AWS)/bin/python -m pytest -q -p no:cacheprovider -m "aws or not aws" tests/cloud/test_aws.py tests/cloud/test_provider_contract.py $(ARGS)
 
 $(AWS)/.installed: pyproject.toml constraints-aws.txt
 	@echo "== setting up $(AWS): Amazon's libraries and a server that stands for its cloud, as in constraints-aws.txt"
@@ -88,5 +93,5 @@ bench: install ## measure the server on this machine (bench/README.md)
 	@$(BIN)/python -m bench $(ARGS)
 
 clean: ## remove everything that make made
-	rm -rf $(VENV) $(AWS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from kubeloop.cloud.provider import CloudError, Route
 from tests.cloud.worlds import CLUSTER, AwsWorld, aws_world, node_of
 
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning", "default::ResourceWarning")
-needs_moto = pytest.mark.skipif(find_spec("moto") is None, reason="moto is not installed: make test-aws")
+needs_moto = pytest.mark.aws
 UID = "0a1b2c3d-0000-4000-8000-000000000000"
 
 
@@ -90,8 +90,8 @@ def test_routes_to_gateways_are_none_of_ours_and_blackholes_are() -> None:
     assert lost.blackhole
 
 
-@pytest.mark.skipif(find_spec("boto3") is not None, reason="boto3 is installed")
-def test_missing_library_is_told_with_what_to_do() -> None:
+def test_missing_library_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(UnusableProvider, match=r"pip install 'kubeloop\[aws\]'"):
         load("aws", Surroundings(None, None, None))  # type: ignore[arg-type]
 

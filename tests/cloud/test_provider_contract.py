@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,16 @@ from kubeloop.api.generated.core_v1 import LoadBalancerStatus, Node, Service, Se
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.cloud.provider import InstanceNotFound, Instances, LoadBalancers, Route, Routes
 from tests.cloud.worlds import CLUSTER, WORLDS, World, node_of
+from tests.skips import NEEDS_ROOT
 
-NEEDED = {"aws": ("boto3", "moto")}
+MARKS = {"aws": pytest.mark.aws}
 
 # What boto3 and moto say about themselves is not about us.
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning", "default::ResourceWarning")
 
 
-@pytest.fixture(params=list(WORLDS))
+@pytest.fixture(params=[pytest.param(one, marks=MARKS.get(one, ())) for one in WORLDS])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    for module in NEEDED.get(request.param, ()):
-        if find_spec(module) is None:
-            pytest.skip(f"{module} is not installed: make test-aws")
     with ExitStack() as parts:
         yield WORLDS[request.param](tmp_path, parts)
 
@@ -57,7 +54,7 @@ def balancers(world: World) -> LoadBalancers:
 
 def routes(world: World) -> Routes:
     if world.provider.routes is None:
-        pytest.skip("routes need the right to make a network namespace")
+        pytest.skip(NEEDS_ROOT)
     return world.provider.routes
 
 

@@ -228,6 +228,4 @@ TestSqliteStoreModel.settings = settings(max_examples=40, stateful_step_count=20
 def test_etcd_store_model(etcd_servers: EtcdSupply) -> None:
     with etcd_servers.fresh() as cluster:
         EtcdModel.cluster = cluster
-        run_state_machine_as_test(
-            EtcdModel, settings=settings(max_examples=10, stateful_step_count=15, deadline=None, database=None)
-        )
+        run_state_machine_as_test(EtcdModel, settings=settings(max_examples=10, stateful_step_count=15, deadline=None))

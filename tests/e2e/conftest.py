@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import Plane
+from tests.skips import skip_without_kubectl
 
 MakePlane = Callable[..., Plane]
 
@@ -71,8 +72,7 @@ def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def kubectl(plane: Plane, namespace: str, kubectl_home: Path) -> Kubectl:
     """kubectl in the test's namespace."""
-    if version() == (0, 0):
-        pytest.skip("there is no kubectl on the PATH")
+    skip_without_kubectl()
     return Kubectl(plane.kubeconfig, namespace, kubectl_home)
 
 

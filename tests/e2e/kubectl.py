@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +68,3 @@ class Kubectl:
 
     def apply(self, *documents: Any) -> str:
         return self("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
-
-
-@cache
-def version() -> tuple[int, int]:
-    """(1, 32) for kubectl 1.32; (0, 0) where there is none."""
-    if shutil.which("kubectl") is None:
-        return 0, 0
-    done = subprocess.run(
-        ["kubectl", "version", "--client", "-o", "json"], capture_output=True, check=True, env=environment()
-    )
-    found = json.loads(done.stdout)["clientVersion"]
-    return int(found["major"]), int(found["minor"].rstrip("+"))

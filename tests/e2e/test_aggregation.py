@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import MakePlane
-from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import Plane, eventually
+from tests.skips import skip_without_kubectl
 from tests.unit.apiserver.aggregation.extension_server import GROUP, VERSION, Authority, Gardens, listening
 
 NAME = f"{VERSION}.{GROUP}"
@@ -53,8 +54,7 @@ def extension(behind: Plane, tmp_path: Path) -> Iterator[tuple[int, Authority]]:
 def test_kubectl_uses_what_an_extension_api_server_serves(
     behind: Plane, extension: tuple[int, Authority], kubectl_home: Path
 ) -> None:
-    if version() == (0, 0):
-        pytest.skip("there is no kubectl on the PATH")
+    skip_without_kubectl()
     kubectl, (port, authority) = Kubectl(behind.kubeconfig, "default", kubectl_home), extension
     service = {"type": "ExternalName", "externalName": "localhost"}
     behind.create("/api/v1/namespaces/default/services", {"metadata": {"name": "garden-api"}, "spec": service})

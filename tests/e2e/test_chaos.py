@@ -12,6 +12,7 @@ import pytest
 
 from kubeloop.chaos.plan import load_plan
 from tests.e2e.plane import PROGRAM, SOURCE_ROOT, environment
+from tests.skips import NEEDS_ROOT, NEEDS_TOOL
 
 HEAD = {"apiVersion": "kubeloop.dev/v1alpha1", "kind": "ChaosPlan", "load": {"clients": 6, "watchers": 2, "keys": 10}}
 # All members of etcd at once, one with all its data, one that stands still.
@@ -95,14 +96,14 @@ def test_whoever_is_cut_off_from_the_others_clients_are_answered_and_nothing_is_
     if os.geteuid() != 0:
         assert run.returncode == 2
         assert "network" in run.stderr
-        pytest.skip(run.stderr)
+        pytest.skip(NEEDS_ROOT)
     kept(run, disturbances=4)
 
 
 def test_leaders_die_and_clocks_jump_and_a_standby_leads_within_its_lease_time(tmp_path: Path) -> None:
     run = carry_out(CLOCKS, tmp_path)
     if run.returncode == 2 and "libfaketime" in run.stderr:
-        pytest.skip(run.stderr)
+        pytest.skip(f"{NEEDS_TOOL}libfaketime")
     report = kept(run, disturbances=3)
     assert report["takeovers"] > 0, "nobody who led has died"
     assert report["longest_without_leader"] > 4, "the next one has not waited for the lease to end"

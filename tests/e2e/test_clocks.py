@@ -11,6 +11,7 @@ import pytest
 from kubeloop.chaos.clocks import Clocks, NoClocks
 from tests.e2e.conftest import MakePlane, make_namespace
 from tests.e2e.plane import Plane, call_on, eventually
+from tests.skips import NEEDS_TOOL
 
 TEN_MINUTES = 600.0
 
@@ -19,8 +20,8 @@ TEN_MINUTES = 600.0
 def clocks(tmp_path: Path) -> Clocks:
     try:
         return Clocks(tmp_path)
-    except NoClocks as error:
-        pytest.skip(str(error))
+    except NoClocks:
+        pytest.skip(f"{NEEDS_TOOL}libfaketime")
 
 
 @pytest.fixture

@@ -11,12 +11,13 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.manager import free_port
 from tests.e2e.plane import PROGRAM, START_DEADLINE, Plane, _first_line, environment, eventually
 from tests.e2e.test_kubectl_nodes import free_ports, protocols
+from tests.skips import needs_kubectl
 
-pytestmark = pytest.mark.skipif(version() < (1, 31), reason="there is no kubectl on the PATH that speaks WebSockets")
+pytestmark = needs_kubectl(1, 31)
 
 
 class Component:

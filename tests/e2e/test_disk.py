@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.conftest import MakePlane
 from tests.e2e.plane import Plane, config_map, eventually
+from tests.skips import NEEDS_ROOT
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
@@ -27,7 +28,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m", "tmpfs", str(folder)], capture_output=True, text=True
     )
     if made.returncode:
-        pytest.skip(f"only an administrator can mount a disk: {made.stderr}")
+        pytest.skip(NEEDS_ROOT)
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 

@@ -98,7 +98,7 @@ def check(made: Made, answer: Answer) -> None:
 
 
 def test_any_request_to_a_described_path(target: Target) -> None:
-    @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(requests(target.operations, SEEDS))
     def run(made: Made) -> None:
         check(made, target.send(made))
@@ -113,7 +113,7 @@ def test_writes_of_bent_objects(target: Target) -> None:
     seeded = {*SEEDS, *(f"{path}/{{name}}" for path in SEEDS)}
     writable = [operation for operation in target.operations if operation.path in seeded]
 
-    @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(requests(writable, SEEDS))
     def run(made: Made) -> None:
         check(made, target.send(made))
@@ -142,7 +142,7 @@ SEGMENTS = [
 ]
 
 
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     path=st.lists(st.sampled_from(SEGMENTS) | st.text(max_size=5), max_size=8), method=st.sampled_from(["GET", "POST"])
 )

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.manager import ManagerProcess
 from tests.e2e.plane import Plane, eventually
+from tests.skips import skip_without_kubectl
 
 LOOPS = "serviceaccount,garbagecollector,namespace,podgc"
 GADGETS = {
@@ -50,8 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 
 @pytest.fixture
 def kubectl(server: Plane, kubectl_home: Path, request: pytest.FixtureRequest) -> Kubectl:
-    if version() == (0, 0):
-        pytest.skip("there is no kubectl on the PATH")
+    skip_without_kubectl()
     name = f"ns-{abs(hash(request.node.name)) % 10**8}"
     server.create("/api/v1/namespaces", {"metadata": {"name": name}})
     return Kubectl(server.kubeconfig, name, kubectl_home)

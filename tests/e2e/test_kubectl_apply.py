@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import yaml
 
-from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import config_map
 from tests.e2e.workloads import deployment
+from tests.skips import kubectl_version, needs_kubectl
 
 SERVER_SIDE = ("apply", "--server-side", "-f", "-")
 
@@ -40,7 +40,7 @@ def test_apply_prunes_what_is_no_longer_there(kubectl: Kubectl) -> None:
     for document in documents:
         document["metadata"]["labels"] = {"set": "pruned"}
     prune = ("--prune", "-l", "set=pruned", "--prune-whitelist=core/v1/ConfigMap")
-    if version() >= (1, 26):
+    if kubectl_version() >= (1, 26):
         prune = (*prune[:3], "--prune-allowlist=core/v1/ConfigMap")
     kubectl.apply(*documents)
     kubectl("apply", *prune, "-f", "-", stdin=yaml.safe_dump(documents[0]))
@@ -62,7 +62,7 @@ def test_diff(kubectl: Kubectl) -> None:
 
 def test_managers_of_server_side_apply_are_named(kubectl: Kubectl) -> None:
     kubectl(*SERVER_SIDE, "--field-manager=tests", stdin=yaml.safe_dump(config_map("one", colour="blue")))
-    shown = ("--show-managed-fields",) if version() >= (1, 21) else ()
+    shown = ("--show-managed-fields",) if kubectl_version() >= (1, 21) else ()
     (entry,) = kubectl.json("get", "configmap", "one", *shown)["metadata"]["managedFields"]
     assert (entry["manager"], entry["operation"]) == ("tests", "Apply")
     assert entry["fieldsV1"] == {"f:data": {"f:colour": {}}}
@@ -105,7 +105,7 @@ def test_moving_from_client_side_to_server_side(kubectl: Kubectl) -> None:
     assert kubectl("get", "cm", "one", "-o", "jsonpath={.data.colour}") == "green"
 
 
-@pytest.mark.skipif(version() < (1, 25), reason="this kubectl checks fields itself")
+@needs_kubectl(1, 25)
 def test_unknown_fields_warn_or_are_ignored_on_request(kubectl: Kubectl) -> None:
     wrong = yaml.safe_dump({**config_map("one"), "colour": "blue"})
     assert "unknown field" in kubectl.fails("apply", "--validate=strict", "-f", "-", stdin=wrong)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import Plane, config_map, eventually
 from tests.e2e.workloads import deployment, node, pod
+from tests.skips import needs_kubectl
 
 
 def test_edit(kubectl: Kubectl, tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_wait_for_a_condition(kubectl: Kubectl, plane: Plane) -> None:
     assert "condition met" in kubectl("wait", "pod/one", "--for=condition=Ready", "--timeout=20s")
 
 
-@pytest.mark.skipif(version() < (1, 23), reason="this kubectl can't wait for a JSON path")
+@needs_kubectl(1, 23)
 def test_wait_for_a_value(kubectl: Kubectl) -> None:
     kubectl.apply(config_map("one", colour="blue"))
     kubectl("wait", "configmap/one", "--for=jsonpath={.data.colour}=blue", "--timeout=20s")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import config_map
 from tests.e2e.workloads import deployment, pod
+from tests.skips import NEEDS_NEWER_KUBECTL, kubectl_version
 
 IN_A_NAMESPACE = {
     "configmap": ["configmap", "made", "--from-literal=colour=blue"],
@@ -35,8 +36,8 @@ BETA_IN_1_20 = {"cronjob", "ingress", "poddisruptionbudget"}
 
 @pytest.mark.parametrize("kind", IN_A_NAMESPACE)
 def test_create_in_a_namespace(kubectl: Kubectl, kind: str) -> None:
-    if version() < (1, 21) and kind in BETA_IN_1_20:
-        pytest.skip("this kubectl makes a version that is no longer served")
+    if kubectl_version() < (1, 21) and kind in BETA_IN_1_20:
+        pytest.skip(f"{NEEDS_NEWER_KUBECTL}1.21")
     kubectl("create", *IN_A_NAMESPACE[kind])
     assert kubectl("get", kind, "made", "-o", "name").strip().endswith("/made")
 

@@ -16,13 +16,14 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import Plane, call_on, eventually
+from tests.skips import kubectl_version, needs_kubectl
 
-pytestmark = pytest.mark.skipif(version() == (0, 0), reason="there is no kubectl on the PATH")
+pytestmark = needs_kubectl()
 
 # Whether kubectl speaks WebSockets; without them it speaks SPDY, as older ones always do.
-PROTOCOLS = [False] if version() < (1, 31) else [True, False]
+PROTOCOLS = [False] if kubectl_version() < (1, 31) else [True, False]
 
 PYTHON_CLIENT = """
 import sys
@@ -133,7 +134,7 @@ def test_node_s_own_port_knows_who_asks(kubectl: Kubectl, nodes: Plane) -> None:
     unknown.close()
 
 
-@pytest.mark.skipif(version() < (1, 23), reason="this kubectl can't wait for a JSON path")
+@needs_kubectl(1, 23)
 def test_followed_log_ends_with_its_container(kubectl: Kubectl) -> None:
     run(kubectl, "worker", "sh", "-c", "echo begin; sleep 2; echo end", restart="Never")
     kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/worker", "--timeout=20s")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import time
 
-import pytest
 import yaml
 
-from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import config_map
 from tests.e2e.workloads import deployment, pod
+from tests.skips import needs_kubectl
 
 
 def test_version_names_the_server(kubectl: Kubectl) -> None:
@@ -157,7 +157,7 @@ def test_get_watch_ends_at_its_timeout(kubectl: Kubectl) -> None:
     assert time.monotonic() - before < 20
 
 
-@pytest.mark.skipif(version() < (1, 28), reason="this kubectl does not know `auth whoami`")
+@needs_kubectl(1, 28)
 def test_whoami(kubectl: Kubectl) -> None:
     assert kubectl.json("auth", "whoami")["status"]["userInfo"]["username"]
 
@@ -166,7 +166,7 @@ def test_can_i(kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "delete", "nodes").strip().endswith("yes")
 
 
-@pytest.mark.skipif(version() < (1, 24), reason="this kubectl leaves completion to the shell")
+@needs_kubectl(1, 24)
 def test_completion_knows_names_and_kinds(kubectl: Kubectl) -> None:
     kubectl.apply(config_map("one"), config_map("other"))
     assert {"one", "other"} <= set(kubectl("__complete", "get", "configmap", "o").split())

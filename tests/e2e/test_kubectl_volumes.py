@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import make_namespace
-from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import Plane, eventually
+from tests.skips import needs_kubectl
 
 _numbers = itertools.count(1)
 
-pytestmark = pytest.mark.skipif(version() == (0, 0), reason="there is no kubectl on the PATH")
+pytestmark = needs_kubectl()
 
 
 @pytest.fixture(scope="module")

@@ -14,14 +14,16 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import PROGRAM, Plane, environment, eventually
+from tests.skips import NEEDS_LINUX, needs_kubectl
 
 SERVICES = "/api/v1/namespaces/default/services"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only 127.0.0.1 is a loopback address")
+# Elsewhere only 127.0.0.1 is a loopback address.
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason=NEEDS_LINUX)
 
 
 class _Hello(http.server.BaseHTTPRequestHandler):
@@ -96,7 +98,7 @@ def up(tmp_path: Path) -> Iterator[Plane]:
     plane.close()
 
 
-@pytest.mark.skipif(version() == (0, 0), reason="there is no kubectl on the PATH")
+@needs_kubectl()
 def test_service_gets_an_address_that_answers(up: Plane, backend: int, kubectl_home: Path) -> None:
     port, kubectl = free_port(), Kubectl(up.kubeconfig, "default", kubectl_home)
     kubectl.apply(service(port), endpoints(backend))

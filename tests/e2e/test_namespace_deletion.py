@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import Plane, call_on, eventually
 from tests.everything import AROUND, IN_A_NAMESPACE
+from tests.skips import needs_kubectl
 
-pytestmark = pytest.mark.skipif(version() == (0, 0), reason="there is no kubectl on the PATH")
+pytestmark = needs_kubectl()
 
 # Which a node alone may ask for, with a proof of its pod's key.
 NOT_MADE = {"podcertificaterequests.certificates.k8s.io"}

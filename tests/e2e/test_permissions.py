@@ -17,15 +17,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.e2e.conftest import MakePlane
-from tests.e2e.kubectl import Kubectl, version
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import Plane, eventually
+from tests.skips import NEEDS_NEWER_KUBECTL, kubectl_version
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 
 
 def test_the_administrator_is_told_so(kubectl: Kubectl) -> None:
-    if version() < (1, 28):
-        pytest.skip("this kubectl asks with a version that is no longer served")
+    if kubectl_version() < (1, 28):
+        pytest.skip(f"{NEEDS_NEWER_KUBECTL}1.28")
     who = kubectl.json("auth", "whoami")["status"]["userInfo"]
     assert "system:masters" in who["groups"]
     assert who["extra"]["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
@@ -75,8 +76,8 @@ def test_nobody_gives_away_what_they_lack(kubectl: Kubectl) -> None:
 
 
 def token_of(kubectl: Kubectl, account: str, *flags: str) -> str:
-    if version() < (1, 24):
-        pytest.skip("this kubectl makes no tokens")
+    if kubectl_version() < (1, 24):
+        pytest.skip(f"{NEEDS_NEWER_KUBECTL}1.24")
     return kubectl("create", "token", account, *flags).strip()
 
 

@@ -7,9 +7,10 @@ import time
 import pytest
 
 from kubeloop.clock import SystemClock
+from tests.skips import NEEDS_LINUX
 
 
-@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="the system has no clock that counts while it sleeps")
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason=f"{NEEDS_LINUX}: no CLOCK_BOOTTIME elsewhere")
 def test_time_that_the_machine_slept_through_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     before = SystemClock().monotonic()
     asked: list[int] = []

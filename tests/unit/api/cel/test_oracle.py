@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from cel_expr_python import cel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,8 +13,6 @@ from kubeloop.api.cel.program import compiled
 from kubeloop.api.cel.syntax import CompileError
 from kubeloop.api.cel.types import BOOL, DOUBLE, INT, STRING, list_of, map_of
 from kubeloop.api.cel.values import CelError
-
-cel = pytest.importorskip("cel_expr_python.cel")
 
 ENVIRONMENT = kubernetes_environment().extended(
     {"i": INT, "d": DOUBLE, "s": STRING, "b": BOOL, "l": list_of(INT), "m": map_of(STRING, INT)}

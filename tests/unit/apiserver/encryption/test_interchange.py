@@ -80,7 +80,6 @@ def test_what_is_authenticated_is_bound_to_its_key_in_the_store(tmp_path: Path, 
 
 
 def test_a_box_of_nacl_is_opened_and_ours_are_laid_out_alike(tmp_path: Path) -> None:
-    pytest.importorskip("nacl")
     ours = transformer(tmp_path, "secretbox", BOX_KEY)
     head = b"k8s:enc:secretbox:v1:key1:"
     assert ours.open(head + BOX_NONCE + BY_NACL, PLACE) == BOXED

@@ -112,7 +112,6 @@ def test_a_secret_box_is_a_nonce_and_a_box(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_real_secret_box_opens_what_it_sealed() -> None:
-    pytest.importorskip("nacl")
     box = Secretbox(KEY)
     assert box.open(box.seal(b"plain", b""), b"") == b"plain"
 
