@@ -68,7 +68,7 @@ class Election:
             written = {who for _, who, _ in self.writes()}
             return name if name in written else ""
 
-        return eventually(look, 30)
+        return eventually(look)
 
     def signal(self, name: str, number: int) -> None:
         os.kill(self.candidates[name].pid, number)

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from tests.e2e.plane import environment
+from tests.e2e.plane import GIVE_UP_SECONDS, environment
 
-DEADLINE = 60
+WAIT = f"--timeout={GIVE_UP_SECONDS:.0f}s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Kubectl:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=DEADLINE,
+            timeout=2 * GIVE_UP_SECONDS,
             env={**self.environment(), **variables},
             check=False,
         )

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.plane import PROGRAM, START_DEADLINE, Answer, Plane, _Connection, _first_line, call_on, environment
+from tests.e2e.plane import GIVE_UP_SECONDS, PROGRAM, Answer, Plane, _Connection, _first_line, call_on, environment
 
 
 class ManagerProcess:
@@ -44,7 +44,7 @@ class ManagerProcess:
     def wait(self) -> int:
         assert self.process is not None
         try:
-            return self.process.wait(START_DEADLINE)
+            return self.process.wait(GIVE_UP_SECONDS)
         finally:
             self.process.kill()
             self.process.wait()
@@ -65,7 +65,7 @@ class ManagerProcess:
         tls = ssl.create_default_context(cafile=str(self.folder / "kube-controller-manager.crt"))
         if as_admin:
             tls.load_cert_chain(self.plane.folder / "client-certificate.pem", self.plane.folder / "client-key.pem")
-        connection = _Connection("127.0.0.1", self.port, timeout=START_DEADLINE, context=tls)
+        connection = _Connection("127.0.0.1", self.port, timeout=GIVE_UP_SECONDS, context=tls)
         try:
             return call_on(connection, "GET", path)
         finally:
@@ -76,7 +76,7 @@ class ManagerProcess:
         arguments = [*PROGRAM, "controller-manager", "status", "--server", f"https://127.0.0.1:{self.port}", *flags]
         arguments += ["--kubeconfig", str(self.plane.kubeconfig)]
         arguments += ["--certificate-authority", str(self.folder / "kube-controller-manager.crt")]
-        return subprocess.run(arguments, capture_output=True, text=True, env=environment(), timeout=START_DEADLINE)
+        return subprocess.run(arguments, capture_output=True, text=True, env=environment(), timeout=GIVE_UP_SECONDS)
 
     def loops(self) -> dict[str, Any]:
         """The loops by name, as the status command tells."""

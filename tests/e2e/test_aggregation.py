@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import MakePlane
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import Plane, eventually
 from tests.skips import skip_without_kubectl
 from tests.unit.apiserver.aggregation.extension_server import GROUP, VERSION, Authority, Gardens, listening
@@ -62,11 +62,11 @@ def test_kubectl_uses_what_an_extension_api_server_serves(
     where = {"service": {"name": "garden-api", "namespace": "default", "port": port}}
     trust = {"caBundle": base64.b64encode(authority.pem).decode()}
     behind.create(API_SERVICES, {"metadata": {"name": NAME}, "spec": spec | where | trust})
-    kubectl("wait", "--for=condition=Available", f"apiservice/{NAME}", "--timeout=20s")
+    kubectl("wait", "--for=condition=Available", f"apiservice/{NAME}", WAIT)
     assert "gardens" in kubectl("api-resources", f"--api-group={GROUP}")
     assert kubectl("get", "gd", "eden", "-o", "name") == f"garden.{GROUP}/eden\n"
     kubectl("delete", "service", "garden-api")
-    kubectl("wait", "--for=condition=Available=false", f"apiservice/{NAME}", "--timeout=20s")
+    kubectl("wait", "--for=condition=Available=false", f"apiservice/{NAME}", WAIT)
     assert "gardens" in kubectl.fails("get", f"gardens.{GROUP}", "eden")
     assert behind.call("GET", f"/apis/{GROUP}/{VERSION}/gardens").status == 503
     assert kubectl("get", "namespace", "default", "-o", "name") == "namespace/default\n"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kubeloop.chaos.plan import load_plan
-from tests.e2e.plane import PROGRAM, SOURCE_ROOT, environment
+from tests.e2e.plane import GIVE_UP_SECONDS, PROGRAM, SOURCE_ROOT, environment
 from tests.skips import NEEDS_ROOT, NEEDS_TOOL
 
 HEAD = {"apiVersion": "kubeloop.dev/v1alpha1", "kind": "ChaosPlan", "load": {"clients": 6, "watchers": 2, "keys": 10}}
@@ -70,7 +70,7 @@ DISK = {
 def carry_out(plan: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
     (folder / "plan.yaml").write_text(json.dumps({**HEAD, **plan}))
     command = [*PROGRAM, "chaos", "run", str(folder / "plan.yaml"), "--folder", str(folder / "plane"), "-o", "json"]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=150)
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=3 * GIVE_UP_SECONDS)
 
 
 def kept(run: subprocess.CompletedProcess[str], *, disturbances: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from kubeloop.chaos.clocks import Clocks, NoClocks
 from tests.e2e.conftest import MakePlane, make_namespace
-from tests.e2e.plane import Plane, call_on, eventually
+from tests.e2e.plane import GIVE_UP_SECONDS, Plane, call_on, eventually
 from tests.skips import NEEDS_TOOL
 
 TEN_MINUTES = 600.0
@@ -37,7 +37,7 @@ def server(make_plane: MakePlane, clocks: Clocks, monkeypatch: pytest.MonkeyPatc
 def status_with(token: str, server: Plane) -> int:
     """What somebody is told who has nothing but a token."""
     authority = ssl.create_default_context(cafile=server.folder / "pki" / "ca.crt")
-    connection = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=10, context=authority)
+    connection = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=GIVE_UP_SECONDS, context=authority)
     try:
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
         return call_on(connection, "POST", path, {}, Authorization=f"Bearer {token}").status

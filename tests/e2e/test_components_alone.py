@@ -11,9 +11,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.manager import free_port
-from tests.e2e.plane import PROGRAM, START_DEADLINE, Plane, _first_line, environment, eventually
+from tests.e2e.plane import GIVE_UP_SECONDS, PROGRAM, Plane, _first_line, environment, eventually
 from tests.e2e.test_kubectl_nodes import free_ports, protocols
 from tests.skips import needs_kubectl
 
@@ -41,7 +41,7 @@ class Component:
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
-            return self.process.wait(START_DEADLINE)
+            return self.process.wait(GIVE_UP_SECONDS)
         finally:
             self.process.kill()
             self.process.wait()
@@ -92,7 +92,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, kubectl_home: Path) -> Itera
 
 def started(world: World, name: str, *words: str) -> str:
     world.kubectl("run", name, "--image=nginx", "--port=80", *words)
-    world.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=20s")
+    world.kubectl("wait", "--for=condition=Ready", f"pod/{name}", WAIT)
     return name
 
 
@@ -123,7 +123,7 @@ def page_through_forwarding(kubectl: Kubectl, pod: str, speaks: dict[str, str]) 
     assert forwarding.stdout is not None
     try:
         assert forwarding.stdout.readline().startswith("Forwarding from 127.0.0.1")
-        with urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/", timeout=GIVE_UP_SECONDS) as answer:
             page: str = answer.read().decode()
             return page
     finally:
@@ -135,7 +135,7 @@ def page_through_forwarding(kubectl: Kubectl, pod: str, speaks: dict[str, str]) 
 def test_a_followed_log_ends_with_its_container(world: World) -> None:
     words = ("--restart=Never", "--command", "--", "sh", "-c", "echo begin; sleep 1; echo end")
     world.kubectl("run", "worker", "--image=busybox", *words)
-    world.kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/worker", "--timeout=20s")
+    world.kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/worker", WAIT)
     assert world.kubectl("logs", "--follow", "worker") == "begin\nend\n"
 
 
@@ -169,7 +169,7 @@ def test_nodes_outlive_the_api_server_and_one_that_is_gone_is_named(world: World
         started(world, name, '--overrides={"spec":{"nodeName":"o1"}}')
     world.plane.stop()
     world.plane.start()
-    kubectl("delete", "pod", "going", "--timeout=30s")
+    kubectl("delete", "pod", "going", WAIT)
     assert others.stop() == 0
     said = kubectl.fails("logs", "staying")
     assert said.startswith('Error from server: Get "https://127.0.0.1:')

@@ -16,7 +16,7 @@ import yaml
 
 from tests.e2e.conftest import MakePlane
 from tests.e2e.manager import ManagerProcess, free_port
-from tests.e2e.plane import PROGRAM, SOURCE_ROOT, Plane, environment, eventually
+from tests.e2e.plane import GIVE_UP_SECONDS, PROGRAM, SOURCE_ROOT, Plane, environment, eventually
 
 MakeManager = Callable[..., ManagerProcess]
 # Short terms, so that a test needs not wait for long ones.
@@ -155,7 +155,7 @@ def test_manager_waits_for_a_server_that_comes_later(server: Plane, make_manager
     assert manager.get("/healthz", as_admin=False).status == 200
     server.start()
     add_namespace(server, "late")
-    eventually(lambda: is_furnished(server, "late"), 40)
+    eventually(lambda: is_furnished(server, "late"))
 
 
 def test_of_two_managers_one_leads_and_the_other_takes_over(server: Plane, make_manager: MakeManager) -> None:
@@ -239,7 +239,11 @@ def test_plane_in_one_process_runs_the_same_loops(make_plane: MakePlane) -> None
     eventually(lambda: is_furnished(whole, "a"))
     arguments = ["status", "-o", "json", "--server", f"https://127.0.0.1:{port}", "--kubeconfig", str(whole.kubeconfig)]
     told = subprocess.run(
-        [*PROGRAM, "controller-manager", *arguments], capture_output=True, text=True, env=environment(), timeout=30
+        [*PROGRAM, "controller-manager", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=GIVE_UP_SECONDS,
     )
     assert told.returncode == 0, told.stderr
     assert "serviceaccount-controller" in {loop["name"] for loop in json.loads(told.stdout)["loops"]}

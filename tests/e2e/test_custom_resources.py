@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import Plane, environment, eventually
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -96,11 +96,11 @@ def test_kubectl_installs_a_definition_and_uses_it_at_once(kubectl: Kubectl, pla
     kubectl.apply(DEFINITION)
     try:
         kubectl.apply(garden("mine", beds=beds(roses=2)))
-        kubectl("wait", "--for=condition=established", f"crd/{NAME}", "--timeout=10s")
+        kubectl("wait", "--for=condition=established", f"crd/{NAME}", WAIT)
         assert "mine" in kubectl("get", "gd")
         assert "garden.gardening.example.com/mine" in kubectl("get", "all")
     finally:
-        kubectl("delete", "crd", NAME, "--timeout=30s")
+        kubectl("delete", "crd", NAME, WAIT)
     assert "NotFound" in kubectl.fails("get", "crd", NAME)
 
 
@@ -183,7 +183,7 @@ def test_an_operator_tends_its_custom_resource(plane: Plane, gardens: str, opera
         return plane.get(f"{gardens}/mine").get("status", {}).get("growing")
 
     plane.create(gardens, garden("mine", beds=[{"name": "roses"}], frozen=True))
-    eventually(lambda: growing() == 3, 30)
+    eventually(lambda: growing() == 3)
     plane.call("PATCH", f"{gardens}/mine", {"spec": {"beds": beds(roses=2, herbs=5)}}, **MERGE)
     eventually(lambda: growing() == 7)
 

@@ -83,7 +83,7 @@ def operator(plane: Plane, namespace: str, kinds: None, tmp_path: Path) -> Itera
 def test_an_operator_runs_an_errand_step_by_step(plane: Plane, namespace: str, operator: Path) -> None:
     path = ERRANDS.format(namespace)
     plane.create(path, samples()["Errand"])
-    eventually(lambda: plane.get(f"{path}/shopping").get("status", {}).get("phase") == "Succeeded", 40)
+    eventually(lambda: plane.get(f"{path}/shopping").get("status", {}).get("phase") == "Succeeded")
     status = plane.get(f"{path}/shopping")["status"]
     assert status["done"] == 3
     assert [status["nodes"][name]["phase"] for name in ("go", "buy", "return")] == ["Succeeded"] * 3

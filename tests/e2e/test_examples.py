@@ -18,11 +18,11 @@ from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.testing import Cluster, config_map, namespace
+from tests.e2e.plane import GIVE_UP_SECONDS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(EXAMPLES.glob("*/*.py"))
 WEBSITE = {"apiVersion": "example.com/v1", "kind": "Website", "metadata": {"name": "shop", "namespace": "default"}}
-DEADLINE = 60.0
 # As somebody would run it who has the package installed: pytest finds the plugin by the package's metadata.
 PYTEST = ("-m", "pytest", "-q", "-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider")
 
@@ -41,7 +41,7 @@ def said(folder: Path, *command: str) -> str:
         env=environment(folder),
         capture_output=True,
         text=True,
-        timeout=DEADLINE,
+        timeout=GIVE_UP_SECONDS,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -62,7 +62,7 @@ def running(folder: Path, *command: str) -> Iterator[Path]:
     try:
         yield log
         process.send_signal(signal.SIGTERM)
-        assert process.wait(DEADLINE) == 0, log.read_text()
+        assert process.wait(GIVE_UP_SECONDS) == 0, log.read_text()
     finally:
         if process.poll() is None:
             process.kill()

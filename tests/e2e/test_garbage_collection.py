@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.manager import ManagerProcess
 from tests.e2e.plane import Plane, eventually
 from tests.skips import skip_without_kubectl
@@ -90,14 +90,14 @@ def test_custom_resources_are_collected_and_go_with_their_namespace(kubectl: Kub
     eventually(lambda: kubectl.run("apply", "-f", "-", stdin=yaml.safe_dump(gadget)).code == 0)
     kubectl.apply(owned_by(kubectl.json("get", "gadget", "gadget"), "Secret", "v1", "child"))
     kubectl("delete", "configmap", "owner")
-    eventually(lambda: is_gone(kubectl, "gadget/gadget") and is_gone(kubectl, "secret/child"), 60)
+    eventually(lambda: is_gone(kubectl, "gadget/gadget") and is_gone(kubectl, "secret/child"))
     kubectl.apply({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "lone"}})
     kubectl("create", "deployment", "app", "--image=x", "--replicas=0")
-    kubectl("delete", "namespace", kubectl.namespace, "--timeout=50s")
+    kubectl("delete", "namespace", kubectl.namespace, WAIT)
     assert kubectl("get", "gadgets", "--all-namespaces", "-o", "name") == ""
 
 
 def test_pod_that_has_no_node_goes(kubectl: Kubectl) -> None:
     eventually(lambda: kubectl.run("get", "serviceaccount", "default").code == 0)
     kubectl("run", "pod", "--image=x")
-    kubectl("delete", "pod", "pod", "--timeout=50s")
+    kubectl("delete", "pod", "pod", WAIT)

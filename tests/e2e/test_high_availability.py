@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.e2e.kubectl import Kubectl
-from tests.e2e.plane import PROGRAM, SOURCE_ROOT, environment, eventually
+from tests.e2e.plane import GIVE_UP_SECONDS, PROGRAM, SOURCE_ROOT, environment, eventually
 
 PLAN = """
 apiVersion: kubeloop.dev/v1alpha1
@@ -33,7 +33,7 @@ def test_whatever_dies_nothing_is_lost_clients_are_answered_and_a_standby_leads_
         capture_output=True,
         text=True,
         env=environment(),
-        timeout=150,
+        timeout=GIVE_UP_SECONDS,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     report = json.loads(run.stdout)
@@ -66,7 +66,7 @@ def test_one_command_starts_a_plane_that_outlives_its_leaders(tmp_path: Path, ku
         for name in ("apiserver-0", "etcd-1", "controller-manager-0", "scheduler-0"):
             os.kill(pids[name], signal.SIGKILL)
         eventually(lambda: kubectl.run("scale", "deployment", "web", "--replicas=3").code == 0)
-        eventually(lambda: pods() == 3, 40.0)
+        eventually(lambda: pods() == 3)
     finally:
         example.send_signal(signal.SIGTERM)
-        example.communicate(timeout=60)
+        example.communicate(timeout=GIVE_UP_SECONDS)

@@ -53,7 +53,7 @@ def test_an_operator_sees_patches_and_holds(plane: Plane, namespace: str, operat
         return dict(found()["metadata"].get("annotations", {}))
 
     plane.create(path, operated(config_map("one", colour="blue", hold="yes")))
-    eventually(lambda: notes().get("example.com/created") == "blue", 30)
+    eventually(lambda: notes().get("example.com/created") == "blue")
     assert found()["metadata"]["finalizers"] == ["example.com/operator"]
 
     merge = {"Content_Type": "application/merge-patch+json"}
@@ -70,7 +70,7 @@ def test_an_operator_sees_patches_and_holds(plane: Plane, namespace: str, operat
 def test_an_operator_changes_a_deployment_and_posts_events(plane: Plane, namespace: str, operator: Path) -> None:
     deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     plane.create(deployments, operated(deployment("web")))
-    eventually(lambda: plane.get(f"{deployments}/web")["spec"]["replicas"] == 7, 30)
+    eventually(lambda: plane.get(f"{deployments}/web")["spec"]["replicas"] == 7)
     plane.create(f"/api/v1/namespaces/{namespace}/configmaps", operated(config_map("one", colour="blue")))
 
     def reasons() -> set[str]:

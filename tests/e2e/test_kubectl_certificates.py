@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 
 USAGES = ["digital signature", "client auth"]
 
@@ -66,7 +66,7 @@ def test_request_is_approved_and_signed_and_the_certificate_lets_in(
     assert "Pending" in kubectl("get", "csr", name)
     assert not kubectl.json("get", "csr", name).get("status", {}).get("certificate")
     kubectl("certificate", "approve", name)
-    kubectl("wait", f"csr/{name}", "--for=jsonpath={.status.certificate}", "--timeout=20s")
+    kubectl("wait", f"csr/{name}", "--for=jsonpath={.status.certificate}", WAIT)
     assert "Approved,Issued" in kubectl("get", "csr", name)
     jane = with_certificate(kubectl, tmp_path, kubectl.json("get", "csr", name)["status"]["certificate"], key)
     told = yaml.safe_load(jane("auth", "whoami", "-o", "yaml"))["status"]["userInfo"]
@@ -90,7 +90,7 @@ def test_request_that_breaks_its_signer_s_rules_fails(kubectl: Kubectl, key: ec.
     wanted["spec"]["usages"] = ["server auth"]
     kubectl.apply(wanted)
     kubectl("certificate", "approve", name)
-    kubectl("wait", f"csr/{name}", "--for=condition=Failed", "--timeout=20s")
+    kubectl("wait", f"csr/{name}", "--for=condition=Failed", WAIT)
     assert "Approved,Failed" in kubectl("get", "csr", name)
 
 
@@ -104,11 +104,11 @@ def test_token_in_a_secret_lets_in_until_its_account_goes(kubectl: Kubectl, tmp_
             "metadata": {"name": "robot", "annotations": {"kubernetes.io/service-account.name": "robot"}},
         }
     )
-    kubectl("wait", "secret/robot", "--for=jsonpath={.data.token}", "--timeout=20s")
+    kubectl("wait", "secret/robot", "--for=jsonpath={.data.token}", WAIT)
     token = base64.b64decode(kubectl.json("get", "secret", "robot")["data"]["token"]).decode()
     robot = as_user(kubectl, tmp_path, {"token": token})
     told = yaml.safe_load(robot("auth", "whoami", "-o", "yaml"))["status"]["userInfo"]
     assert told["username"] == f"system:serviceaccount:{kubectl.namespace}:robot"
     kubectl("delete", "serviceaccount", "robot")
-    kubectl("wait", "secret/robot", "--for=delete", "--timeout=20s")
+    kubectl("wait", "secret/robot", "--for=delete", WAIT)
     assert "Unauthorized" in robot.fails("auth", "whoami") or "must be logged in" in robot.fails("auth", "whoami")

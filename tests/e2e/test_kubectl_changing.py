@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import Plane, config_map, eventually
 from tests.e2e.workloads import deployment, node, pod
 from tests.skips import needs_kubectl
@@ -122,13 +122,13 @@ def test_wait_for_a_condition(kubectl: Kubectl, plane: Plane) -> None:
     path = f"/api/v1/namespaces/{kubectl.namespace}/pods/one/status"
     patched = plane.call("PATCH", path, status, Content_Type="application/merge-patch+json")
     assert patched.status == 200, patched.body
-    assert "condition met" in kubectl("wait", "pod/one", "--for=condition=Ready", "--timeout=20s")
+    assert "condition met" in kubectl("wait", "pod/one", "--for=condition=Ready", WAIT)
 
 
 @needs_kubectl(1, 23)
 def test_wait_for_a_value(kubectl: Kubectl) -> None:
     kubectl.apply(config_map("one", colour="blue"))
-    kubectl("wait", "configmap/one", "--for=jsonpath={.data.colour}=blue", "--timeout=20s")
+    kubectl("wait", "configmap/one", "--for=jsonpath={.data.colour}=blue", WAIT)
 
 
 def test_wait_for_deletion_and_finalizers(kubectl: Kubectl) -> None:
@@ -137,7 +137,7 @@ def test_wait_for_deletion_and_finalizers(kubectl: Kubectl) -> None:
     kubectl.apply(held)
     kubectl("delete", "configmap", "held", "--wait=false")
     assert kubectl("get", "configmap", "held", "-o", "jsonpath={.metadata.deletionTimestamp}")
-    command = kubectl.command("wait", "configmap/held", "--for=delete", "--timeout=30s")
+    command = kubectl.command("wait", "configmap/held", "--for=delete", WAIT)
     with subprocess.Popen(command, env=kubectl.environment(), stdout=subprocess.PIPE) as waiting:
         kubectl("patch", "configmap", "held", "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
         assert waiting.wait(30) == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import make_namespace
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import Plane, eventually
 from tests.skips import needs_kubectl
 
@@ -36,7 +36,7 @@ def kubectl(nodes: Plane, kubectl_home: Path) -> Kubectl:
 
 def test_job_is_waited_for_and_goes_with_its_pods(kubectl: Kubectl) -> None:
     kubectl("create", "job", "once", "--image=busybox", "--", "true")
-    kubectl("wait", "job/once", "--for=condition=Complete", "--timeout=60s")
+    kubectl("wait", "job/once", "--for=condition=Complete", WAIT)
     assert kubectl("get", "job", "once", "-o", "jsonpath={.status.succeeded}") == "1"
     row = kubectl("get", "job", "once", "--no-headers").split()
     assert row[:3] == ["once", "Complete", "1/1"]
@@ -48,14 +48,14 @@ def test_failed_job_says_why(kubectl: Kubectl) -> None:
     kubectl("create", "job", "bad", "--image=busybox", "--", "sh", "-c", "exit 3")
     eventually(lambda: kubectl("get", "job", "bad", "-o", "jsonpath={.status.failed}") == "1")
     kubectl("patch", "job", "bad", "--type=merge", "-p", '{"spec": {"backoffLimit": 0}}')
-    kubectl("wait", "job/bad", "--for=condition=Failed", "--timeout=60s")
+    kubectl("wait", "job/bad", "--for=condition=Failed", WAIT)
     assert "BackoffLimitExceeded" in kubectl("describe", "job", "bad")
 
 
 def test_job_is_made_from_a_cron_job_by_hand(kubectl: Kubectl) -> None:
     kubectl("create", "cronjob", "yearly", "--image=busybox", "--schedule=@yearly", "--", "true")
     kubectl("create", "job", "now", "--from=cronjob/yearly")
-    kubectl("wait", "job/now", "--for=condition=Complete", "--timeout=60s")
+    kubectl("wait", "job/now", "--for=condition=Complete", WAIT)
     eventually(lambda: kubectl("get", "cronjob", "yearly", "-o", "jsonpath={.status.lastSuccessfulTime}"))
     kubectl("delete", "cronjob", "yearly", "--wait")
     eventually(lambda: not kubectl("get", "jobs", "-o", "name"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 
 
 def pod(name: str, **container: Any) -> str:
@@ -20,7 +20,7 @@ def asking(**amounts: str) -> dict[str, Any]:
 
 
 def wait_until_counted(kubectl: Kubectl, quota: str) -> None:
-    kubectl("wait", f"quota/{quota}", "--for=jsonpath={.status.used}", "--timeout=20s")
+    kubectl("wait", f"quota/{quota}", "--for=jsonpath={.status.used}", WAIT)
 
 
 def test_a_limit_range_fills_in_and_refuses(kubectl: Kubectl) -> None:
@@ -151,5 +151,5 @@ def test_what_is_deleted_can_be_had_again(kubectl: Kubectl) -> None:
     wait_until_counted(kubectl, "one")
     kubectl("create", "secret", "generic", "first")
     kubectl("delete", "secret", "first")
-    kubectl("wait", "quota/one", "--for=jsonpath={.status.used.count/secrets}=0", "--timeout=20s")
+    kubectl("wait", "quota/one", "--for=jsonpath={.status.used.count/secrets}=0", WAIT)
     kubectl("create", "secret", "generic", "second")

@@ -16,8 +16,8 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from tests.e2e.kubectl import Kubectl
-from tests.e2e.plane import Plane, call_on, eventually
+from tests.e2e.kubectl import WAIT, Kubectl
+from tests.e2e.plane import GIVE_UP_SECONDS, Plane, call_on, eventually
 from tests.skips import kubectl_version, needs_kubectl
 
 pytestmark = needs_kubectl()
@@ -35,7 +35,7 @@ api = CoreV1Api(new_client_from_config(sys.argv[1]))
 flags = dict(stderr=True, stdin=True, stdout=True, tty=False, _preload_content=False)
 shell = stream(api.connect_get_namespaced_pod_exec, "spoken-to", "default", command=["sh"], **flags)
 shell.write_stdin("echo hello\\nexit 7\\n")
-shell.run_forever(timeout=10)
+shell.run_forever(timeout=60)
 print(shell.read_stdout().strip(), shell.returncode)
 ports = portforward(api.connect_get_namespaced_pod_portforward, "spoken-to", "default", ports="80")
 connection = ports.socket(80)
@@ -68,7 +68,7 @@ def run(kubectl: Kubectl, name: str, *command: str, node: str = "n1", restart: s
 def test_pod_runs_speaks_and_answers(kubectl: Kubectl, websockets: bool, tmp_path: Path) -> None:
     name, speaks = f"talker-{websockets}".lower(), protocols(websockets)
     run(kubectl, name, "sh", "-c", "echo hello; sleep 1000")
-    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready", f"pod/{name}", WAIT)
     assert kubectl("logs", name) == "hello\n"
     assert kubectl("exec", name, "--", "echo", "hi", **speaks) == "hi\n"
     assert kubectl("exec", "-i", name, "--", "cat", stdin="through and back" * 9999, **speaks).endswith("and back")
@@ -92,7 +92,7 @@ def test_container_is_spoken_to_while_it_runs(kubectl: Kubectl, websockets: bool
 def test_port_is_forwarded(kubectl: Kubectl, websockets: bool) -> None:
     name, port = f"web-{websockets}".lower(), free_ports(1)
     kubectl("run", name, "--image=nginx", "--port=80")
-    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready", f"pod/{name}", WAIT)
     command = kubectl.command("port-forward", f"pod/{name}", f"{port}:80")
     forwarding = subprocess.Popen(
         command, env={**kubectl.environment(), **protocols(websockets)}, stdout=subprocess.PIPE, text=True
@@ -101,7 +101,7 @@ def test_port_is_forwarded(kubectl: Kubectl, websockets: bool) -> None:
     try:
         assert forwarding.stdout.readline().startswith("Forwarding from 127.0.0.1")
         for _ in range(2):
-            with urlopen(f"http://127.0.0.1:{port}/path", timeout=10) as answer:
+            with urlopen(f"http://127.0.0.1:{port}/path", timeout=GIVE_UP_SECONDS) as answer:
                 assert f"of pod default/{name} on" in answer.read().decode()
     finally:
         forwarding.terminate()
@@ -111,10 +111,10 @@ def test_port_is_forwarded(kubectl: Kubectl, websockets: bool) -> None:
 
 def test_official_python_client_runs_commands_and_forwards_ports(kubectl: Kubectl) -> None:
     kubectl("run", "spoken-to", "--image=nginx", "--port=80")
-    kubectl("wait", "--for=condition=Ready", "pod/spoken-to", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready", "pod/spoken-to", WAIT)
     # On its own, since it leaves connections open.
     command = [sys.executable, "-c", PYTHON_CLIENT, str(kubectl.kubeconfig)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=GIVE_UP_SECONDS, check=False)
     assert done.stdout == "hello 7\nHTTP/1.1 200 OK\n", done.stderr
 
 
@@ -122,10 +122,10 @@ def test_node_s_own_port_knows_who_asks(kubectl: Kubectl, nodes: Plane) -> None:
     node = nodes.get("/api/v1/nodes/n2")["status"]
     assert node["addresses"][0] == {"type": "InternalIP", "address": "127.0.0.1"}
     port = node["daemonEndpoints"]["kubeletEndpoint"]["Port"]
-    known = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=nodes.tls)
+    known = http.client.HTTPSConnection("127.0.0.1", port, timeout=GIVE_UP_SECONDS, context=nodes.tls)
     assert call_on(known, "GET", "/healthz").body == b"ok"
     known.close()
-    unknown = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=trusting(nodes))
+    unknown = http.client.HTTPSConnection("127.0.0.1", port, timeout=GIVE_UP_SECONDS, context=trusting(nodes))
     assert call_on(unknown, "GET", "/pods").body == b"Unauthorized"
     kubectl("create", "serviceaccount", "robot")
     made = nodes.create("/api/v1/namespaces/default/serviceaccounts/robot/token", {"spec": {}})
@@ -137,27 +137,27 @@ def test_node_s_own_port_knows_who_asks(kubectl: Kubectl, nodes: Plane) -> None:
 @needs_kubectl(1, 23)
 def test_followed_log_ends_with_its_container(kubectl: Kubectl) -> None:
     run(kubectl, "worker", "sh", "-c", "echo begin; sleep 2; echo end", restart="Never")
-    kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/worker", "--timeout=20s")
+    kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/worker", WAIT)
     assert kubectl("logs", "--follow", "worker") == "begin\nend\n"
-    kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/worker", "--timeout=20s")
+    kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/worker", WAIT)
 
 
 def test_usage_is_shown(kubectl: Kubectl) -> None:
     run(kubectl, "measured")
-    kubectl("wait", "--for=condition=Ready", "pod/measured", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready", "pod/measured", WAIT)
     assert [line.split()[0] for line in kubectl("top", "nodes", "--no-headers").splitlines()] == ["n1", "n2", "n3"]
     assert kubectl("top", "pod", "measured", "--no-headers").split() == ["measured", "1m", "16Mi"]
 
 
 def test_node_is_drained_and_stopped_and_started(kubectl: Kubectl, nodes: Plane) -> None:
     run(kubectl, "leaving", node="n2")
-    kubectl("wait", "--for=condition=Ready", "pod/leaving", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready", "pod/leaving", WAIT)
     kubectl("drain", "n2", "--force", "--ignore-daemonsets")
     assert kubectl("get", "pods", "--field-selector=spec.nodeName=n2", "-o", "name") == ""
     assert "SchedulingDisabled" in kubectl("get", "node", "n2")
     kubectl("uncordon", "n2")
     run(kubectl, "surviving", node="n2")
-    kubectl("wait", "--for=condition=Ready", "pod/surviving", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready", "pod/surviving", WAIT)
     assert node_command(nodes, "stop", "n2") == "node/n2 stopped\n"
     assert node_command(nodes, "start", "n2") == "node/n2 started\n"
     path = "jsonpath={.status.containerStatuses[0].restartCount}"
@@ -193,4 +193,4 @@ def trusting(plane: Plane) -> ssl.SSLContext:
 
 def node_command(plane: Plane, *words: str) -> str:
     command = [sys.executable, "-m", "kubeloop.cli.main", "node", *words, "--kubeconfig", str(plane.kubeconfig)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=GIVE_UP_SECONDS, check=True).stdout

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import make_namespace
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import Plane, eventually
 from tests.skips import needs_kubectl
 
@@ -43,7 +43,7 @@ def web(kubectl: Kubectl) -> Kubectl:
 
 
 def followed(kubectl: Kubectl) -> str:
-    return kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    return kubectl("rollout", "status", "deployment/web", WAIT)
 
 
 def field(kubectl: Kubectl, path: str, what: str = "deployment/web") -> str:
@@ -109,7 +109,7 @@ def test_scale_is_followed(web: Kubectl) -> None:
 
 
 def test_wait_knows_the_conditions(web: Kubectl) -> None:
-    assert "condition met" in web("wait", "--for=condition=Available", "deployment/web", "--timeout=30s")
+    assert "condition met" in web("wait", "--for=condition=Available", "deployment/web", WAIT)
     described = web("describe", "deployment/web")
     assert "NewReplicaSet:   web-" in described
     assert "ScalingReplicaSet" in described
@@ -119,7 +119,7 @@ def test_wait_knows_the_conditions(web: Kubectl) -> None:
 def test_stuck_rollout_ends_the_wait(web: Kubectl) -> None:
     deadline = '{"spec":{"progressDeadlineSeconds":2,"template":{"spec":{"nodeSelector":{"no":"such"}}}}}'
     web("patch", "deployment/web", "-p", deadline)
-    ended = web.run("rollout", "status", "deployment/web", "--timeout=60s")
+    ended = web.run("rollout", "status", "deployment/web", WAIT)
     assert ended.code != 0
     assert 'deployment "web" exceeded its progress deadline' in ended.err
     assert images(web).count("nginx:1") == 4

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import make_namespace
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import Plane, eventually
 from tests.skips import needs_kubectl
 
@@ -62,16 +62,16 @@ def test_rollout_can_be_followed_undone_and_looked_back_upon(kubectl: Kubectl, k
     spec: dict[str, Any] = {"replicas": 2, "serviceName": "web"} if kind == "StatefulSet" else {}
     what = f"{kind.lower()}/web"
     kubectl("create", "-f", "-", stdin=manifest(kind, **spec))
-    kubectl("rollout", "status", what, "--timeout=30s")
+    kubectl("rollout", "status", what, WAIT)
     kubectl("set", "image", what, "c=nginx:2")
     kubectl("annotate", what, "kubernetes.io/change-cause=second")
-    assert said in kubectl("rollout", "status", what, "--timeout=30s")
+    assert said in kubectl("rollout", "status", what, WAIT)
     assert images(kubectl) == ["nginx:2"] * 2
     history = kubectl("rollout", "history", what)
     assert [line.split()[0] for line in history.splitlines()[2:] if line] == ["1", "2"]
     assert "nginx:1" in kubectl("rollout", "history", what, "--revision=1")
     assert "rolled back" in kubectl("rollout", "undo", what)
-    kubectl("rollout", "status", what, "--timeout=30s")
+    kubectl("rollout", "status", what, WAIT)
     assert eventually(lambda: images(kubectl) == ["nginx:1"] * 2)
     history = kubectl("rollout", "history", what)
     assert [line.split()[0] for line in history.splitlines()[2:] if line] == ["2", "3"]
@@ -81,10 +81,10 @@ def test_rollout_can_be_followed_undone_and_looked_back_upon(kubectl: Kubectl, k
 def test_restart_replaces_every_pod(kubectl: Kubectl, kind: str, spec: dict[str, Any]) -> None:
     what = f"{kind.lower()}/web"
     kubectl("create", "-f", "-", stdin=manifest(kind, **spec))
-    kubectl("rollout", "status", what, "--timeout=30s")
+    kubectl("rollout", "status", what, WAIT)
     before = kubectl("get", "pods", "-o", "jsonpath={.items[*].metadata.uid}").split()
     kubectl("rollout", "restart", what)
-    kubectl("rollout", "status", what, "--timeout=30s")
+    kubectl("rollout", "status", what, WAIT)
     after = kubectl("get", "pods", "-o", "jsonpath={.items[*].metadata.uid}").split()
     assert len(after) == 2
     assert not set(before) & set(after)
@@ -93,7 +93,7 @@ def test_restart_replaces_every_pod(kubectl: Kubectl, kind: str, spec: dict[str,
 def test_stateful_set_is_scaled_and_its_pods_keep_their_names(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=manifest("StatefulSet", replicas=1, serviceName="web"))
     kubectl("scale", "statefulset/web", "--replicas=3")
-    kubectl("rollout", "status", "statefulset/web", "--timeout=30s")
+    kubectl("rollout", "status", "statefulset/web", WAIT)
     assert kubectl("get", "pods", "-o", "name").split() == ["pod/web-0", "pod/web-1", "pod/web-2"]
     assert kubectl("get", "statefulset", "web", "--no-headers").split()[:2] == ["web", "3/3"]
     kubectl("delete", "pod", "web-1")
@@ -104,7 +104,7 @@ def test_stateful_set_is_scaled_and_its_pods_keep_their_names(kubectl: Kubectl) 
 
 def test_daemon_set_leaves_a_node_that_no_longer_fits(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=manifest("DaemonSet"))
-    kubectl("rollout", "status", "ds/web", "--timeout=30s")
+    kubectl("rollout", "status", "ds/web", WAIT)
     assert kubectl("get", "ds", "web", "--no-headers").split()[:6] == ["web", "2", "2", "2", "2", "2"]
     kubectl("patch", "ds", "web", "-p", '{"spec":{"template":{"spec":{"nodeSelector":{"only":"here"}}}}}')
     assert eventually(lambda: kubectl("get", "pods", "-o", "name") == "")
@@ -118,9 +118,9 @@ def test_daemon_set_leaves_a_node_that_no_longer_fits(kubectl: Kubectl) -> None:
 def test_orphaned_pods_stay_and_are_adopted_by_a_namesake(kubectl: Kubectl) -> None:
     text = manifest("StatefulSet", replicas=1, serviceName="web")
     kubectl("create", "-f", "-", stdin=text)
-    kubectl("rollout", "status", "statefulset/web", "--timeout=30s")
+    kubectl("rollout", "status", "statefulset/web", WAIT)
     uid = kubectl("get", "pod", "web-0", "-o", "jsonpath={.metadata.uid}")
     kubectl("delete", "statefulset", "web", "--cascade=orphan")
     kubectl("create", "-f", "-", stdin=text)
-    kubectl("rollout", "status", "statefulset/web", "--timeout=30s")
+    kubectl("rollout", "status", "statefulset/web", WAIT)
     assert kubectl("get", "pod", "web-0", "-o", "jsonpath={.metadata.uid}") == uid

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import make_namespace
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import Plane, eventually
 from tests.skips import needs_kubectl
 
@@ -65,12 +65,12 @@ def phase(kubectl: Kubectl, what: str) -> str:
 
 def test_a_claim_binds_out_of_the_box_and_its_volume_goes_with_it(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=claim())
-    kubectl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", "--timeout=20s")
+    kubectl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", WAIT)
     assert kubectl("get", "pvc", "data", "-o", "jsonpath={.spec.storageClassName}") == "standard"
     name = kubectl("get", "pvc", "data", "-o", "jsonpath={.spec.volumeName}")
     assert phase(kubectl, f"pv/{name}") == "Bound"
     assert "ProvisioningSucceeded" in kubectl("describe", "pvc", "data")
-    kubectl("delete", "pvc", "data", "--timeout=20s")
+    kubectl("delete", "pvc", "data", WAIT)
     eventually(lambda: not phase(kubectl, f"pv/{name}"))
 
 
@@ -79,27 +79,27 @@ def test_the_policy_of_a_volume_is_honoured(kubectl: Kubectl, policy: str, after
     name = f"by-hand-{policy.lower()}"
     kubectl("apply", "-f", "-", stdin=volume(name, policy))
     kubectl("apply", "-f", "-", stdin=claim(storageClassName=name))
-    kubectl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", "--timeout=20s")
-    kubectl("delete", "pvc", "data", "--timeout=20s")
+    kubectl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", WAIT)
+    kubectl("delete", "pvc", "data", WAIT)
     eventually(lambda: phase(kubectl, f"pv/{name}") == after)
 
 
 def test_a_claim_in_use_is_deleted_after_its_pod(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=claim())
     kubectl("apply", "-f", "-", stdin=pod("user"))
-    kubectl("wait", "--for=condition=Ready", "pod/user", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready", "pod/user", WAIT)
     kubectl("delete", "pvc", "data", "--wait=false")
     assert phase(kubectl, "pvc/data") == "Bound"
     assert "Terminating" in kubectl("get", "pvc", "data")
-    kubectl("delete", "pod", "user", "--timeout=20s")
+    kubectl("delete", "pod", "user", WAIT)
     eventually(lambda: not phase(kubectl, "pvc/data"))
 
 
 def test_a_claim_grows(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=claim())
-    kubectl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", "--timeout=20s")
+    kubectl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", WAIT)
     kubectl("patch", "pvc", "data", "-p", '{"spec":{"resources":{"requests":{"storage":"3Gi"}}}}')
-    kubectl("wait", "--for=jsonpath={.status.capacity.storage}=3Gi", "pvc/data", "--timeout=20s")
+    kubectl("wait", "--for=jsonpath={.status.capacity.storage}=3Gi", "pvc/data", WAIT)
 
 
 def test_a_pod_with_a_volume_of_a_driver_runs_on_a_simulated_node(kubectl: Kubectl) -> None:
@@ -110,9 +110,9 @@ def test_a_pod_with_a_volume_of_a_driver_runs_on_a_simulated_node(kubectl: Kubec
     kubectl("apply", "-f", "-", stdin=json.dumps(disk))
     kubectl("apply", "-f", "-", stdin=claim(storageClassName=name))
     kubectl("apply", "-f", "-", stdin=pod("user"))
-    kubectl("wait", "--for=condition=Ready", "pod/user", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready", "pod/user", WAIT)
     path = "jsonpath={.status.volumesAttached[*].name} {.status.volumesInUse[*]}"
     assert f"^{name} " in kubectl("get", "node", "n1", "-o", path)
     assert "SuccessfulAttachVolume" in kubectl("describe", "pod", "user")
-    kubectl("delete", "pod", "user", "--timeout=20s")
+    kubectl("delete", "pod", "user", WAIT)
     eventually(lambda: name not in kubectl("get", "volumeattachments", "-o", "jsonpath={.items[*].spec.source}"))

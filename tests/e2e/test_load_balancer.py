@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import PROGRAM, Plane, environment, eventually
 from tests.skips import NEEDS_LINUX, needs_kubectl
 
@@ -102,7 +102,7 @@ def up(tmp_path: Path) -> Iterator[Plane]:
 def test_service_gets_an_address_that_answers(up: Plane, backend: int, kubectl_home: Path) -> None:
     port, kubectl = free_port(), Kubectl(up.kubeconfig, "default", kubectl_home)
     kubectl.apply(service(port), endpoints(backend))
-    kubectl("wait", "service/web", "--for=jsonpath={.status.loadBalancer.ingress}", "--timeout=20s")
+    kubectl("wait", "service/web", "--for=jsonpath={.status.loadBalancer.ingress}", WAIT)
     _, kind, _, address, ports, _ = kubectl("get", "service", "web", "--no-headers").split()
     assert (kind, ports.partition(":")[0]) == ("LoadBalancer", str(port))
     assert address.startswith("127.10.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import Plane, call_on, eventually
 from tests.everything import AROUND, IN_A_NAMESPACE
 from tests.skips import needs_kubectl
@@ -66,14 +66,14 @@ class Contents:
 def test_a_namespace_with_every_kind_in_it_deletes_wholly(kubectl: Kubectl, plane: Plane) -> None:
     kubectl("apply", "-f", str(AROUND))
     kubectl("create", "namespace", "shop")
-    kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=20s")
+    kubectl("wait", "--for=create", "serviceaccount/default", WAIT)
     kubectl("apply", "-f", str(IN_A_NAMESPACE))
-    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
-    kubectl("rollout", "status", "statefulset/db", "--timeout=30s")
-    kubectl("wait", "--for=condition=Complete", "job/done", "--timeout=30s")
+    kubectl("rollout", "status", "deployment/web", WAIT)
+    kubectl("rollout", "status", "statefulset/db", WAIT)
+    kubectl("wait", "--for=condition=Complete", "job/done", WAIT)
     with closing(Contents(plane)) as contents:
         assert contents.missing() == NOT_MADE
-        kubectl("delete", "namespace", "shop", "--timeout=50s")
+        kubectl("delete", "namespace", "shop", WAIT)
         assert contents.kinds() == set()
     # What was made for its claims goes with them; what somebody made by hand stays, as its policy says.
     eventually(lambda: kubectl("get", "pv", "-o", "jsonpath={.items[*].metadata.name}") == "by-hand")

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.manager import ManagerProcess
-from tests.e2e.plane import PROGRAM, SOURCE_ROOT, Plane, _first_line, environment, eventually
+from tests.e2e.plane import GIVE_UP_SECONDS, PROGRAM, SOURCE_ROOT, Plane, _first_line, environment, eventually
 
 PATIENCE = 60.0
 # As upstream's, but shorter: hearts beat every second here, not every ten.
@@ -71,7 +71,7 @@ def kubectl(plane: Plane, kubectl_home: Path) -> Kubectl:
 
 def node_command(plane: Plane, *words: str) -> None:
     command = [sys.executable, "-m", "kubeloop.cli.main", "node", *words, "--kubeconfig", str(plane.kubeconfig)]
-    subprocess.run(command, capture_output=True, timeout=60, check=True, env=environment())
+    subprocess.run(command, capture_output=True, timeout=GIVE_UP_SECONDS, check=True, env=environment())
 
 
 def items(kubectl: Kubectl, what: str) -> list[Any]:
@@ -91,7 +91,7 @@ def test_pods_of_a_stopped_node_move_and_the_node_comes_back(kubectl: Kubectl, p
     manifest = tmp_path / "web.json"
     manifest.write_text(json.dumps(DEPLOYMENT))
     kubectl("apply", "-f", str(manifest))
-    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    kubectl("rollout", "status", "deployment/web", WAIT)
     assert any(pod["spec"]["nodeName"] == "n3" for pod in items(kubectl, "pods"))
     node_command(plane, "stop", "n3")
 
@@ -106,7 +106,7 @@ def test_pods_of_a_stopped_node_move_and_the_node_comes_back(kubectl: Kubectl, p
     eventually(is_tainted, PATIENCE)
     eventually(has_moved, PATIENCE)
     assert "NotReady" in kubectl("get", "node", "n3")
-    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    kubectl("rollout", "status", "deployment/web", WAIT)
     node_command(plane, "start", "n3")
     eventually(lambda: all(not keys(node) for node in items(kubectl, "nodes")), PATIENCE)
     eventually(lambda: not any(map(is_leaving, items(kubectl, "pods"))), PATIENCE)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.e2e.conftest import MakePlane
 from tests.e2e.kubectl import Kubectl
+from tests.e2e.plane import GIVE_UP_SECONDS
 
 ROOT = Path(__file__).parents[2]
 _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
@@ -33,7 +34,12 @@ def test_one_minute_run_with_kubectl(make_plane: MakePlane, kubectl_home: Path) 
     assert len(lines) > 3
     for command, shown in lines:
         done = subprocess.run(
-            shlex.split(command), cwd=ROOT, env=kubectl.environment(), capture_output=True, text=True, timeout=60
+            shlex.split(command),
+            cwd=ROOT,
+            env=kubectl.environment(),
+            capture_output=True,
+            text=True,
+            timeout=GIVE_UP_SECONDS,
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
         assert done.stdout.startswith(shown), command

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import MakePlane
-from tests.e2e.plane import PROGRAM, Plane, config_map, environment, eventually
+from tests.e2e.plane import GIVE_UP_SECONDS, PROGRAM, Plane, config_map, environment, eventually
 
 NAMESPACES = "/api/v1/namespaces"
 
@@ -23,7 +23,7 @@ def refused(*arguments: str) -> str:
         [*PROGRAM, *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=GIVE_UP_SECONDS,
         env=environment(),
         check=False,
     )
@@ -131,7 +131,7 @@ def test_the_namespaces_of_every_cluster_are_there(plane: Plane) -> None:
     def names() -> set[str]:
         return {item["metadata"]["name"] for item in plane.get(NAMESPACES)["items"]}
 
-    eventually(lambda: names() >= {"default", "kube-system", "kube-public", "kube-node-lease"}, 5)
+    eventually(lambda: names() >= {"default", "kube-system", "kube-public", "kube-node-lease"})
 
 
 def test_the_apiserver_alone_takes_upstreams_flags(make_plane: MakePlane, tmp_path: Path) -> None:
