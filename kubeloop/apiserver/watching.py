@@ -145,7 +145,7 @@ class Hub:
         self._prefix = prefix
         self._namespaced = namespaced
         self._memory = memory
-        self._watchers: set[Watcher] = set()
+        self._watchers: dict[Watcher, None] = {}  # in the order of their arrival, so that a seeded run repeats exactly
         self._subscription: Subscription | None = None
         self._gathered: list[Event] = []
         self._pause: asyncio.TimerHandle | None = None
@@ -168,7 +168,7 @@ class Hub:
         self._deliver()  # what has gathered is past for the new one
         if self._subscription is None:
             self._subscription = self._store.subscribe(self._prefix, self._store.revision, self._publish)
-        self._watchers.add(watcher)
+        self._watchers[watcher] = None
 
     def settle(self) -> int:
         """Deliver what has gathered; the revision that every watcher has then been told of."""
@@ -176,7 +176,7 @@ class Hub:
         return self._store.revision
 
     def remove(self, watcher: Watcher) -> None:
-        self._watchers.discard(watcher)
+        self._watchers.pop(watcher, None)
         if not self._watchers and self._subscription is not None:
             self._subscription.cancel()
             self._subscription = None

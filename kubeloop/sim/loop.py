@@ -10,6 +10,7 @@ import random
 import selectors
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -33,6 +34,21 @@ class _JumpingSelector(selectors.SelectSelector):
         return ready
 
 
+class _NumberedTask(asyncio.Task[T]):
+    """A task hashed by its place in the order of creation instead of its address in memory.
+
+    `asyncio.TaskGroup` keeps its tasks in a set and cancels them in the order of that set. With addresses as hashes
+    that order, and with it everything after a cancellation, differs from run to run.
+    """
+
+    def __init__(self, number: int, coro: Coroutine[Any, Any, T], **options: Any) -> None:
+        self._number = number  # first: asyncio's own __init__ puts the task into a set
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Jumps to its next timer when idle; while somebody `settle`s or `advance`s, never past what they asked for.
 
@@ -48,6 +64,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         selector = _JumpingSelector()
         selector.loop = self
         super().__init__(selector)
+        numbers = count()
+        self.set_task_factory(lambda loop, coro, **options: _NumberedTask(next(numbers), coro, loop=loop, **options))
 
     def time(self) -> float:
         return self._now

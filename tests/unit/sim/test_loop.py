@@ -118,3 +118,33 @@ def test_a_shuffled_loop_runs_ready_callbacks_in_an_order_that_its_seed_decides(
 
     assert order(3) == order(3)
     assert len({tuple(order(seed)) for seed in range(5)}) > 1
+
+
+def test_a_task_group_cancels_its_tasks_in_the_same_order_in_every_run() -> None:
+    async def cancelled_order() -> list[int]:
+        seen: list[int] = []
+
+        async def wait(number: int) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                seen.append(number)
+
+        async def work() -> None:
+            async with asyncio.TaskGroup() as group:
+                for number in range(20):
+                    group.create_task(wait(number))
+
+        task = asyncio.create_task(work())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return seen
+
+    kept = []  # so that the tasks of the second run have other addresses
+    for _ in range(3):
+        kept.append([object() for _ in range(997)])
+        kept.append(run_virtual(cancelled_order(), loop=VirtualLoop()))
+    assert kept[1] == kept[3] == kept[5]
+    assert sorted(kept[1]) == list(range(20))

@@ -15,6 +15,8 @@ from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers.context import Context
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.enqueue import own_key
+from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.informer import Informers
 from kubeloop.runtime.keys import ObjectKey
 from kubeloop.testing import Cluster, config_map, namespace, node, pod
 from kubeloop.testing.cluster import CacheChanged, LoopEnded
@@ -216,3 +218,26 @@ def test_closing_a_client_leaves_the_cluster_as_it_is(cluster: Cluster) -> None:
     with cluster.client as client:
         client.list(Node)
     assert cluster.add(config_map("c")).metadata.name == "c"
+
+
+def test_watchers_receive_a_change_in_the_order_in_which_they_began() -> None:
+    """An order by addresses in memory would make a seeded run differ from the next one with the same seed."""
+    seen: list[int] = []
+    with Cluster() as cluster:
+        all_informers = [Informers(cluster.async_client, cluster.clock) for _ in range(12)]
+
+        async def begin(number: int) -> None:
+            informer = all_informers[number].of(resource_of_class(ConfigMap))
+            informer.add_handler(Callbacks(on_add=lambda _: seen.append(number)))
+            all_informers[number].start()
+            await informer.wait_synced()
+
+        for number in range(len(all_informers)):
+            cluster.run(begin(number))
+        cluster.settle()
+        seen.clear()
+        cluster.client.create(config_map("new"))
+        cluster.settle()
+        for informers in all_informers:
+            cluster.run(informers.stop())
+    assert seen == list(range(len(all_informers)))
