@@ -200,6 +200,61 @@ def test_a_pod_that_moves_before_the_cache_shows_the_attachment_does_not_get_a_s
     assert set(attachments(world)) == {"n2"}
 
 
+def test_two_nodes_that_need_an_exclusive_volume_do_not_both_get_it_while_the_cache_is_stale(world: Cluster) -> None:
+    add_volume(world)
+    world.faults.delay(30, "watch", "volumeattachments", times=None)
+    world.faults.drop_watches("volumeattachments")
+    world.settle()
+    world.add(user_of("p", "c", node="n1"))
+    world.add(user_of("q", "c", node="n2"))
+    world.advance(5)
+    assert len(attachments(world)) == 1
+
+
+def test_a_lost_create_counts_as_an_attachment(world: Cluster) -> None:
+    add_volume(world)
+    world.faults.delay(30, "watch", "volumeattachments", times=None)
+    world.faults.drop_watches("volumeattachments")
+    world.settle()
+    world.faults.lose_answers("create", "volumeattachments", times=1)
+    world.add(user_of("p", "c", node="n1"))
+    world.settle()
+    world.add(user_of("q", "c", node="n2"))
+    world.advance(5)
+    assert set(attachments(world)) == {"n1"}
+
+
+def test_a_deleted_attachment_that_the_cache_still_shows_is_not_reported_again(world: Cluster) -> None:
+    """The pod comes back to the node before the cache shows that the attachment is gone."""
+    used_on(world, "n1")
+    world.faults.delay(30, "watch", "volumeattachments", times=None)
+    world.faults.drop_watches("volumeattachments")
+    world.settle()
+    end(world, "p")
+    world.advance(5)
+    assert attachments(world) == {}
+    world.add(user_of("q", "c", node="n1"))
+    world.advance(5)
+    assert reported(world, "n1") == []
+    world.faults.clear()
+    world.advance(60)
+    assert set(attachments(world)) == {"n1"}
+
+
+def test_a_volume_stays_attached_while_a_report_that_names_it_is_on_its_way(world: Cluster) -> None:
+    """Otherwise the node would be told of a volume that is no longer attached."""
+    add_volume(world)
+    world.add(user_of("p", "c", node="n1"))
+    world.settle()
+    world.faults.delay(10, "patch", "nodes")
+    attach(world, "n1")
+    end(world, "p")
+    world.advance(5)
+    assert set(attachments(world)) == {"n1"}
+    world.advance(60)
+    assert (attachments(world), reported(world, "n1")) == ({}, [])
+
+
 @pytest.mark.parametrize(("ready", "detached"), [("False", True), ("Unknown", True), ("True", False)])
 def test_after_six_minutes_only_a_node_that_is_not_well_loses_what_it_has_mounted(
     world: Cluster, ready: str, detached: bool

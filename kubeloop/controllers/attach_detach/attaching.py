@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from typing import Final
 
@@ -51,31 +51,40 @@ class Attaching:
         volume = self._world.volume(name)
         wanted = self._world.wanted(volume)
         attachments = list(self._world.attachments_of(name))
-        there = {one.spec.node_name for one in attachments}
-        if volume is not None:
-            there |= await self._unseen(volume, there | set(wanted))
+        there = self._shown_on(name)
+        there |= await self._unseen(name, there)
         self.memory.keep_only(name, there | set(wanted))
-        waits = [await self._detach(name, one) for one in attachments if one.spec.node_name not in wanted]
+        waits = [await self._detach(name, one) for one in attachments if self._is_to_go(name, one, wanted)]
         if volume is not None:
             waits += [await self._attach(volume, node, pods, there) for node, pods in wanted.items()]
         if not attachments and not wanted:
             self._world.forget(name)
         return min((one for one in waits if one is not None), default=None)
 
+    def _is_to_go(self, volume: str, attachment: VolumeAttachment, wanted: Container[str]) -> bool:
+        """Return whether to detach.
+
+        A deletion that was requested is completed even if a pod needs the volume again: a failed request may have been
+        carried out, and then the cache shows an attachment that no longer exists.
+        """
+        node = attachment.spec.node_name
+        return node not in wanted or self.memory.is_deleted(volume, node, attachment.metadata.uid)
+
     # Attaching
 
-    async def _unseen(self, volume: PersistentVolume, known: set[str]) -> set[str]:
-        """Other nodes that it was asked to be attached to a moment ago, and the cache does not show it yet."""
+    async def _unseen(self, volume: str, shown: set[str]) -> set[str]:
+        """Nodes with a VolumeAttachment that exists but is not in the cache: created a moment ago, or answer lost."""
         found = set()
-        for node in self.memory.asked(volume.metadata.name) - known:
-            if volume.spec.csi is None:
+        for node, name in self.memory.uncertain(volume).items():
+            if node in shown:
                 continue
             with suppress(NotFound):
-                await self._client.get(VolumeAttachment, attachment_name(volume.spec.csi, node))
+                await self._client.get(VolumeAttachment, name)
                 found.add(node)
         return found
 
     async def _attach(self, volume: PersistentVolume, node: str, pods: list[Pod], there: set[str]) -> float | None:
+        """Attach to one node. `there` are the nodes with an attachment, and gets this one once it is asked for."""
         stay = self.memory.stay(volume.metadata.name, node)
         stay.unneeded_since = None
         if volume.spec.csi is None:
@@ -83,17 +92,31 @@ class Attaching:
         name = attachment_name(volume.spec.csi, node)
         attachment = self._world.attachment(name)
         if attachment is None:
-            others = there - {node}
-            if others and not is_shareable(volume):
-                self._tell_blocked(volume, stay, pods, others)
-                return None
-            stay.asked_at = self._clock.monotonic()  # before it is: the answer may not come
-            await self._ask(volume, node, name)
-            return LONGEST_ATTACH
+            return await self._attach_anew(volume, node, pods, there)
+        if stay.deleted == attachment.metadata.uid and attachment.metadata.deletion_timestamp is None:
+            return None  # once the cache shows that it is gone, a new one is created
         if is_attached(attachment) and attachment.metadata.deletion_timestamp is None:
             self._arrived(volume, node, stay, pods)
             return None
         return self._still_waiting(volume, attachment, stay, pods)
+
+    async def _attach_anew(self, volume: PersistentVolume, node: str, pods: list[Pod], there: set[str]) -> float | None:
+        stay = self.memory.stay(volume.metadata.name, node)
+        others = there - {node}
+        if others and not is_shareable(volume):
+            self._tell_blocked(volume, stay, pods, others)
+            return (
+                None if others <= self._shown_on(volume.metadata.name) else LOOK_AGAIN
+            )  # a shown one wakes the volume
+        if node not in there and volume.spec.csi is not None:
+            name = attachment_name(volume.spec.csi, node)
+            stay.asked_at, stay.attachment = self._clock.monotonic(), name  # before the request: its answer may be lost
+            there.add(node)
+            await self._ask(volume, node, name)
+        return LONGEST_ATTACH
+
+    def _shown_on(self, volume: str) -> set[str]:
+        return {one.spec.node_name for one in self._world.attachments_of(volume)}
 
     async def _ask(self, volume: PersistentVolume, node: str, name: str) -> None:
         driver = volume.spec.csi.driver if volume.spec.csi is not None else ""
@@ -103,7 +126,6 @@ class Attaching:
             await self._client.create(VolumeAttachment(metadata=ObjectMeta(name=name), spec=spec))
 
     def _tell_blocked(self, volume: PersistentVolume, stay: Stay, pods: list[Pod], others: set[str]) -> None:
-        """The attachment that is in the way wakes the volume when it goes."""
         if not stay.blocked_told:
             wanted = self._world.wanted(volume)
             self._telling.blocked(volume, pods, [pod for node in sorted(others) for pod in wanted.get(node, ())])
@@ -112,7 +134,7 @@ class Attaching:
     def _arrived(self, volume: PersistentVolume, name: str, stay: Stay, pods: list[Pod]) -> None:
         node = self._world.node(name)
         stay.leaving = stay.blocked_told = False
-        stay.asked_at, stay.failure_told = None, ""
+        stay.asked_at, stay.attachment, stay.failure_told = None, "", ""
         unique = self._world.unique_name(volume.metadata.name)
         if node is not None and unique not in reported_on(node):
             if not stay.announced:
@@ -145,6 +167,9 @@ class Attaching:
             return None
         name = attachment.spec.node_name
         stay, node = self.memory.stay(volume, name), self._world.node(name)
+        if stay.deleted == attachment.metadata.uid:
+            await self._delete(stay, attachment)
+            return None
         now = self._clock.monotonic()
         if stay.unneeded_since is None:
             stay.unneeded_since = now
@@ -156,25 +181,33 @@ class Attaching:
         if node is not None and unique in reported_on(node):
             self._wake_node(name)  # and its new status wakes the volume
             return LOOK_AGAIN
+        if self.memory.is_being_written(name):
+            return LOOK_AGAIN  # a report that still names the volume may be on its way
         is_forced = is_late or is_out_of_service(node)
-        if not is_forced and await self._is_in_use(name, unique):
-            stay.leaving = False
-            self._wake_node(name)
+        if not is_forced and await self._may_be_mounted(name, unique, stay):
             return LOOK_AGAIN
+        if is_forced:
+            self._telling.forced("timeout" if is_late else "out-of-service")
+        await self._delete(stay, attachment)
+        return None
+
+    async def _delete(self, stay: Stay, attachment: VolumeAttachment) -> None:
+        stay.deleted = attachment.metadata.uid  # before the request: its answer may be lost
         this_one = Preconditions(uid=attachment.metadata.uid)
         with suppress(NotFound):
             await self._client.delete(VolumeAttachment, attachment.metadata.name, preconditions=this_one)
-        if is_forced:
-            self._telling.forced("timeout" if is_late else "out-of-service")
-        return None
 
-    async def _is_in_use(self, node: str, unique: str) -> bool:
-        """Asked of the server itself: a node may have begun to use what it was told of a moment ago."""
+    async def _may_be_mounted(self, name: str, unique: str, stay: Stay) -> bool:
+        """Ask the server, not the cache: the node may use the volume, or be about to as its status still names it."""
         try:
-            fresh = await self._client.get(Node, node)
+            fresh = await self._client.get(Node, name)
         except NotFound:
             return False
-        return unique in fresh.status.volumes_in_use
+        if unique in fresh.status.volumes_in_use:
+            stay.leaving = False
+            self._wake_node(name)
+            return True
+        return unique in reported_on(fresh)
 
 
 def is_mounted(node: Node | None, unique: str) -> bool:

@@ -26,7 +26,8 @@ class Reporting:
         if wanted == [{"name": one.name, "devicePath": one.device_path} for one in node.status.volumes_attached]:
             return
         patch = {"metadata": {"uid": node.metadata.uid}, "status": {"volumesAttached": wanted}}
-        await self._client.patch(Node, name, patch, subresource="status")
+        with self._memory.writing(name):
+            await self._client.patch(Node, name, patch, subresource="status")
 
     def _report(self, node: Node) -> list[dict[str, Any]]:
         """Volumes of other kinds than we attach stay as they were."""
