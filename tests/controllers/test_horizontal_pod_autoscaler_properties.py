@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.calls import Call
@@ -69,7 +69,7 @@ class World:
         self.bounds = [(1, 6)]  # that may be known to the loop
         self.resized: list[Resized] = []
         self.wrong: list[str] = []  # what must never be; the loop itself would survive being told
-        self.looks: list[tuple[datetime, int]] = []  # when the load was looked at
+        self.looks: list[tuple[datetime, int]] = []  # when the loop read the load, and the load it was given
         self.is_strict = True  # until something happens of which the loop can't know
         self._metrics = Metrics(cluster)
         self._set_load(200)
@@ -245,9 +245,12 @@ class _Noticing:
         return answer
 
     async def document(self, path: str) -> Any:
+        answer = await self._inner.document(path)
+        # A query that fails is not a recommendation: upstream's reconcileAutoscaler returns the error of
+        # computeReplicasForMetrics before it stabilizes, which is where recommendations are recorded.
         if "external" in path:
             self._world.looks.append((self._world.cluster.clock.now(), self._world.load))
-        return await self._inner.document(path)
+        return answer
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -268,8 +271,12 @@ def steps(*names: str) -> st.SearchStrategy[list[Step]]:
 QUIET = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 KINDS = st.sampled_from(sorted(SOURCES))
 
+# The metrics API fails for longer than the window, and then the load is gone: the loop never read the load of 150.
+UNREAD_LOAD: list[Step] = [("load", 0), ("load", 1), ("outage", 0), ("wait", 4), ("wait", 6), ("load", 0), ("wait", 2)]
+
 
 @QUIET
+@example(taken=UNREAD_LOAD, kind="External", seed=0)
 @given(steps(*PERCHANCE, *NETWORK), KINDS, st.integers(0, 2**16))
 def test_bounds_rates_and_windows_hold_and_the_end_is_what_metrics_say(taken: list[Step], kind: str, seed: int) -> None:
     play(taken, kind, seed)
