@@ -34,7 +34,8 @@ class Node:
     """An object, its owners and its dependents.
 
     Always true: of a node in the graph, every owner that is in the graph too has it among its dependents, and among
-    its blockers if one of the references says so.
+    its blockers if one of the references says so. That holds for an owner that comes back, too: a lookup of wrong
+    coordinates removes an owner that exists, and its dependents may correct their references before it is observed.
     """
 
     __slots__ = (
@@ -104,6 +105,7 @@ class Graph:
         self._todo = todo
         self._absent = absent
         self._nodes: dict[str, Node] = {}
+        self._removed: dict[str, Node] = {}  # by uid, as long as dependents in the graph refer to them
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -113,6 +115,7 @@ class Graph:
 
     def clear(self) -> None:
         self._nodes.clear()
+        self._removed.clear()
 
     # What is seen
 
@@ -120,7 +123,7 @@ class Graph:
         """An object is there, and like this."""
         node = self._nodes.get(identity.uid)
         if node is None:
-            node = self._nodes[identity.uid] = Node(identity, observed=True)
+            node = self._add(identity, observed=True)
         elif not node.observed:
             self._reveal(node, identity, origins)
         if node.owners != meta.owner_references:
@@ -162,6 +165,18 @@ class Graph:
 
     # Within
 
+    def _add(self, identity: Identity, *, observed: bool) -> Node:
+        """Add a node, with the dependents of a removed node that had the same uid."""
+        node = self._nodes[identity.uid] = Node(identity, observed=observed)
+        removed = self._removed.pop(identity.uid, None)
+        if removed is not None:
+            node.dependents, node.blockers = removed.dependents, removed.blockers
+        return node
+
+    def _owner(self, uid: str) -> Node | None:
+        """Return the node that keeps the links of an owner, whether it is in the graph or removed."""
+        return self._nodes.get(uid) or self._removed.get(uid)
+
     def _reveal(self, node: Node, identity: Identity, origins: Origins) -> None:
         """An owner that was only heard of is seen: who called it something else may have meant something else."""
         node.observed, node.tries = True, 0
@@ -201,8 +216,7 @@ class Graph:
         for reference in added:
             owner = self._nodes.get(reference.uid)
             if owner is None:
-                owner = Node(referred(reference, node.identity.namespace), observed=False)
-                self._nodes[reference.uid] = owner
+                owner = self._add(referred(reference, node.identity.namespace), observed=False)
                 self._todo.examine(owner, origins)
             else:
                 doubtful = doubtful or owner.deleting_dependents or self._is_doubtful(node, reference, owner)
@@ -231,7 +245,7 @@ class Graph:
                 return
 
     def _change(self, owner_uid: str, node: Node, blocks: bool, origins: Origins) -> None:
-        owner = self._nodes.get(owner_uid)
+        owner = self._owner(owner_uid)
         if owner is None:
             return
         if blocks:
@@ -240,12 +254,14 @@ class Graph:
             self._unblock(owner, node, origins)
 
     def _detach(self, owner_uid: str, node: Node, origins: Origins) -> None:
-        owner = self._nodes.get(owner_uid)
+        owner = self._owner(owner_uid)
         if owner is None:
             return
         owner.dependents.pop(node.identity.uid, None)
         self._unblock(owner, node, origins)
-        if not owner.observed and not owner.dependents:
+        if owner.dependents:
+            return
+        if self._removed.pop(owner_uid, None) is None and not owner.observed:
             self._drop(owner)  # nobody speaks of it any more
 
     def _unblock(self, owner: Node, node: Node, origins: Origins) -> None:
@@ -271,8 +287,11 @@ class Graph:
     def _bury(self, node: Node, identity: Identity, origins: Origins = ()) -> None:
         """The object is gone: who depended on it has to be looked at, and an owner may have waited for it."""
         self._drop(node, origins)
+        node.deleting_dependents = False
+        node.dependents.pop(node.identity.uid, None)  # an object may refer to itself
         if node.dependents:
             self._absent.add(identity)
+            self._removed[node.identity.uid] = node
             for dependent in node.dependents.values():
                 self._todo.examine(dependent, origins)
 

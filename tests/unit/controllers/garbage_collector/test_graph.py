@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
@@ -193,6 +193,28 @@ def test_kind_that_is_no_longer_watched_leaves_owners_in_doubt() -> None:
     assert thing("owner") not in world.absent
 
 
+def test_dependent_that_corrects_its_reference_is_examined_when_its_owner_goes() -> None:
+    world = World()
+    world.put("child", to("owner", kind="Other"))
+    world.graph.vanished(thing("owner", kind="Other"))
+    world.put("owner")
+    world.put("child", to("owner"))
+    world.asked.taken()
+    world.graph.remove(thing("owner"))
+    assert world.asked.taken() == ["child"]
+
+
+def test_removed_owner_is_forgotten_with_its_last_dependent() -> None:
+    world = World()
+    world.put("child", to("owner", block=True))
+    world.graph.remove(thing("owner"))
+    world.graph.remove(thing("child"))
+    world.put("owner")
+    owner = world.graph.get("owner")
+    assert owner is not None
+    assert (owner.dependents, owner.blockers) == ({}, set())
+
+
 def test_alternatives_are_tried_in_order_and_around() -> None:
     nodes = []
     for number, kind in enumerate("ABC"):
@@ -230,6 +252,8 @@ CHANGES = st.lists(st.tuples(NAMES, st.none() | REFERENCES), max_size=30)
 
 
 @settings(max_examples=150, deadline=None)
+@example(changes=[("b", (to("a"),)), ("a", None), ("a", ()), ("b", (to("a", block=True),))])
+@example(changes=[("b", (to("a"),)), ("a", None), ("c", (to("a"),))])
 @given(CHANGES)
 def test_links_are_those_that_references_say(changes: list[tuple[str, tuple[OwnerReference, ...] | None]]) -> None:
     world, there = World(), dict[str, tuple[OwnerReference, ...]]()
@@ -245,7 +269,7 @@ def test_links_are_those_that_references_say(changes: list[tuple[str, tuple[Owne
         assert (node is not None and node.observed) == (name in there)
         if node is not None:
             said = {child for child, owners in there.items() if any(one.uid == name for one in owners)}
-            assert node.dependents.keys() <= said
+            assert node.dependents.keys() == said
             blocking = {
                 child
                 for child in node.dependents
