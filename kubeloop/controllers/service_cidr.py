@@ -5,7 +5,8 @@ Owns: nothing.
 Writes: a finalizer and the `Ready` condition of service CIDRs.
 Wakes itself: ten seconds after a range's deletion was asked for, when no server gives out its addresses any more.
 Differs from upstream: another range that goes wakes those that it overlaps, and an address that is labelled otherwise
-counts at once.
+counts at once. Another range counts as a replacement only while its finalizer keeps it, so that of two overlapping
+ranges that are deleted together one stays for the addresses of both.
 """
 
 from __future__ import annotations
@@ -88,10 +89,12 @@ class Reconciler:
         self._ranges = ranges
         self._addresses = addresses
         self._recorder = recorder
+        self._released: set[str] = set()  # uids of cached ranges whose finalizer may be removed already
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         found: ServiceCIDR | None = self._ranges.get(*key)
         if found is None:
+            self._forget_released()
             return None
         if found.metadata.deletion_timestamp is not None:
             return await self._let_go(found)
@@ -106,15 +109,27 @@ class Reconciler:
         return None
 
     async def _let_go(self, found: ServiceCIDR) -> Result | None:
-        if not may_go(found, self._ranges.list(), self._addresses.list()):
+        if not may_go(found, self._protected(), self._addresses.list()):
             await self._tell(found, Condition(type=READY, status="False", reason="Terminating", message=BLOCKED))
             return None
         left = seconds_of_grace(found, self._clock.now())
         if left > 0:
             return Result(requeue_after=left)
         if FINALIZER in found.metadata.finalizers:
+            self._released.add(found.metadata.uid)  # even if the patch fails: the server may have applied it
             await self._patch(found, {"$deleteFromPrimitiveList/finalizers": [FINALIZER]})
         return None
+
+    def _protected(self) -> list[ServiceCIDR]:
+        """List the ranges that exist for sure, however old the cache is: only this controller ends their protection."""
+        return [
+            one
+            for one in self._ranges.list()
+            if FINALIZER in one.metadata.finalizers and one.metadata.uid not in self._released
+        ]
+
+    def _forget_released(self) -> None:
+        self._released &= {one.metadata.uid for one in self._ranges.list()}
 
     async def _keep(self, found: ServiceCIDR) -> None:
         if FINALIZER not in found.metadata.finalizers:

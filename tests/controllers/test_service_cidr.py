@@ -117,6 +117,34 @@ def test_larger_range_stays_for_the_addresses_that_only_it_has(cluster: Cluster)
     assert not is_gone(cluster, "large")
 
 
+def test_one_of_two_ranges_that_are_deleted_together_stays_for_their_address(cluster: Cluster) -> None:
+    cluster.start(wire)
+    add_range(cluster, "large", "10.7.0.0/16")
+    add_range(cluster, "small", "10.7.0.0/24")
+    add_address(cluster, "10.7.0.5")
+    cluster.client.delete(ServiceCIDR, "large")
+    delete_range(cluster, "small")
+    assert [is_gone(cluster, "large"), is_gone(cluster, "small")].count(True) == 1
+    cluster.client.delete(IPAddress, "10.7.0.5")
+    cluster.settle()
+    assert is_gone(cluster, "large")
+    assert is_gone(cluster, "small")
+
+
+def test_range_without_finalizer_replaces_no_other(cluster: Cluster) -> None:
+    cluster.start(wire)
+    add_range(cluster, "more", "10.7.0.0/24")
+    add_address(cluster, "10.7.0.5")
+    delete_range(cluster, "more")
+    cluster.faults.fail("patch", "servicecidrs", name="another", times=None)
+    add_range(cluster, "another", "10.7.0.0/25")
+    cluster.advance(1)
+    assert not is_gone(cluster, "more")
+    cluster.faults.clear()
+    cluster.advance(1)
+    assert is_gone(cluster, "more")
+
+
 def test_rights_of_its_own_account_are_enough(cluster: Cluster) -> None:
     cluster.start(wire(as_account(cluster, "service-cidrs-controller")))
     add_range(cluster, "more", "10.7.0.0/24")

@@ -32,6 +32,15 @@ DELETED_BEFORE_THE_FINALIZER: list[Step] = [
     ("serve", 5),
     ("delete range", 2),
 ]
+# Each of the two ranges has the other as its replacement.
+DELETED_TOGETHER: list[Step] = [
+    ("add range", 3),
+    ("advance", 1),
+    ("serve", 0),
+    ("delete range", 0),
+    ("delete range", 3),
+    ("advance", 7),
+]
 
 
 class World:
@@ -110,6 +119,7 @@ class World:
 
 @settings(max_examples=15, deadline=None)
 @example(happenings=DELETED_BEFORE_THE_FINALIZER, seed=90)
+@example(happenings=DELETED_TOGETHER, seed=0)
 @given(steps(*ACTIONS, most=20), st.integers(0, 1000))
 def test_a_range_stays_while_a_service_needs_it_and_then_goes(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
