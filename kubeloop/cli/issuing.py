@@ -53,7 +53,7 @@ class _Authority:
 
 
 def issue_missing(found: Mapping[str, bytes], names: Sequence[str], now: datetime) -> Issued:
-    """Keep what is good; make what is missing, expires soon, names other hosts or is signed by another authority."""
+    """Keep what is good; make what is missing, expires soon, names other hosts or does not name its authority's key."""
     authority = _authority(found, "ca", "kubernetes", now)
     ca_key, ca = authority.key, authority.certificate
     serving_key, sa_key = _key_of(found, "apiserver.key"), _key_of(found, "sa.key")
@@ -121,7 +121,21 @@ def _is_good(certificate: x509.Certificate, key: Key, authority: _Authority) -> 
         certificate.verify_directly_issued_by(authority.certificate)
     except (ValueError, TypeError, InvalidSignature):
         return False
-    return True
+    return _authority_identifier_of(certificate) == _identifier_of(authority.certificate)
+
+
+def _identifier_of(certificate: x509.Certificate) -> bytes | None:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
+    except x509.ExtensionNotFound:
+        return None
+
+
+def _authority_identifier_of(certificate: x509.Certificate) -> bytes | None:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    except x509.ExtensionNotFound:
+        return None
 
 
 def _names_of(certificate: x509.Certificate) -> set[str]:
@@ -159,6 +173,9 @@ def _leaf(subject: x509.Name, key: Key, authority: _Authority, use: x509.ObjectI
     builder = _builder(subject, authority.certificate.subject, key, authority.now, _LEAF_LIFE)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
+    identifier = _identifier_of(authority.certificate)
+    if identifier is not None:  # as Go does; clients that follow RFC 5280 to the letter insist on it
+        builder = builder.add_extension(x509.AuthorityKeyIdentifier(identifier, None, None), critical=False)
     return builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from kubeloop.cli.files import write_private, write_public
 
 _STAMP = "checked.json"
+_RULES = 2  # the number of the rules in `issuing`; files that were checked by older rules are checked again
 
 
 class UnusableKey(ValueError):
@@ -143,7 +144,7 @@ def _still_good(pki: Pki, names: list[str], now: datetime) -> bool:
 
 
 def _digest(pki: Pki, names: list[str]) -> str:
-    digest = hashlib.sha256(json.dumps(names).encode())
+    digest = hashlib.sha256(json.dumps([_RULES, names]).encode())
     for path in pki.files:
         content = path.read_bytes()
         digest.update(f"{path.name} {len(content)} ".encode() + content)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +13,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
 from kubeloop.cli import issuing
+from kubeloop.cli import pki as pki_module
 from kubeloop.cli.pki import UnusableKey, ensure_pki, first_service_address, serving_names
+from kubeloop.clock import SystemClock
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 NAMES = ["localhost", "127.0.0.1", "::1"]
@@ -49,6 +53,40 @@ def test_certificates_say_who_may_use_them_for_what(tmp_path: Path) -> None:
     for_kubelets = certificate(pki.kubelet_client_certificate)
     for_kubelets.verify_directly_issued_by(ca)
     assert for_kubelets.subject.rfc4514_string() == "CN=kube-apiserver-kubelet-client,O=system:masters"
+
+
+def test_certificates_pass_strict_verification(tmp_path: Path) -> None:
+    """Python's clients verify strictly from 3.13 on."""
+    pki = ensure_pki(tmp_path, NAMES, SystemClock().now())
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    server.load_cert_chain(pki.serving_certificate, pki.serving_key)
+    client.load_cert_chain(pki.admin_certificate, pki.admin_key)
+    for context in (server, client):
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        context.load_verify_locations(pki.ca)
+    upward, downward = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(downward, upward, server_hostname="localhost"),
+        server.wrap_bio(upward, downward, server_side=True),
+    ]
+    for end in ends * 2:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    assert all(end.getpeercert() for end in ends)
+
+
+def test_certificates_that_do_not_name_their_authoritys_key_are_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(issuing, "_identifier_of", lambda _: None)
+        older.setattr(pki_module, "_RULES", 1)
+        ensure_pki(tmp_path, NAMES, NOW)
+    before = contents(tmp_path)
+    ensure_pki(tmp_path, NAMES, NOW)
+    renewed = {"apiserver.crt", "apiserver-kubelet-client.crt", "admin.crt", "front-proxy-client.crt"}
+    assert changed(before, contents(tmp_path)) == renewed
 
 
 def test_public_key_for_tokens_belongs_to_its_private_key(tmp_path: Path) -> None:
