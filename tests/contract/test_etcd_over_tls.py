@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from kubeloop.store.etcd import connection as connection_module
 from kubeloop.store.etcd.config import EtcdConfig, config_of_servers, config_of_url
 from kubeloop.store.etcd.connection import Unavailable
 from kubeloop.store.etcd.store import EtcdStore
+from kubeloop.store.etcd.trust import tls_context
 from tests.etcd_processes import EtcdCluster, EtcdTls
 
 
@@ -37,6 +39,11 @@ def trusted(etcd: tuple[EtcdCluster, Pki]) -> EtcdConfig:
 @pytest.fixture(scope="module")
 def strangers(tmp_path_factory: pytest.TempPathFactory) -> Pki:
     return ensure_pki(tmp_path_factory.mktemp("others"), ["127.0.0.1"], SystemClock().now())
+
+
+def test_certificates_are_verified_no_more_strictly_than_by_other_clients_of_etcd(trusted: EtcdConfig) -> None:
+    """Go does not ask for the extensions that OpenSSL's strict verification demands."""
+    assert not tls_context(trusted).verify_flags & ssl.VERIFY_X509_STRICT
 
 
 def outcome(config: EtcdConfig) -> str:

@@ -18,10 +18,15 @@ def tls_context(config: EtcdConfig) -> ssl.SSLContext:
     for path in (config.cafile, config.certfile, config.keyfile):
         if path and not os.access(path, os.R_OK):
             raise StoreError(f"cannot read etcd's {path}: {_why_unreadable(path)}")
-    try:
-        context = ssl.create_default_context(cafile=config.cafile or None)
-    except ssl.SSLError:
-        raise StoreError(f"etcd's {config.cafile} holds no certificate") from None
+    # Not create_default_context(): from Python 3.13 on it refuses certificates that etcd's own clients accept.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if config.cafile:
+        try:
+            context.load_verify_locations(config.cafile)
+        except ssl.SSLError:
+            raise StoreError(f"etcd's {config.cafile} holds no certificate") from None
+    else:
+        context.load_default_certs()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["h2"])
     if config.certfile:
