@@ -92,7 +92,7 @@ async def serving(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await server.wait_closed()
+        # wait_closed() would, from Python 3.12 on, wait for clients that do not finish a TLS handshake or shutdown.
 
 
 class _Conversation:

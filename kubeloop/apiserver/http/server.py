@@ -59,7 +59,7 @@ class Server:
         if service.tasks:
             await asyncio.wait(service.tasks)
         self._timer.cancel()
-        await self._listener.wait_closed()
+        # The listener's wait_closed() would, from Python 3.12 on, wait for TLS handshakes that may never end.
 
     async def _until_idle(self) -> None:
         service = self._service

@@ -168,3 +168,17 @@ def test_reviews_are_answered_one_after_the_other_on_a_connection(pki: Pki) -> N
 def test_a_body_that_is_too_large_is_refused(pki: Pki) -> None:
     (answer,) = over_tls(pki, post("/content", b" " * (MAX_BODY + 2**18)))
     assert answer.startswith(b"HTTP/1.1 413")
+
+
+def test_the_end_does_not_wait_for_a_tls_handshake(pki: Pki) -> None:
+    async def main() -> None:
+        trusting = ssl.create_default_context(cafile=str(pki.ca))
+        async with asyncio.timeout(20):
+            async with serving(HOOKS, *_pair(pki), host="127.0.0.1", port=0) as port:
+                _, silent = await asyncio.open_connection("127.0.0.1", port)
+                reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+                assert b" 200 OK" in await _exchange(reader, writer, post("/content", review()))
+                writer.close()
+            silent.close()
+
+    asyncio.run(main())

@@ -93,8 +93,16 @@ def test_a_large_answer_and_a_stream_over_tls(run, site, certificates):
 def test_a_client_that_never_shakes_hands_is_dropped(run, site, certificates):
     async def check() -> None:
         async with site(limits=Limits(handshake_timeout=0.05), tls=server_context(certificates)) as s:
-            silent = await s.connect()
-            assert await silent.rest() == b""
+            for _ in range(2):
+                silent = await s.connect()
+                assert await silent.rest() == b""
+
+    run(check())
+
+
+def test_a_client_that_speaks_no_tls_is_dropped(run, site, certificates):
+    async def check() -> None:
+        async with site(tls=server_context(certificates)) as s:
             plain = await s.connect()
             plain.get("/")
             await plain.rest()
@@ -171,5 +179,18 @@ def test_what_does_not_end_within_the_grace_is_cut(run, site):
             await s.server.close(grace=0.01)
             assert cancelled.is_set()
             assert await client.rest() == b""
+
+    run(check())
+
+
+def test_closing_does_not_wait_for_a_tls_handshake(run, site, certificates):
+    async def check() -> None:
+        limits = Limits(handshake_timeout=3600)
+        async with site(limits=limits, tls=server_context(certificates)) as s:
+            await s.connect()
+            good = await s.connect(ssl.create_default_context(cafile=certificates[0]))
+            good.get("/")
+            assert (await good.answer()).status == 200, "the silent client before it was accepted, too"
+            await s.server.close(grace=0.01)
 
     run(check())
