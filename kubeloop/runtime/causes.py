@@ -115,6 +115,7 @@ def _text_of(cause: Cause) -> str:
 
 
 def _json(value: dict[str, Any]) -> str:
-    """In ASCII. Nearly all names are, and for these there is a faster encoder."""
-    text = msgspec.json.encode(value)
-    return text.decode() if text.isascii() else json.dumps(value, separators=(",", ":"))
+    """Encode in printable ASCII. Nearly all names are ASCII, and for these there is a faster encoder."""
+    encoded = msgspec.json.encode(value)
+    text = encoded.decode() if encoded.isascii() else json.dumps(value, separators=(",", ":"))
+    return text.replace("\x7f", "\\u007f")  # DEL, which no encoder escapes and no header may hold

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kubeloop.runtime import causes
@@ -68,6 +68,8 @@ def test_the_text_is_compact_json_of_who_and_why() -> None:
 
 
 @given(st.integers(0, MAX_ORIGINS), st.text(min_size=1, max_size=300), st.text(max_size=6000))
+@example(count=0, name="a", key="\x7f")
+@example(count=1, name="\x7f", key="é")
 def test_the_text_always_fits_a_header(count: int, name: str, key: str) -> None:
     cause = Cause("c", key, tuple(Origin("Kind", name, f"{name}{n}", "1", "ADDED") for n in range(count)))
     assert len(cause.text) <= MAX_TEXT
