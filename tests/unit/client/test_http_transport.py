@@ -172,11 +172,15 @@ def test_an_idle_connection_that_the_server_closed_is_not_used() -> None:
         await peer.say(answer(NODE))
 
     async def main() -> None:
-        async with raw_server(script) as server, client_of(server.port) as client:
+        async with raw_server(script) as server:
+            transport = HttpTransport(ServerConfig(f"http://127.0.0.1:{server.port}"), SystemClock(), environ={})
+            client = Client(transport)
             await client.get(Node, "n")
-            await asyncio.sleep(0.02)  # the hang-up arrives
+            while transport._pool.size:  # noqa: ASYNC110  # until the hang-up has arrived
+                await asyncio.sleep(0)
             assert (await client.create(NEW_NODE)).metadata.name == "n"
             assert server.connections == 2
+            await client.close()
 
     run(main)
 

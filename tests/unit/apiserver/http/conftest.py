@@ -116,6 +116,12 @@ class Site:
             await client.close()
         await self.server.close(grace=1)
 
+    def check_connections(self, seconds: float) -> None:
+        """Check the timeouts of all connections as if so many seconds had passed."""
+        now = asyncio.get_running_loop().time() + seconds
+        for connection in tuple(self.server._service.connections):
+            connection.check(now)
+
     async def connect(self, tls: ssl.SSLContext | None = None, limit: int = 1 << 16) -> Client:
         name = "localhost" if tls else None
         client = Client(

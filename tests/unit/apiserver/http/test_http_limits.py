@@ -111,27 +111,36 @@ def test_dripping_bytes_does_not_buy_time(run, site):
 
 
 @pytest.mark.parametrize("served_before", [False, True])
-def test_an_idle_connection_is_closed_without_a_word(run, site, served_before):
+def test_an_idle_connection_is_closed_without_a_word(run, site, until, served_before):
     async def check() -> None:
-        async with site(limits=small(idle_timeout=0.04)) as s:
+        async with site(limits=small(idle_timeout=3600)) as s:
             client = await s.connect()
+            await until(lambda: s.server.connections == 1)
             if served_before:
+                s.check_connections(3000)
                 client.get("/")
-                await client.answer()
+                assert (await client.answer()).status == 200
+            s.check_connections(3601)
             assert await client.rest() == b""
 
     run(check())
 
 
 def test_a_slow_handler_is_not_an_idle_connection(run, site):
-    async def handler(_: Request) -> Response:
-        await asyncio.sleep(0.1)
-        return Response(200, b"done")
-
     async def check() -> None:
-        async with site(handler, small(idle_timeout=0.02, head_timeout=0.02)) as s:
+        entered, go_on = asyncio.Event(), asyncio.Event()
+
+        async def handler(_: Request) -> Response:
+            entered.set()
+            await go_on.wait()
+            return Response(200, b"done")
+
+        async with site(handler) as s:
             client = await s.connect()
             client.get("/")
+            await entered.wait()
+            s.check_connections(86_400)
+            go_on.set()
             assert (await client.answer()).body == b"done"
 
     run(check())
