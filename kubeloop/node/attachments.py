@@ -3,6 +3,7 @@
 claim ─▶ volume ─▶ what the node calls it ─┬▶ status.volumesInUse: this agent says that it wants it, or has it mounted
                                            └▶ status.volumesAttached: a loop says that it is there, and will not leave
 A pod begins when both lists have all its volumes: from then on nobody takes one away before the agent lets go of it.
+Both lists are those of the API server: the first as it answered the agent's write, the second as read after that.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kubeloop.api.volumes import (
     needs_attaching,
     unique_name,
 )
+from kubeloop.node.reported_volumes import ReportedVolumes
 
 
 class Cache(Protocol):
@@ -35,13 +37,21 @@ class Attachments:
         self._claims = claims
         self._volumes = volumes
         self._drivers = drivers
+        self.reported = ReportedVolumes()
 
     def missing(self, pod: Pod, node: Node) -> tuple[str, ...]:
         """A pod's volumes that it can't use yet, by the pod's own names for them."""
         if not pod.spec.volumes or CONTROLLER_ATTACHES not in node.metadata.annotations:
             return ()
-        there = {one.name for one in node.status.volumes_attached} & set(node.status.volumes_in_use)
+        listed = {one.name for one in node.status.volumes_attached} & set(node.status.volumes_in_use)
+        there = {one for one in listed if self.reported.has(node.metadata.name, one)}
         return tuple(name for name, unique in self._needed(pod) if unique not in there)
+
+    def needed(self, pod: Pod, node: Node) -> tuple[str, ...]:
+        """A pod's volumes that the attach/detach controller attaches, by the pod's own names for them."""
+        if CONTROLLER_ATTACHES not in node.metadata.annotations:
+            return ()
+        return tuple(name for name, _ in self._needed(pod))
 
     def in_use(self, pods: Iterable[Pod]) -> tuple[str, ...]:
         """What the pods of a node use or are about to."""

@@ -135,6 +135,8 @@ class Fleet:
         self._volume_news.follow(self._pod_loop, self._node_loop)
         self.worker.mounting = self._volume_news.mounting(client, telling, clock)
         self._heartbeat.volumes_in_use = self._volume_news.in_use
+        self._heartbeat.reported_volumes = self._volume_news.attachments.reported
+        self._heartbeat.reported_volumes.on_confirmed = self._wake_users_of_volumes
         self._static_loop = self._static_pods(client, nodes, config.static_pods, clock)
 
     @property
@@ -202,6 +204,11 @@ class Fleet:
         for pod in self._pods.by_index(NODE, node.metadata.name):
             self.worker.contradict(pod)
             self._pod_loop.queue.add(key_of(pod))
+
+    def _wake_users_of_volumes(self, node: str) -> None:
+        """Let pods look again at their volumes once the server has confirmed that the node's status lists them."""
+        for key in self._volume_news.users_on(node):
+            self._pod_loop.queue.add(key)
 
     def _is_news_of_node(self, old: Any, new: Any) -> bool:
         """Whether a node is to be looked at before its lease is due."""

@@ -24,6 +24,7 @@ from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.node.registration import LEASE_NAMESPACE, conditions_of, corrections, is_said, lease_of
 from kubeloop.node.renewing import Renewal
+from kubeloop.node.reported_volumes import ReportedVolumes
 from kubeloop.node.roster import Roster
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.keys import ObjectKey
@@ -57,6 +58,7 @@ class Heartbeat:
         self.on_registered: Callable[[str], None] = lambda _: None
         self.on_beat: tuple[Callable[[Node], None], ...] = ()
         self.volumes_in_use: Callable[[str], tuple[str, ...]] = lambda _: ()
+        self.reported_volumes = ReportedVolumes()
         self.facts: dict[str, Node] = {}  # what nodes that were there before have to tell once they are seen, by name
         self.longest_pause = LONGEST_RENEW_SECONDS
 
@@ -146,11 +148,15 @@ class Heartbeat:
         last = self._reported.get(name)
         fresh = last is not None and asked - last < REPORT_SECONDS
         in_use = self.volumes_in_use(name)
-        same_volumes = in_use == node.status.volumes_in_use
+        same_volumes = self.reported_volumes.is_current(name, in_use, node.status.volumes_in_use)
         if fresh and same_volumes and is_said(before, pressures, trouble):
             return
         conditions = conditions_of(pressures, before, self._clock.now(), trouble)
-        await self._write(name, conditions, None if same_volumes else in_use)
+        if same_volumes:
+            await self._write(name, conditions, None)
+        else:
+            with self.reported_volumes.writing(name, in_use):
+                await self._write(name, conditions, in_use)
         self._reported[name] = asked
 
     async def _write(self, name: str, conditions: tuple[NodeCondition, ...], in_use: tuple[str, ...] | None) -> None:

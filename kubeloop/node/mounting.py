@@ -11,7 +11,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Node, Pod, Volume
+from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.node.attachments import Attachments
 from kubeloop.node.claims import Claims, used_volumes
@@ -30,8 +32,15 @@ class Mounting:
     """What the pods of an agent wait for."""
 
     def __init__(
-        self, attachments: Attachments, claims: Claims, sources: VolumeSources, telling: Telling, clock: Clock
+        self,
+        client: Client,
+        attachments: Attachments,
+        claims: Claims,
+        sources: VolumeSources,
+        telling: Telling,
+        clock: Clock,
     ) -> None:
+        self._client = client
         self._attachments = attachments
         self._claims = claims
         self._sources = sources
@@ -53,7 +62,7 @@ class Mounting:
             elif (why := await self._sources.complaint(pod, volume)) and volume.name in used_volumes(pod):
                 self._telling.not_filled(pod, volume.name, why)
                 retries[volume.name] = _next_retry(last, now)
-        missing = self._attachments.missing(pod, node)
+        missing = await self._missing(pod, node)
         if complaints := self._claims.complaints(pod):
             last = before.get(_CLAIMS)
             if last is None or now >= last.at:
@@ -64,6 +73,16 @@ class Mounting:
         if retries or missing:
             return msgspec.structs.replace(memory, unmounted=Unmounted(retries))
         return msgspec.structs.replace(memory, unmounted=None, mounted=True)
+
+    async def _missing(self, pod: Pod, node: Node) -> tuple[str, ...]:
+        """The volumes that are not attached. Before a pod begins the server is asked: the cached Node may be old."""
+        missing = self._attachments.missing(pod, node)
+        if missing or not (needed := self._attachments.needed(pod, node)):
+            return missing
+        try:
+            return self._attachments.missing(pod, await self._client.get(Node, node.metadata.name))
+        except NotFound:
+            return needed
 
 
 def _may_lack(volume: Volume) -> bool:

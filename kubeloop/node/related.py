@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 from kubeloop.api.errors import Forbidden, NotFound
@@ -37,9 +36,10 @@ class Known:
 
     async def ask(self, namespace: str, name: str) -> Any | None:
         """How it is now; None for what isn't there, or has nothing to do with this node yet."""
-        self.forget(namespace, name)
-        with suppress(NotFound, Forbidden):
+        try:
             self._objects[namespace, name] = await self._client.get(self._kind, name, namespace)
+        except (NotFound, Forbidden):
+            self.forget(namespace, name)
         return self.get(namespace, name)
 
     def forget(self, namespace: str, name: str) -> None:
@@ -66,7 +66,7 @@ class RelatedNews(VolumeNews):
 
     def mounting(self, client: Client, telling: Telling, clock: Clock) -> Mounting:
         sources = VolumeSources(client, clock)
-        return AskingMounting(self, Mounting(self.attachments, self.claims, sources, telling, clock))
+        return AskingMounting(self, Mounting(client, self.attachments, self.claims, sources, telling, clock))
 
     async def ask(self, pod: Pod, node: Node) -> None:
         """Find out how a pod's claims and volumes are; what they change for its node is told at once."""

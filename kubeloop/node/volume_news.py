@@ -45,7 +45,7 @@ class VolumeNews:
             loop.watches(self._drivers, lambda _: ())  # they seldom change, and are only to be there first
 
     def mounting(self, client: Client, telling: Telling, clock: Clock) -> Mounting:
-        return Mounting(self.attachments, self.claims, VolumeSources(client, clock), telling, clock)
+        return Mounting(client, self.attachments, self.claims, VolumeSources(client, clock), telling, clock)
 
     def in_use(self, node: str) -> tuple[str, ...]:
         """What the pods of a node use, by the node's names."""
@@ -58,7 +58,11 @@ class VolumeNews:
             new.status.volumes_in_use,
         ):
             return
-        for pod in self._pods.by_index(NODE, new.metadata.name):
+        yield from self.users_on(new.metadata.name)
+
+    def users_on(self, node: str) -> Iterator[ObjectKey]:
+        """The pods of a node that have claims."""
+        for pod in self._pods.by_index(NODE, node):
             if claim_keys_of(pod):
                 yield key_of(pod)
 

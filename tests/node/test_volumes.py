@@ -131,3 +131,62 @@ def test_a_stopped_node_keeps_its_volumes_until_six_minutes_have_passed(plane: C
     assert set(attachments(plane)) == {"n1"}
     plane.advance(120)
     assert attachments(plane) == {}
+
+
+# Without the attach/detach controller: the test says what is attached
+
+
+def report(cluster: Cluster, node: str, *names: str) -> None:
+    """Write the list of attached volumes into the status of a node, as the attach/detach controller does."""
+    attached = [{"name": one, "devicePath": ""} for one in names]
+    cluster.client.patch(Node, node, {"status": {"volumesAttached": attached}}, subresource="status")
+
+
+@pytest.fixture
+def used(cluster: Cluster) -> Cluster:
+    """A node with a pod `p` that uses the volume."""
+    cluster.add_nodes(1)
+    add_volume(cluster)
+    cluster.add(user_of("p", "c", node="n1"))
+    report(cluster, "n1", UNIQUE)
+    cluster.settle()
+    assert (phase(cluster), lists(cluster, "n1")) == ("Running", ([UNIQUE], [UNIQUE]))
+    return cluster
+
+
+def test_a_pod_does_not_begin_by_an_old_status_of_its_node(used: Cluster) -> None:
+    """The volume was detached, and the agent's cache of nodes does not show it yet."""
+    used.faults.delay(300, "watch", "nodes", times=None)
+    used.faults.drop_watches("nodes")
+    used.client.delete(Pod, "p", NS, grace_seconds=1)
+    used.advance(5)
+    assert lists(used, "n1") == ([UNIQUE], [])
+    report(used, "n1")
+    used.add(user_of("q", "c", node="n1"))
+    used.advance(20)
+    assert (phase(used, "q"), lists(used, "n1")) == ("Pending", ([], [UNIQUE]))
+    used.faults.clear()
+    report(used, "n1", UNIQUE)
+    used.advance(300)
+    assert phase(used, "q") == "Running"
+
+
+def test_a_pod_does_not_begin_while_its_node_is_writing_that_the_volume_is_not_used(used: Cluster) -> None:
+    used.faults.delay(5, "patch", "nodes", times=1)
+    used.client.delete(Pod, "p", NS, grace_seconds=1)
+    used.advance(3)
+    used.add(user_of("q", "c", node="n1"))
+    used.advance(1)
+    assert phase(used, "q") == "Pending"
+    used.advance(10)
+    assert (phase(used, "q"), lists(used, "n1")) == ("Running", ([UNIQUE], [UNIQUE]))
+
+
+def test_a_node_says_again_what_it_uses_if_the_answer_was_lost(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    add_volume(cluster)
+    cluster.faults.lose_answers("patch", "nodes", times=2)
+    cluster.add(user_of("p", "c", node="n1"))
+    report(cluster, "n1", UNIQUE)
+    cluster.advance(30)
+    assert phase(cluster) == "Running"
