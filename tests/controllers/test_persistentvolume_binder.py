@@ -229,6 +229,14 @@ def test_both_may_ask_for_each_other(cluster: Cluster) -> None:
     assert BOUND_BY_CONTROLLER not in volume_of(cluster, "v").metadata.annotations
 
 
+@pytest.mark.parametrize("offered", [("1Gi", (RWO,)), ("2Gi", (ROX,))])
+def test_claim_and_volume_that_name_each_other_are_bound_whatever_their_size_and_modes(
+    cluster: Cluster, offered: tuple[str, tuple[str, ...]]
+) -> None:
+    both = volume("v", *offered, claimRef={"namespace": NS, "name": "c"})
+    assert choose(cluster, claim("c", "2Gi", (RWO,), volumeName="v"), both) == "v"
+
+
 def test_a_claim_waits_for_the_volume_that_it_asks_for(cluster: Cluster) -> None:
     assert choose(cluster, claim("c", volumeName="v"), volume("a")) == ""
     cluster.add(volume("v"))
