@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from kubeloop.client.resolving import resource_of_class
 from kubeloop.controllers.context import Wire
 from kubeloop.runtime.informer import Informers
 from kubeloop.testing import Cluster
@@ -40,6 +41,10 @@ class Process:
         self._loop = self._wire(context)
         self._cluster.run(begin())
         self._cluster.start(self._loop)
+
+    def cached(self, what: type[Any], name: str, namespace: str = "") -> Any:
+        """Return an object as the loop's cache has it, or None."""
+        return self._informers.of(resource_of_class(what)).get(namespace, name)
 
     def disturb(self, name: str, number: int) -> None:
         if name == "crash":
