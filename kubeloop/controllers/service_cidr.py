@@ -6,7 +6,8 @@ Writes: a finalizer and the `Ready` condition of service CIDRs.
 Wakes itself: ten seconds after a range's deletion was asked for, when no server gives out its addresses any more.
 Differs from upstream: another range that goes wakes those that it overlaps, and an address that is labelled otherwise
 counts at once. Another range counts as a replacement only while its finalizer keeps it, so that of two overlapping
-ranges that are deleted together one stays for the addresses of both.
+ranges that are deleted together one stays for the addresses of both. Before a range goes, the addresses are listed
+anew: a watch may be broken for longer than the ten seconds.
 """
 
 from __future__ import annotations
@@ -116,8 +117,16 @@ class Reconciler:
         if left > 0:
             return Result(requeue_after=left)
         if FINALIZER in found.metadata.finalizers:
-            self._released.add(found.metadata.uid)  # even if the patch fails: the server may have applied it
-            await self._patch(found, {"$deleteFromPrimitiveList/finalizers": [FINALIZER]})
+            return await self._release(found)
+        return None
+
+    async def _release(self, found: ServiceCIDR) -> Result | None:
+        """Remove the finalizer, unless the server has an address that the cache does not have yet."""
+        allocated = await self._client.list(IPAddress, labels={MANAGED_BY: ALLOCATOR})
+        if not may_go(found, self._protected(), allocated.items):
+            return Result(requeue_after=GRACE.total_seconds())
+        self._released.add(found.metadata.uid)  # even if the patch fails: the server may have applied it
+        await self._patch(found, {"$deleteFromPrimitiveList/finalizers": [FINALIZER]})
         return None
 
     def _protected(self) -> list[ServiceCIDR]:

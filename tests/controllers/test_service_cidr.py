@@ -145,6 +145,29 @@ def test_range_without_finalizer_replaces_no_other(cluster: Cluster) -> None:
     assert is_gone(cluster, "more")
 
 
+def test_address_that_the_cache_does_not_have_yet_keeps_its_range(cluster: Cluster) -> None:
+    cluster.start(wire)
+    add_range(cluster, "more", "10.7.0.0/24")
+    cluster.faults.delay(30, "watch", "ipaddresses")
+    cluster.faults.drop_watches("ipaddresses")
+    add_address(cluster, "10.7.0.5")
+    delete_range(cluster, "more", 60)
+    assert ready(cluster, "more") == ("False", "Terminating", BLOCKED)
+
+
+def test_range_goes_though_the_cache_never_had_its_last_address(cluster: Cluster) -> None:
+    cluster.start(wire)
+    add_range(cluster, "more", "10.7.0.0/24")
+    cluster.faults.delay(30, "watch", "ipaddresses")
+    cluster.faults.expire_watches("ipaddresses")
+    add_address(cluster, "10.7.0.5")
+    delete_range(cluster, "more", 15)
+    assert not is_gone(cluster, "more")
+    cluster.client.delete(IPAddress, "10.7.0.5")
+    cluster.advance(11)
+    assert is_gone(cluster, "more")
+
+
 def test_rights_of_its_own_account_are_enough(cluster: Cluster) -> None:
     cluster.start(wire(as_account(cluster, "service-cidrs-controller")))
     add_range(cluster, "more", "10.7.0.0/24")

@@ -41,6 +41,19 @@ DELETED_TOGETHER: list[Step] = [
     ("delete range", 3),
     ("advance", 7),
 ]
+# The watch of addresses is broken for longer than the grace period, that of ranges is not.
+UNSEEN_ADDRESS: list[Step] = [
+    ("drop watches", 0),
+    ("advance", 1),
+    ("drop watches", 0),
+    ("advance", 1),
+    ("drop watches", 0),
+    ("advance", 1),
+    ("late watch", 1),
+    ("serve", 0),
+    ("delete range", 0),
+    ("advance", 3),
+]
 
 
 class World:
@@ -120,6 +133,7 @@ class World:
 @settings(max_examples=15, deadline=None)
 @example(happenings=DELETED_BEFORE_THE_FINALIZER, seed=90)
 @example(happenings=DELETED_TOGETHER, seed=0)
+@example(happenings=UNSEEN_ADDRESS, seed=1)
 @given(steps(*ACTIONS, most=20), st.integers(0, 1000))
 def test_a_range_stays_while_a_service_needs_it_and_then_goes(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
