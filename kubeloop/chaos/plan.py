@@ -175,11 +175,16 @@ class Plane(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """What clients do meanwhile."""
+    """Clients that read, write and watch during the faults.
+
+    The load goes on after the last fault until `operations` calls have succeeded: a slow machine proves as much as a
+    fast one.
+    """
 
     clients: Annotated[int, msgspec.Meta(ge=1, le=64)] = 6
     watchers: Annotated[int, msgspec.Meta(ge=0, le=64)] = 3
     keys: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 12
+    operations: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 0
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):

@@ -126,6 +126,7 @@ class Run:
         working = [asyncio.create_task(worker.work(stop)) for worker in workers]
         try:
             await self._disturb()
+            await self._wait_for_operations(load.operations)
             stop.set()
             await asyncio.gather(*working)
             present = await self._settle(watchers, elections, self._transport(stack))
@@ -137,6 +138,17 @@ class Run:
         problems += watch_problems(self._notes.watches, self._notes.operations, present)
         problems += ["a watcher had to begin anew" for watcher in watchers if watcher.expired]
         return self._judge(problems, elections, Span(began, self._clock.monotonic()))
+
+    async def _wait_for_operations(self, count: int) -> None:
+        """Wait until so many calls have succeeded; raise CannotRun if they do not."""
+        try:
+            async with asyncio.timeout(_SETTLES_WITHIN):
+                while sum(operation.outcome == "ok" for operation in self._notes.operations) < count:  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK_EVERY)
+        except TimeoutError:
+            raise CannotRun(
+                f"fewer than {count} calls have succeeded {_SETTLES_WITHIN:g} s after the last disturbance"
+            ) from None
 
     def _transport(self, stack: AsyncExitStack) -> HttpTransport:
         transport = HttpTransport(load_config(str(self._plane.kubeconfig)), self._clock)

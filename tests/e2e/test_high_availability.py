@@ -17,7 +17,7 @@ apiVersion: kubeloop.dev/v1alpha1
 kind: ChaosPlan
 seed: 65
 duration: 10s
-load: {clients: 6, watchers: 2, keys: 10}
+load: {clients: 6, watchers: 2, keys: 10, operations: 400}
 faults:
   - {fault: kill, targets: [etcd], every: 3s, for: 1s}
   - {fault: kill, targets: [apiserver], every: 3s, for: 500ms}
