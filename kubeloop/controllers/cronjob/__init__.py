@@ -10,7 +10,8 @@ Writes: creates and deletes jobs; patches the status of cron jobs.
 Wakes itself: a tenth of a second after the next scheduled time.
 Differs from upstream: a schedule without a time zone is in UTC, not in the zone of the machine; a job that the loop
 made and could not take note of counts as active again, and its time as started before it is deleted; one that is
-already being deleted is not deleted again.
+already being deleted is not deleted again; a time that has passed is not found as the next one where a clock is changed
+within an hour.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Cron schedules by the rules of robfig/cron v3, which are Kubernetes': fields, names, steps, `@every`, zones. Pure.
 
 Hours and minutes pass as they do on a real clock. So what is due in an hour that a change to summer time leaves out
-does not happen that day, and what is due in the hour that comes twice happens twice.
+does not happen that day, and what is due in the hour that comes twice happens twice. Where a zone changes its clock
+by half an hour, a time in the first half of an hour can be missed on that day: the search steps in whole hours. Where
+it changes it within an hour, a time can be due an hour early: the search for a minute does not look at the hour again.
 """
 
 from __future__ import annotations
@@ -111,7 +113,19 @@ class Calendar:
     zone: tzinfo
 
     def after(self, moment: datetime) -> datetime | None:
-        search = _Search(self, moment)
+        """The first time later than a moment; None if there is none for years.
+
+        The search first goes back to the beginning of an hour or a day. Where the clock is changed within an hour, the
+        time that it finds from there can have passed, and from the same beginning it would find nothing else: it
+        begins again later. Upstream's SpecSchedule.Next returns the passed time, and its callers loop forever.
+        """
+        begin = moment
+        while (found := self._found_from(begin)) is not None and found <= moment:
+            begin += _MINUTE
+        return found
+
+    def _found_from(self, begin: datetime) -> datetime | None:
+        search = _Search(self, begin)
         while not search.is_over:
             if search.to_month() and search.to_day() and search.to_hour() and search.to_minute() and search.to_second():
                 return search.moment

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.validation.cron_format import ScheduleError
@@ -119,6 +119,24 @@ def test_half_hour_changes_are_stepped_through() -> None:
     ]
 
 
+def test_the_first_half_of_an_hour_is_missed_after_a_half_hour_change() -> None:
+    """On Lord Howe Island two o'clock comes at 15:30 UTC on the day of the change. The search has stepped over the
+    change in whole hours by then, from 14:00 to 15:00 and 16:00, and reaches that hour at half past two.
+    """
+    assert times("TZ=Australia/Lord_Howe 0 2 * * *", "2026-04-03T15:00", 1) == ["2026-04-05 15:30:00"]
+    assert times("TZ=Australia/Lord_Howe 45 2 * * *", "2026-04-03T16:00", 1) == ["2026-04-04 16:15:00"]
+
+
+def test_a_change_within_an_hour_can_make_a_time_due_an_hour_early() -> None:
+    """On the Chatham Islands a quarter to four is a quarter to three on the day of the change. Upstream's search has
+    found its hour by then, looks for the minute, and does not look at the hour again.
+    """
+    assert times("TZ=Pacific/Chatham 45 3 * * *", "2026-04-03T14:00", 2) == [
+        "2026-04-04 14:00:00",
+        "2026-04-04 15:00:00",
+    ]
+
+
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
@@ -138,8 +156,17 @@ def test_unreadable_schedule_is_told_in_the_words_of_upstream(spec: str, problem
     assert str(caught.value) == problem
 
 
-ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Chatham")
-CHANGES = ("2026-03-06T00:00", "2026-03-27T12:00", "2026-04-03T12:00", "2026-09-25T00:00", "2026-10-24T00:00")
+ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")  # change at full hours, by whole hours, or never
+HALF_HOUR_ZONE = "Australia/Lord_Howe"  # changes by half an hour
+ODD_MINUTE_ZONE = "Pacific/Chatham"  # changes at a quarter to the hour
+CHANGES = (
+    "2026-03-06T00:00",
+    "2026-03-27T12:00",
+    "2026-04-03T12:00",
+    "2026-09-25T00:00",
+    "2026-10-02T12:00",
+    "2026-10-24T00:00",
+)
 
 
 @st.composite
@@ -165,3 +192,61 @@ def test_due_is_every_minute_at_which_the_clock_on_the_wall_shows_it(
         if local.minute in minutes and local.hour in hours:
             break
     assert parse(f"TZ={zone} {spec}").after(now) == candidate
+
+
+def first_reached(now: datetime, zone: str, minutes: set[int], hours: set[int]) -> datetime:
+    """Return the first due minute that robfig/cron's SpecSchedule.Next reaches on a schedule of every day.
+
+    A search that begins right after a change of the clock can reach a minute that has passed; the next beginning counts
+    then. Upstream returns the passed minute.
+    """
+    begin = now
+    while (found := _reached(begin, ZoneInfo(zone), minutes, hours)) <= now:
+        begin += timedelta(minutes=1)
+    return found
+
+
+def _reached(now: datetime, wall: ZoneInfo, minutes: set[int], hours: set[int]) -> datetime:
+    """Step in whole hours until the hour fits, then in minutes until the minute fits or the hour is full.
+
+    The hour is looked at again only in the latter case. The first step in hours begins at a full hour; after a change
+    by half an hour the next ones arrive at half past.
+    """
+    found, aligned = now, False
+    while True:
+        local = found.astimezone(wall)
+        if local.hour not in hours:
+            begin = found if aligned else local.replace(minute=0, fold=0).astimezone(UTC)
+            found, aligned = begin + timedelta(hours=1), True
+        elif local.minute not in minutes:
+            found, aligned = _minute_reached(found, wall, minutes), True
+            if found.astimezone(wall).minute in minutes - {0}:
+                return found
+        elif found == now:
+            found, aligned = found + timedelta(minutes=1), True
+        else:
+            return found
+
+
+def _minute_reached(begin: datetime, wall: ZoneInfo, minutes: set[int]) -> datetime:
+    found = begin + timedelta(minutes=1)
+    while found.astimezone(wall).minute not in minutes | {0}:
+        found += timedelta(minutes=1)
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    minutes_and_hours(),
+    st.sampled_from((*ZONES, HALF_HOUR_ZONE, ODD_MINUTE_ZONE)),
+    st.sampled_from(CHANGES),
+    st.integers(0, 3000),
+)
+@example(fields=("0 2 * * *", {0}, {2}), zone=HALF_HOUR_ZONE, begin="2026-04-03T12:00", later=180)
+@example(fields=("45 3 * * *", {45}, {3}), zone=ODD_MINUTE_ZONE, begin="2026-04-03T12:00", later=120)
+def test_due_is_the_first_minute_that_upstream_reaches(
+    fields: tuple[str, set[int], set[int]], zone: str, begin: str, later: int
+) -> None:
+    spec, minutes, hours = fields
+    now = moment(begin) + timedelta(minutes=later)
+    assert parse(f"TZ={zone} {spec}").after(now) == first_reached(now, zone, minutes, hours)

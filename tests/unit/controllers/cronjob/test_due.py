@@ -40,6 +40,8 @@ def at(text: str) -> datetime:
         ("* * * * *", None, 600, "2026-01-01T12:10", "2026-01-01T12:10", "few"),
         ("0 * * * *", None, 60, "2026-01-01T12:10", None, "none"),
         ("@every 1h", "2026-01-01T09:20:00Z", None, "2026-01-01T12:30", "2026-01-01T12:20", "few"),
+        # On the Chatham Islands the clock went back within an hour; the search from then on begins before that.
+        ("TZ=Pacific/Chatham 45 3 * * *", "2026-04-01T14:00:00Z", None, "2026-04-05T00:00", "2026-04-04T15:00", "few"),
         # Not regular: between the last time on Friday and now lies a weekend.
         ("30 6-16/4 * * 1-5", "2026-01-02T14:30:00Z", None, "2026-01-05T08:00", "2026-01-05T06:30", "none"),
         # The estimate goes too far: as upstream has it, such a time is not made up for.
