@@ -8,9 +8,10 @@ AWS := .venv-aws
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MINUTES ?= 10
+SMOKE := tests/architecture tests/contract tests/unit/runtime tests/unit/client tests/unit/store tests/scheduler tests/node tests/e2e/test_program.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test test-aws explore lint format type layers generate docs bench kubectl troublemakers clean
+.PHONY: help install up test test-chaos test-aws explore smoke lint format type layers generate docs bench kubectl troublemakers clean
 
 help: ## list what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,12 +34,20 @@ test: install kubectl troublemakers ## run all tests (some of them: make test AR
 	@echo "== pytest, two at a time"
 	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 --dist worksteal $(ARGS)
 
+test-chaos: install troublemakers ## run the tests that kill, pause, cut off and mislead a plane of real processes
+	@echo "== pytest, chaos"
+	@$(BIN)/pytest -q -m chaos tests/e2e $(ARGS)
+
+smoke: install ## run a quick selection of the tests (for further interpreters: make smoke PYTHON=python3.13)
+	@echo "== pytest, a selection, two at a time"
+	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 $(SMOKE) $(ARGS)
+
 explore: install ## search for violations of the property tests with new seeds (MINUTES=10 SEED=n)
 	@$(BIN)/python -m tools.explore --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 test-aws: $(AWS)/.installed ## run the tests of Amazon's cloud against moto, whose libraries need an environment of their own
 	@echo "== pytest, Amazon's cloud"
-	@$(AWS)/bin/python -m pytest -q -p no:cacheprovider -m "aws or not aws" tests/cloud/test_aws.py tests/cloud/test_provider_contract.py $(ARGS)
+	@$(AWS)/bin/python -m pytest -q -p no:cacheprovider -m "not chaos" tests/cloud/test_aws.py tests/cloud/test_provider_contract.py $(ARGS)
 
 $(AWS)/.installed: pyproject.toml constraints-aws.txt
 	@echo "== setting up $(AWS): Amazon's libraries and a server that stands for its cloud, as in constraints-aws.txt"

@@ -14,6 +14,8 @@ from kubeloop.chaos.plan import load_plan
 from tests.e2e.plane import GIVE_UP_SECONDS, PROGRAM, SOURCE_ROOT, environment
 from tests.skips import NEEDS_ROOT, NEEDS_TOOL
 
+pytestmark = pytest.mark.chaos
+
 LOAD = {"clients": 6, "watchers": 2, "keys": 10, "operations": 400}
 HEAD = {"apiVersion": "kubeloop.dev/v1alpha1", "kind": "ChaosPlan", "load": LOAD}
 # All members of etcd at once, one with all its data, one that stands still.

@@ -9,8 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import GIVE_UP_SECONDS, PROGRAM, SOURCE_ROOT, environment, eventually
+
+pytestmark = pytest.mark.chaos
 
 PLAN = """
 apiVersion: kubeloop.dev/v1alpha1
