@@ -9,8 +9,11 @@ import pytest
 from kubeloop.api.errors import forbidden
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER
+from kubeloop.controllers.context import Context
 from kubeloop.controllers.persistentvolume_binder import wire
+from kubeloop.runtime.controller import Controller
 from kubeloop.testing import Cluster
+from tests.controllers.disturbances import Process
 from tests.controllers.storage import (
     CLASS,
     NS,
@@ -448,3 +451,25 @@ def test_a_binding_that_was_written_late_does_not_take_a_volume_from_another_cla
     cluster.client.patch(PersistentVolume, "v", {"spec": {"claimRef": reference}})
     cluster.advance(60)
     assert (taken_by(cluster, "a"), taken_by(cluster, "b")) == ("", "v")
+
+
+def wire_other(context: Context) -> Controller[Any]:
+    """Another binder; loops of one name cannot run twice."""
+    loop = wire(context)
+    loop.name = "another binder"
+    return loop
+
+
+def test_a_replica_with_an_old_cache_of_claims_does_not_undo_a_release(cluster: Cluster) -> None:
+    """Two binders believe that they lead, as may happen when the leader changes."""
+    cluster.add(volume("v", persistentVolumeReclaimPolicy="Retain"), claim("c"))
+    Process(cluster, wire)
+    cluster.advance(1)
+    assert taken_by(cluster) == "v"
+    cluster.faults.delay(60, "watch", "persistentvolumeclaims")
+    cluster.faults.drop_watches("persistentvolumeclaims")
+    cluster.advance(5)
+    delete_claim(cluster, "c")
+    Process(cluster, wire_other)
+    cluster.advance(5)
+    assert phase_of_volume(cluster, "v") == "Released"

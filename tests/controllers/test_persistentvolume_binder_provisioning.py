@@ -312,3 +312,19 @@ def test_what_the_server_refuses_is_deleted_again(cluster: Cluster) -> None:
     assert "Error creating provisioned PV object for claim default/c" in told(cluster, "c")[0]
     cluster.advance(20)
     assert claim_of(cluster, "c").status.phase == "Bound"
+
+
+def test_nothing_is_provisioned_for_a_claim_that_only_an_old_cache_shows(cluster: Cluster) -> None:
+    disks = Disks()
+    disks.refuses = "no room"
+    cluster.add(storage_class(CLASS, disks.name))
+    start(cluster, disks)
+    cluster.add(claim("c"))
+    cluster.advance(1)
+    cluster.faults.delay(60, "watch", "persistentvolumeclaims", times=None)
+    cluster.faults.drop_watches("persistentvolumeclaims")
+    cluster.settle()
+    delete_claim(cluster, "c")
+    disks.refuses = ""
+    cluster.advance(30)
+    assert disks.made == []

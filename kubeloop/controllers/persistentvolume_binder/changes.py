@@ -27,6 +27,8 @@ PRE_RESIZE_CAPACITY: Final = "volume.alpha.kubernetes.io/pre-resize-capacity"
 IN_TREE_FINALIZER: Final = "kubernetes.io/pv-controller"
 EXTERNAL_FINALIZER: Final = "external-provisioner.volume.kubernetes.io/finalizer"
 IN_TREE: Final = "kubernetes.io/"
+# Phases of a volume whose claim was deleted.
+OVER: Final = ("Released", "Failed")
 
 
 class NoCapacity(ValueError):

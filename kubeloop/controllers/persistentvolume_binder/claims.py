@@ -25,8 +25,8 @@ from kubeloop.api.volumes import (
     size_of_volume,
 )
 from kubeloop.client import Client
-from kubeloop.controllers.persistentvolume_binder.changes import migration
-from kubeloop.controllers.persistentvolume_binder.latest import Latest
+from kubeloop.controllers.persistentvolume_binder.changes import OVER, migration
+from kubeloop.controllers.persistentvolume_binder.latest import Latest, current_claim
 from kubeloop.controllers.persistentvolume_binder.provisioning import Provisioning
 from kubeloop.controllers.persistentvolume_binder.shelf import Shelf
 from kubeloop.controllers.persistentvolume_binder.writing import Writer
@@ -135,6 +135,8 @@ class ClaimReconciler:
 
     async def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
         """While one claim's binding is being written no other claim looks at the volume."""
+        if volume.status.phase in OVER and await current_claim(self._client, claim) is None:
+            return False  # the cache of claims is old; the claim was deleted and its volume released
         name = volume.metadata.name
         self._shelf.taken.add(name)
         try:

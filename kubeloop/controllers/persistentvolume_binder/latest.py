@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import PersistentVolumeClaim
+from kubeloop.client import Client
 from kubeloop.runtime.informer import Informer
 from kubeloop.runtime.keys import ObjectKey, key_of
 
@@ -62,6 +65,17 @@ class Latest:
     def _is_shown(self, obj: Any) -> bool:
         reached = self._informer.version
         return reached.isdigit() and int(reached) >= _version(obj)
+
+
+async def current_claim(client: Client, claim: PersistentVolumeClaim) -> PersistentVolumeClaim | None:
+    """Ask the server for a claim; None if it was deleted, even if there is another one of that name."""
+    try:
+        current: PersistentVolumeClaim = await client.get(
+            PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace
+        )
+    except NotFound:
+        return None
+    return current if current.metadata.uid == claim.metadata.uid else None
 
 
 def _version(obj: Any) -> int:

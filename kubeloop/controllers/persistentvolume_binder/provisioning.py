@@ -19,7 +19,7 @@ from kubeloop.api.volumes import (
 )
 from kubeloop.client import Client
 from kubeloop.controllers.persistentvolume_binder.changes import IN_TREE_FINALIZER, asked_of
-from kubeloop.controllers.persistentvolume_binder.latest import Latest
+from kubeloop.controllers.persistentvolume_binder.latest import Latest, current_claim
 from kubeloop.controllers.persistentvolume_binder.plugins import NoPlugin, Plugins
 from kubeloop.controllers.persistentvolume_binder.provisioner import (
     CannotDelete,
@@ -84,7 +84,7 @@ class Provisioning:
             return
         claim = await self._writer.change_claim(claim, asked_of(claim, storage_class.provisioner))
         name = f"pvc-{claim.metadata.uid}"
-        if await self._is_made(name):
+        if await self._is_made(name) or not await self._is_needed(claim):
             return
         options = storage_class.mount_options
         if options and not maker.takes_mount_options:
@@ -108,6 +108,11 @@ class Provisioning:
         except NotFound:
             return False
         return True
+
+    async def _is_needed(self, claim: PersistentVolumeClaim) -> bool:
+        """Ask the server: nothing is provisioned because of an old cache for a claim that is gone or has a volume."""
+        current = await current_claim(self._client, claim)
+        return current is not None and not current.spec.volume_name
 
     async def _made(self, request: Request, maker: Provisioner) -> PersistentVolume | None:
         try:

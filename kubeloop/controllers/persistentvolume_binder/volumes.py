@@ -8,13 +8,11 @@ from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.volumes import PROVISIONED_BY, same_volume_mode
 from kubeloop.client import Client
-from kubeloop.controllers.persistentvolume_binder.changes import migration, volume_finalizers
+from kubeloop.controllers.persistentvolume_binder.changes import OVER, migration, volume_finalizers
 from kubeloop.controllers.persistentvolume_binder.latest import Latest
 from kubeloop.controllers.persistentvolume_binder.reclaiming import Reclaiming
 from kubeloop.controllers.persistentvolume_binder.writing import Writer
 from kubeloop.runtime.recorder import EventRecorder
-
-_OVER = ("Released", "Failed")
 
 
 class VolumeReconciler:
@@ -60,10 +58,14 @@ class VolumeReconciler:
         return {"metadata": changes} if changes else None
 
     async def _claim_of(self, volume: PersistentVolume, reference: ObjectReference) -> PersistentVolumeClaim | None:
-        """The very claim that the volume refers to. Before a volume is released the server itself is asked."""
+        """The claim with the UID that the volume refers to.
+
+        The server is asked if the cache and the volume's phase contradict each other: before a volume is released, and
+        before a released one is bound again. Otherwise a replica with an old cache of claims would undo the release.
+        """
         claim: PersistentVolumeClaim | None = self._claims.get(reference.namespace, reference.name)
-        is_news = claim is None and volume.status.phase not in _OVER
-        if is_news or (claim is not None and claim.metadata.uid != reference.uid):
+        is_over = volume.status.phase in OVER
+        if (claim is None) != is_over or (claim is not None and claim.metadata.uid != reference.uid):
             try:
                 claim = await self._client.get(PersistentVolumeClaim, reference.name, reference.namespace)
             except NotFound:
@@ -71,7 +73,7 @@ class VolumeReconciler:
         return claim if claim is not None and claim.metadata.uid == reference.uid else None
 
     async def _release(self, volume: PersistentVolume) -> bool:
-        if volume.status.phase not in _OVER:
+        if volume.status.phase not in OVER:
             volume = await self._writer.set_volume_phase(volume, "Released")
         return await self._reclaiming.reclaim(volume)
 
