@@ -47,9 +47,13 @@ def wire_second(context: Context) -> Controller[Any]:
     return loop
 
 
-def _goes_unbound(made: PersistentVolume | None) -> bool:
-    """Somebody deleted what was made for a claim before that had it: as with upstream, it waits for its finalizer."""
-    return made is not None and made.metadata.deletion_timestamp is not None and made.status.phase != "Bound"
+def _goes_unbound(made: PersistentVolume | None, one: PersistentVolumeClaim) -> bool:
+    """Return whether the volume that was provisioned for a claim was deleted before the claim named it.
+
+    As upstream, whatever the volume's phase: FindMatchingVolume passes over a volume that is being deleted, and
+    provisionClaimOperation makes no other one while it exists. The claim stays pending until its finalizers are gone.
+    """
+    return made is not None and made.metadata.deletion_timestamp is not None and not one.spec.volume_name
 
 
 class World:
@@ -210,7 +214,7 @@ class World:
             assert has.spec.claim_ref is not None
             assert has.spec.claim_ref.uid == one.metadata.uid
         elif one.status.phase == "Pending":
-            assert one.spec.storage_class_name != MADE or _goes_unbound(volumes.get(f"pvc-{one.metadata.uid}"))
+            assert one.spec.storage_class_name != MADE or _goes_unbound(volumes.get(f"pvc-{one.metadata.uid}"), one)
         else:
             assert one.status.phase == "Lost"
             assert one.spec.volume_name in self._deleted
@@ -220,7 +224,7 @@ class World:
         reference = has.spec.claim_ref
         if reference is None or not reference.uid:
             assert has.status.phase == "Available"
-        elif reference.uid in claims and _goes_unbound(has):
+        elif reference.uid in claims and _goes_unbound(has, claims[reference.uid]):
             assert claims[reference.uid].status.phase == "Pending"
         elif reference.uid in claims:
             assert has.status.phase == "Bound"
@@ -246,6 +250,18 @@ class World:
     ],
     rivals=True,
     seed=41345,
+)
+# The volume is marked as bound and deleted before the claim names it.
+@example(
+    taken=[
+        ("lose patch", 3),
+        ("claim what is made", 0),
+        ("lose create", 2),
+        ("drop watches", 5),
+        ("delete volume", 4),
+    ],
+    rivals=True,
+    seed=43190,
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(steps(*ACTIONS, *NETWORK, *LOSSES, most=30), st.booleans(), st.integers(0, 2**16))
