@@ -1,0 +1,25 @@
+"""Every module can be imported, without a warning, by the interpreter that runs the tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+# In a process of its own: what the tests have imported already would not warn again.
+_IMPORT_ALL = """
+import importlib, pkgutil, sys
+for top in sys.argv[1:]:
+    package = importlib.import_module(top)
+    for module in pkgutil.walk_packages(package.__path__, f"{top}."):
+        if not module.name.endswith(".__main__"):
+            importlib.import_module(module.name)
+"""
+
+
+def test_every_module_is_imported_without_a_warning() -> None:
+    command = [sys.executable, "-W", "error", "-c", _IMPORT_ALL, "kubeloop", "bench", "tools"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
