@@ -64,11 +64,11 @@ def ours(pods: int, changes: int) -> None:
 
     from kubeloop.api.generated.core_v1 import Pod
     from kubeloop.client import connect
-    from kubeloop.client.resolving import resource_of_class
+    from kubeloop.client.discovery.rest_mapper import resource_of_class
     from kubeloop.clock import SystemClock
     from kubeloop.runtime.controller import Controller
-    from kubeloop.runtime.informer import Informers
-    from kubeloop.runtime.keys import ObjectKey, key_of
+    from kubeloop.runtime.informer.informer import Informers
+    from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
     async def main() -> None:
         meter, clock, done = Meter(pods, changes), SystemClock(), asyncio.Event()

@@ -29,14 +29,14 @@ from kubeloop.api.generated.core_v1 import ConfigMap, Namespace, Node, Pod
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.context import AUTHENTICATED, User
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers import select
-from kubeloop.controllers.hosting import COMPONENT, Surroundings, host
-from kubeloop.runtime.caused_transport import CausedTransport
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.controllers.app.build import COMPONENT, Surroundings, host
+from kubeloop.runtime.causes.transport import CausedTransport
+from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.sim.loop import Stuck, VirtualClock, VirtualLoop
 from kubeloop.testing import config_map, daemon_set, deployment, job, namespace, node, pod, replica_set, service
 from kubeloop.testing.builders import stateful_set

@@ -19,13 +19,13 @@ from typing import Any
 import uvloop
 
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.entry import LocalEntry
-from kubeloop.cli.foreground import COLLECTION
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import User
+from kubeloop.cli.program.foreground import COLLECTION
 from kubeloop.client import Client
 from kubeloop.clock import SystemClock
 from kubeloop.runtime.controller import Telemetry
-from kubeloop.scheduler.hosting import host
+from kubeloop.scheduler.app import host
 from kubeloop.testing.plane import start_plane
 
 ZONE = "topology.kubernetes.io/zone"

@@ -6,9 +6,9 @@ Beside the built-in loops: kubeloop controller-manager --load mirror:wire
 
 from kubeloop.api.generated.core_v1 import ConfigMap, Namespace
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.alone import run
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.standalone import run
 from kubeloop.runtime.controller import Controller
 
 SOURCE, NAME, MANAGER = "default", "shared-settings", "mirror"

@@ -5,13 +5,13 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from kubeloop.api.generated.apps_v1 import Deployment
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.alone import run
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.standalone import run
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.crd import CustomKind, CustomObject
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.crd.definition import CustomKind, CustomObject
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
 
 
 class Spec(Struct, frozen=True, kw_only=True):

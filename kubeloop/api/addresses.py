@@ -7,7 +7,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
-from kubeloop.api.fields import quote
+from kubeloop.api.meta.field_path import quote
 
 _LEADING_ZEROS: Final = re.compile("(?<![0-9a-fA-F])0+(?=[0-9a-fA-F])")
 

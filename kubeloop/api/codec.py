@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kubeloop.api import wire
+from kubeloop.api.scalars import wire
 
 T = TypeVar("T")
 

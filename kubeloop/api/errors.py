@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from kubeloop.api.fields import FieldError, aggregate, quote
+from kubeloop.api.meta.field_path import FieldError, aggregate, quote
 
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 LIST_TOO_OLD: Final = "The resourceVersion for the provided list is too old."

@@ -16,49 +16,49 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kubeloop.api import errors
+from kubeloop.api.features.resource_config import Serving
 from kubeloop.api.kinds import Resource
 from kubeloop.api.node_calls import NodeDialer, ReadOnlyGroup
 from kubeloop.api.schema import definitions
-from kubeloop.api.serving import Serving
 from kubeloop.apiserver.admission import Chain
-from kubeloop.apiserver.admission.configured import Configured
+from kubeloop.apiserver.admission.dynamic.lazy import Configured
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.aggregation.following import AggregatorConfig
-from kubeloop.apiserver.aggregation.following import Following as Aggregation
-from kubeloop.apiserver.aggregation.registration import Registration
-from kubeloop.apiserver.aside import Aside
+from kubeloop.apiserver.aggregator.autoregister import Registration
+from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
+from kubeloop.apiserver.aggregator.lazy import Following as Aggregation
+from kubeloop.apiserver.apiextensions.lazy import DefinitionsSource, Following
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.authorization import ADMINISTRATORS, DEFAULT_MODES, Authorizer, authorizer_of
 from kubeloop.apiserver.authorization.attributes import Attributes, of_path, of_target, of_unserved
-from kubeloop.apiserver.catching_up import fresh_enough
-from kubeloop.apiserver.context import ANONYMOUS, Context, User
-from kubeloop.apiserver.custom.following import DefinitionsSource, Following
-from kubeloop.apiserver.endpoints.delete import delete_collection, delete_object
-from kubeloop.apiserver.endpoints.read import get_object, list_objects, watch_objects
-from kubeloop.apiserver.endpoints.subresources import SUBRESOURCES, UNSTORED
-from kubeloop.apiserver.endpoints.write import create_object, patch_object, replace_object
-from kubeloop.apiserver.faults import Faults, served_faultily
-from kubeloop.apiserver.health import Health
-from kubeloop.apiserver.http import Request, Response
-from kubeloop.apiserver.inflight import InFlight
+from kubeloop.apiserver.background.offload import Aside
+from kubeloop.apiserver.flowcontrol.inflight import InFlight
+from kubeloop.apiserver.handlers.delete import delete_collection, delete_object
+from kubeloop.apiserver.handlers.read import get_object, list_objects, watch_objects
+from kubeloop.apiserver.handlers.subresources import SUBRESOURCES, UNSTORED
+from kubeloop.apiserver.handlers.virtual_group import provided_answer
+from kubeloop.apiserver.handlers.write import create_object, patch_object, replace_object
 from kubeloop.apiserver.metrics import Metrics
-from kubeloop.apiserver.mutation import Mutations
-from kubeloop.apiserver.negotiation import PLAIN, negotiate
-from kubeloop.apiserver.paths import Paths
-from kubeloop.apiserver.provided import provided_answer
-from kubeloop.apiserver.query import Query
-from kubeloop.apiserver.rendering import warning_headers
-from kubeloop.apiserver.routing import PageNotFound, Router, Target
-from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.nonresource.handler import Paths
+from kubeloop.apiserver.nonresource.health import Health
+from kubeloop.apiserver.registry.consistency import fresh_enough
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.store import Mutations
+from kubeloop.apiserver.request.context import ANONYMOUS, Context, User
+from kubeloop.apiserver.request.fault_injection import Faults, served_faultily
+from kubeloop.apiserver.request.negotiation import PLAIN, negotiate
+from kubeloop.apiserver.request.query import Query
+from kubeloop.apiserver.request.routing import PageNotFound, Router, Target
+from kubeloop.apiserver.response.writers import warning_headers
 from kubeloop.clock import Clock, new_uid
+from kubeloop.http import Request, Response
 from kubeloop.store import Overtaken, StoreError, StoreFull
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.audit import Auditor
     from kubeloop.apiserver.audit.trail import Trail
-    from kubeloop.apiserver.fairness.control import Flow, FlowControl
-    from kubeloop.apiserver.kubelets.dialer import Kubelets
-    from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
+    from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens
+    from kubeloop.apiserver.flowcontrol.controller import Flow, FlowControl
+    from kubeloop.apiserver.kubelet_client.dialer import Kubelets
 
 log = logging.getLogger(__name__)
 
@@ -147,9 +147,9 @@ class ApiServer:
 
     def share_fairly(self, seats: int) -> FlowControl:
         """Serve clients outside of the process by priority and fairness, so many at a time."""
-        from kubeloop.apiserver.fairness.conditions import DanglingConditions
-        from kubeloop.apiserver.fairness.control import FlowControl
-        from kubeloop.apiserver.fairness.gauges import lines_of
+        from kubeloop.apiserver.flowcontrol.controller import FlowControl
+        from kubeloop.apiserver.flowcontrol.flow_schema_status import DanglingConditions
+        from kubeloop.apiserver.flowcontrol.metrics import lines_of
 
         keep = DanglingConditions(self.registry, self.clock).keep
         control = self.fairness = FlowControl(self.registry.store, self.clock, seats, keep)
@@ -305,7 +305,7 @@ class ApiServer:
         if request.path.startswith(_WHY):
             return self._why(request)
         if request.path == _SNAPSHOT:
-            from kubeloop.apiserver.snapshot_page import snapshot_page
+            from kubeloop.apiserver.nonresource.snapshot import snapshot_page
 
             return await snapshot_page(self.registry.store, request)
         return self.paths.answer(request)
@@ -388,7 +388,7 @@ class ApiServer:
             return provided_answer(ctx, self._provided[target.resource.group])
         storage = self.registry.of(target.resource)
         if storage.conversion is not None and verb in ("get", "list"):
-            from kubeloop.apiserver.custom.conversion_reading import converted_read
+            from kubeloop.apiserver.apiextensions.conversion.reads import converted_read
 
             read = partial(get_object if verb == "get" else list_objects, ctx, storage)
             return await converted_read(storage, storage.conversion, target.namespace, target.name, read)

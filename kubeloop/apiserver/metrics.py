@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from kubeloop import KUBERNETES_VERSION
-from kubeloop.apiserver.http import Request
-from kubeloop.apiserver.inflight import InFlight
-from kubeloop.apiserver.routing import Target
-from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.flowcontrol.inflight import InFlight
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.request.routing import Target
+from kubeloop.http import Request
 
 _BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 Labels = tuple[tuple[str, str], ...]

@@ -16,39 +16,44 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubeloop.api.serving import Serving
-from kubeloop.apiserver import trust_map
+from kubeloop.api.features.resource_config import Serving
 from kubeloop.apiserver.admission import default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.admission.quota_ledger import StoredLedger
-from kubeloop.apiserver.aggregation.following import AggregatorConfig
-from kubeloop.apiserver.allocation import DEFAULT_RANGES, ServiceRanges
+from kubeloop.apiserver.admission.plugins.quota.quota_ledger import StoredLedger
+from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
 from kubeloop.apiserver.app import ApiServer, rejected
 from kubeloop.apiserver.authentication import Authenticator, FrontProxy, Recognizer, RequestHeaders, read_token_file
 from kubeloop.apiserver.authentication.bootstrap_tokens import BootstrapTokens
 from kubeloop.apiserver.authentication.service_accounts import recognizer_of
 from kubeloop.apiserver.authorization import DEFAULT_MODES, authorizer_of
-from kubeloop.apiserver.bootstrap import BootstrapOptions, access_objects, essential_objects, remaining_objects
-from kubeloop.apiserver.compaction import Compactor
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.event_expiry import EVENTS_PREFIX, EventExpiry
-from kubeloop.apiserver.faults import Faults
-from kubeloop.apiserver.health import Health
-from kubeloop.apiserver.http import Hooks, Limits, Server, serve
-from kubeloop.apiserver.inflight import InFlight
+from kubeloop.apiserver.background.compaction import Compactor
+from kubeloop.apiserver.background.event_expiry import EVENTS_PREFIX, EventExpiry
+from kubeloop.apiserver.background.periodic import Periodic
+from kubeloop.apiserver.bootstrap import (
+    BootstrapOptions,
+    access_objects,
+    essential_objects,
+    extension_apiserver_authentication,
+    remaining_objects,
+)
+from kubeloop.apiserver.bootstrap.writer import OwnObjects
+from kubeloop.apiserver.flowcontrol.inflight import InFlight
 from kubeloop.apiserver.measures import Counters
-from kubeloop.apiserver.own_objects import OwnObjects
-from kubeloop.apiserver.periodic import Periodic
-from kubeloop.apiserver.presence import announce
-from kubeloop.apiserver.storage import Registry
-from kubeloop.apiserver.tls import TellingContext
+from kubeloop.apiserver.nonresource.health import Health
+from kubeloop.apiserver.peers.register import announce
+from kubeloop.apiserver.registry.allocation import DEFAULT_RANGES, ServiceRanges
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.request.auditing_tls import TellingContext
+from kubeloop.apiserver.request.context import User
+from kubeloop.apiserver.request.fault_injection import Faults
 from kubeloop.clock import Clock
+from kubeloop.http import Hooks, Limits, Server, serve
 from kubeloop.store import Store, open_store
-from kubeloop.store.formats import ensure_format
+from kubeloop.store.backup.formats import ensure_format
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.audit import Auditor
-    from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
+    from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens
 
 log = logging.getLogger(__name__)
 
@@ -256,7 +261,7 @@ class RunningServer:
 
     def _share_fairly(self, app: ApiServer, parts: AsyncExitStack) -> None:
         if self._config.fairness:
-            from kubeloop.apiserver.fairness.control import ADJUST_SECONDS
+            from kubeloop.apiserver.flowcontrol.controller import ADJUST_SECONDS
 
             control = app.share_fairly(self._config.writes_in_flight + self._config.reads_in_flight)
             parts.callback(Periodic(ADJUST_SECONDS, control.adjust).cancel)
@@ -340,12 +345,15 @@ async def start_server(config: ServerConfig, clock: Clock) -> RunningServer:
 def _keep_trust(
     registry: Registry, own: OwnObjects, options: BootstrapOptions, clock: Clock, parts: AsyncExitStack
 ) -> None:
-    trust = next((obj for _, obj in essential_objects(options) if obj.metadata.name == trust_map.NAME), None)
+    trust = next(
+        (obj for _, obj in essential_objects(options) if obj.metadata.name == extension_apiserver_authentication.NAME),
+        None,
+    )
     if trust is not None:
-        keeper = trust_map.TrustMap(registry, own, trust, clock)
+        keeper = extension_apiserver_authentication.TrustMap(registry, own, trust, clock)
         keeper.look()
         parts.callback(keeper.close)
-        parts.callback(Periodic(trust_map.LOOK_SECONDS, keeper.look).cancel)
+        parts.callback(Periodic(extension_apiserver_authentication.LOOK_SECONDS, keeper.look).cancel)
 
 
 def tls_context(config: ServerConfig) -> TellingContext | None:
@@ -399,7 +407,7 @@ def _account_tokens(config: AccountTokens, lookup: RegistryLookup, clock: Clock)
 
     @cache
     def make() -> ServiceAccountTokens:
-        from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens, token_keys
+        from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens, token_keys
 
         keys = token_keys(pem, further)
         return ServiceAccountTokens(keys, config.issuers, config.audiences or config.issuers, lookup, clock)

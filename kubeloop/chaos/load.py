@@ -9,15 +9,15 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from kubeloop.api import errors
-from kubeloop.api.calls import Call, Verb, WatchEvent
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.chaos.availability import Attempt, Failure
-from kubeloop.chaos.calls import is_on_purpose
-from kubeloop.chaos.history import Action, Operation, Outcome
-from kubeloop.chaos.watched import Seen
+from kubeloop.api.requests import Call, Verb, WatchEvent
+from kubeloop.chaos.checks.availability import Attempt, Failure
+from kubeloop.chaos.checks.history import Action, Operation, Outcome
+from kubeloop.chaos.checks.watch_order import Seen
+from kubeloop.chaos.faults.calls import is_on_purpose
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError, ConnectError, ConnectionLost
-from kubeloop.client.resolving import resource_of_class
 from kubeloop.client.transport import ClientTransport
 from kubeloop.clock import Clock
 

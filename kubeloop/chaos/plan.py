@@ -22,7 +22,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 import msgspec
 
-from kubeloop.api.duration import parse_duration
+from kubeloop.api.scalars.duration import parse_duration
 
 API_VERSION = "kubeloop.dev/v1alpha1"
 KIND = "ChaosPlan"

@@ -21,13 +21,13 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from kubeloop.chaos.clocks import Clocks
-from kubeloop.chaos.membership import replace_member
-from kubeloop.chaos.network import HUB, Network
+from kubeloop.chaos.faults.clocks import Clocks
+from kubeloop.chaos.faults.membership import replace_member
+from kubeloop.chaos.faults.partition import HUB, Network
 from kubeloop.chaos.plan import Plane
 from kubeloop.chaos.processes import Process
-from kubeloop.client.readiness import says_ready, trusting
-from kubeloop.runtime.leader import Terms
+from kubeloop.client.http.readiness import says_ready, trusting
+from kubeloop.runtime.leaderelection.leader_elector import Terms
 
 _HOST = "127.0.0.1"
 _READY_WITHIN = 60.0

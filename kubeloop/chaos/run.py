@@ -18,10 +18,16 @@ from pathlib import Path
 
 import msgspec
 
-from kubeloop.chaos.availability import judge_availability, judge_ends, judge_returns
-from kubeloop.chaos.circumstances import Circumstances, Illness, Kind, Span
-from kubeloop.chaos.clocks import Clocks
-from kubeloop.chaos.disturbances import (
+from kubeloop.chaos.checks.availability import judge_availability, judge_ends, judge_returns
+from kubeloop.chaos.checks.circumstances import Circumstances, Illness, Kind, Span
+from kubeloop.chaos.checks.elections import LEASES, ElectionWatcher
+from kubeloop.chaos.checks.history import Action
+from kubeloop.chaos.checks.leadership import judge_leadership
+from kubeloop.chaos.checks.linearizability import violations
+from kubeloop.chaos.checks.pace import Pace
+from kubeloop.chaos.checks.watch_order import watch_problems
+from kubeloop.chaos.faults.clocks import Clocks
+from kubeloop.chaos.faults.disturbances import (
     BrokenPromise,
     clock_set,
     cut_off,
@@ -32,14 +38,9 @@ from kubeloop.chaos.disturbances import (
     kind_of,
     store_damaged,
 )
-from kubeloop.chaos.elections import LEASES, ElectionWatcher
-from kubeloop.chaos.history import Action
-from kubeloop.chaos.leadership import judge_leadership
-from kubeloop.chaos.linearizability import violations
+from kubeloop.chaos.faults.membership import CannotReplace
+from kubeloop.chaos.faults.partition import Network
 from kubeloop.chaos.load import Notes, Watcher, Worker, conclude
-from kubeloop.chaos.membership import CannotReplace
-from kubeloop.chaos.network import Network
-from kubeloop.chaos.pace import Pace
 from kubeloop.chaos.plan import (
     ClockJump,
     CorruptStore,
@@ -56,9 +57,8 @@ from kubeloop.chaos.plan import (
 )
 from kubeloop.chaos.plane import CannotRun, RunningPlane, Surroundings
 from kubeloop.chaos.report import Report
-from kubeloop.chaos.watched import watch_problems
-from kubeloop.client.config import load_config
-from kubeloop.client.http_transport import HttpTransport
+from kubeloop.client.config.server_config import load_config
+from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import Clock
 
 _SETTLES_WITHIN = 60.0

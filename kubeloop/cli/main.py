@@ -10,7 +10,9 @@ import sys
 from collections.abc import Sequence
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.cli import apiserver_flags, node_flags, up_flags
+from kubeloop.cli.apiserver import flags as apiserver_flags
+from kubeloop.cli.commands import node_flags
+from kubeloop.cli.up import flags as up_flags
 
 _ABOUT = (
     f"Kubernetes' control plane in Python: kubeloop {__version__}, with the API of Kubernetes {KUBERNETES_VERSION}."
@@ -30,47 +32,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     options = _parser(given[0] if given else "").parse_args(given)
     if options.command == "up":
-        from kubeloop.cli.up import run_up
+        from kubeloop.cli.up.run import run_up
 
         return run_up(options)
     if options.command == "apiserver":
-        from kubeloop.cli.apiserver import run_apiserver
+        from kubeloop.cli.apiserver.run import run_apiserver
 
         return run_apiserver(options)
     if options.command == _MANAGER:
-        from kubeloop.cli.controller_manager import run_controller_manager
+        from kubeloop.cli.controller_manager.run import run_controller_manager
 
         return run_controller_manager(options)
     if options.command == _SCHEDULER:
-        from kubeloop.cli.scheduler import run_scheduler
+        from kubeloop.cli.scheduler.run import run_scheduler
 
         return run_scheduler(options)
     if options.command == _CLOUD:
-        from kubeloop.cli.cloud_controller_manager import run_cloud_controller_manager
+        from kubeloop.cli.cloud_controller_manager.run import run_cloud_controller_manager
 
         return run_cloud_controller_manager(options)
     if options.command == _KUBELET:
-        from kubeloop.cli.kubelet import run_kubelet
+        from kubeloop.cli.kubelet.run import run_kubelet
 
         return run_kubelet(options)
     if options.command == _BALANCER:
-        from kubeloop.cli.balancer import run_balancer
+        from kubeloop.cli.commands.balancer import run_balancer
 
         return run_balancer(options)
     if options.command == _CHAOS:
-        from kubeloop.cli.chaos import run_chaos
+        from kubeloop.cli.commands.chaos import run_chaos
 
         return run_chaos(options)
     if options.command in (_SNAPSHOT, _MIGRATE):
-        from kubeloop.cli.snapshot import run_migrate, run_snapshot
+        from kubeloop.cli.commands.snapshot import run_migrate, run_snapshot
 
         return run_snapshot(options) if options.command == _SNAPSHOT else run_migrate(options)
     if options.command == "why-pending":
-        from kubeloop.cli.why_pending import run_why_pending
+        from kubeloop.cli.scheduler.why_pending import run_why_pending
 
         return run_why_pending(options)
     if options.command == "node":
-        from kubeloop.cli.node import run_node
+        from kubeloop.cli.commands.node import run_node
 
         return run_node(options)
     print(f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})")
@@ -86,38 +88,38 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
     node_flags.add_command(commands)
     manager = commands.add_parser(_MANAGER, help="run the controllers alone", allow_abbrev=False)
     if command == _MANAGER:
-        from kubeloop.cli.controller_manager_flags import add_flags
+        from kubeloop.cli.controller_manager.flags import add_flags
 
         add_flags(manager)
     scheduler = commands.add_parser(_SCHEDULER, help="run the scheduler alone", allow_abbrev=False)
     if command == _SCHEDULER:
-        from kubeloop.cli import scheduler_flags
+        from kubeloop.cli.scheduler import flags as scheduler_flags
 
         scheduler_flags.add_flags(scheduler)
     cloud = commands.add_parser(_CLOUD, help="run the cloud's controllers alone", allow_abbrev=False)
     if command == _CLOUD:
-        from kubeloop.cli import cloud_controller_manager_flags
+        from kubeloop.cli.cloud_controller_manager import flags as cloud_controller_manager_flags
 
         cloud_controller_manager_flags.add_flags(cloud)
     kubelet = commands.add_parser(_KUBELET, help="run nodes alone", allow_abbrev=False)
     if command == _KUBELET:
-        from kubeloop.cli import kubelet_flags
+        from kubeloop.cli.kubelet import flags as kubelet_flags
 
         kubelet_flags.add_flags(kubelet)
     balancer = commands.add_parser(_BALANCER, help="give several API servers one address", allow_abbrev=False)
     if command == _BALANCER:
-        from kubeloop.cli import balancer as balancer_command
+        from kubeloop.cli.commands import balancer as balancer_command
 
         balancer_command.add_flags(balancer)
     chaos = commands.add_parser(_CHAOS, help="let things go wrong on purpose", allow_abbrev=False)
     if command == _CHAOS:
-        from kubeloop.cli import chaos as chaos_command
+        from kubeloop.cli.commands import chaos as chaos_command
 
         chaos_command.add_flags(chaos)
     snapshot = commands.add_parser(_SNAPSHOT, help="save a cluster in a file, restore it, fork it", allow_abbrev=False)
     migrate = commands.add_parser(_MIGRATE, help="move a cluster from one store to another", allow_abbrev=False)
     if command in (_SNAPSHOT, _MIGRATE):
-        from kubeloop.cli import snapshot as snapshot_command
+        from kubeloop.cli.commands import snapshot as snapshot_command
 
         snapshot_command.add_snapshot_flags(snapshot)
         snapshot_command.add_migrate_flags(migrate)

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 from kubeloop.client.client import Client
 
 if TYPE_CHECKING:
-    from kubeloop.client.config import ServerConfig, load_config
-    from kubeloop.client.connecting import connect
+    from kubeloop.client.config.server_config import ServerConfig, load_config
+    from kubeloop.client.http.connect import connect
     from kubeloop.client.sync import SyncClient
 
 __all__ = ["Client", "ServerConfig", "SyncClient", "connect", "load_config"]
 
 # A process that is handed its transport never loads what only HTTP needs.
 _LATER = {
-    "ServerConfig": "kubeloop.client.config",
+    "ServerConfig": "kubeloop.client.config.server_config",
     "SyncClient": "kubeloop.client.sync",
-    "connect": "kubeloop.client.connecting",
-    "load_config": "kubeloop.client.config",
+    "connect": "kubeloop.client.http.connect",
+    "load_config": "kubeloop.client.config.server_config",
 }
 
 

@@ -7,13 +7,23 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar, cast, overload
 
-from kubeloop.api.calls import APPLY_PATCH, MERGE_PATCH, Call, ListResult, WatchEvent
-from kubeloop.api.dynamic import plain_body
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.kinds import Resource
-from kubeloop.client.calling import Caller
-from kubeloop.client.discovery import Discovery
+from kubeloop.api.requests import APPLY_PATCH, MERGE_PATCH, Call, ListResult, WatchEvent
+from kubeloop.api.unstructured import plain_body
+from kubeloop.client.caller import Caller
+from kubeloop.client.discovery.discovery import Discovery
+from kubeloop.client.discovery.rest_mapper import (
+    Wanted,
+    What,
+    built_in,
+    resource_of_class,
+    wanted_of,
+    wanted_of_object,
+)
 from kubeloop.client.errors import UsageError
+from kubeloop.client.http.rate_limit import Limiter
+from kubeloop.client.http.text_lines import lines_of
 from kubeloop.client.metrics import ClientMetrics, Unobserved
 from kubeloop.client.objects import address_of, apply_document, eviction, pod_binding, token_request
 from kubeloop.client.options import (
@@ -24,9 +34,6 @@ from kubeloop.client.options import (
     watch_options,
     write_options,
 )
-from kubeloop.client.rate_limit import Limiter
-from kubeloop.client.resolving import Wanted, What, built_in, resource_of_class, wanted_of, wanted_of_object
-from kubeloop.client.text_lines import lines_of
 from kubeloop.client.transport import ClientTransport
 
 T = TypeVar("T")

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeloop.api import codec
-from kubeloop.api.dynamic import plain_body
 from kubeloop.api.generated.meta_v1 import DeleteOptions
 from kubeloop.api.kinds import Resource
+from kubeloop.api.unstructured import plain_body
 
 
 def address_of(obj: Any) -> tuple[str, str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlencode
 
-from kubeloop.api.calls import Call
 from kubeloop.api.kinds import Resource
+from kubeloop.api.requests import Call
 
 METHODS = {
     "get": "GET",

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any, Protocol
 
 from kubeloop.client.client import Client
-from kubeloop.client.config import ServerConfig
+from kubeloop.client.config.server_config import ServerConfig
 
 
 class Runner(Protocol):
@@ -53,7 +53,7 @@ class SyncClient:
 
     def __init__(self, config: ServerConfig | None = None, **options: Any) -> None:
         """Takes what `kubeloop.client.connect` takes."""
-        from kubeloop.client.connecting import connect
+        from kubeloop.client.http.connect import connect
 
         async def make() -> Client:
             return connect(config, **options)

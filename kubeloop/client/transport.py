@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
-from kubeloop.api.calls import Call, Transport
 from kubeloop.api.kinds import Resource
+from kubeloop.api.requests import Call, Transport
 
 
 class ClientTransport(Transport, Protocol):

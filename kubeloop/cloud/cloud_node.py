@@ -15,23 +15,23 @@ from typing import Any
 
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import Node, NodeAddress
-from kubeloop.api.times import parse_time
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
+from kubeloop.cloud.composite_loop import Together
 from kubeloop.cloud.context import Context, NotOffered
 from kubeloop.cloud.node_facts import addresses_of, differ, labels_of, preferred, stale_labels
+from kubeloop.cloud.node_sweep import each_contained, sweeping
 from kubeloop.cloud.provider import CloudError, InstanceMetadata, Instances
-from kubeloop.cloud.sweeping import each_contained, sweeping
 from kubeloop.cloud.taints import UNINITIALIZED, has_taint, identity_of, plain, without_taint
-from kubeloop.cloud.together import Together
 from kubeloop.runtime.controller import Controller, Telemetry
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.metrics import Histogram, exponential_bounds
-from kubeloop.runtime.recorder import EventRecorder
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "cloud-node-controller"
 QUEUE = "Nodes"  # upstream's, as dashboards know it

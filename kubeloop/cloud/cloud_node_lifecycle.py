@@ -9,20 +9,20 @@ Differs from upstream: a node is deleted only if it still is the one that was as
 
 from __future__ import annotations
 
-from kubeloop.api.conditions import is_true
 from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.core_v1 import Node, ObjectReference
 from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.meta.conditions import is_true
 from kubeloop.client import Client
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError
-from kubeloop.client.resolving import resource_of_class
 from kubeloop.cloud.context import Context, NotOffered
+from kubeloop.cloud.node_sweep import each_contained, sweeping
 from kubeloop.cloud.provider import InstanceNotFound, Instances
-from kubeloop.cloud.sweeping import each_contained, sweeping
 from kubeloop.cloud.taints import ensure_shutdown_taint, remove_shutdown_taint
 from kubeloop.runtime.controller import Controller, Telemetry
+from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.metrics import exponential_bounds
-from kubeloop.runtime.recorder import EventRecorder
 
 NAME = "cloud-node-lifecycle-controller"
 COMPONENT = "cloud-node-lifecycle-controller"

@@ -10,9 +10,9 @@ from kubeloop.clock import Clock
 from kubeloop.cloud.config import CloudConfig
 from kubeloop.cloud.provider import Provider
 from kubeloop.runtime.controller import Telemetry
-from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informers
 from kubeloop.runtime.manager import Loop
-from kubeloop.runtime.recorder import EventRecorder
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,21 +15,21 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from kubeloop.api.calls import STRATEGIC_PATCH
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Node, ObjectReference
-from kubeloop.api.times import format_time
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.api.scalars.times import format_time
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.cloud.context import Context, NotOffered
+from kubeloop.cloud.node_sweep import each_contained, sweeping
 from kubeloop.cloud.provider import Route, Routes
 from kubeloop.cloud.route_plan import Missing, Network, networks_of, plan_of
-from kubeloop.cloud.sweeping import each_contained, sweeping
 from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.metrics import Family, Value
-from kubeloop.runtime.recorder import EventRecorder
 
 NAME = "node-route-controller"
 COMPONENT = "route_controller"

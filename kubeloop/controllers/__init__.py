@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kubeloop.api.features import Features, UnusableGate, read_features
+from kubeloop.api.features.gates import Features, UnusableGate, read_features
 
 if TYPE_CHECKING:
-    from kubeloop.controllers.context import Wire
+    from kubeloop.controllers.app.context import Wire
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,15 +23,15 @@ import msgspec
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.bootstrap_tokens import Token, bootstrap_secrets, seconds_left, signing_token
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.patch_or_update import PatchOrUpdate
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
+from kubeloop.controllers.shared.tokens.bootstrap_tokens import Token, bootstrap_secrets, seconds_left, signing_token
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "bootstrap-signer-controller"
 QUEUE = "bootstrap_signer_queue"  # upstream's, as dashboards know it

@@ -17,17 +17,17 @@ from typing import Any, Final, NamedTuple
 from kubeloop.api.generated.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
 from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.certificates.decisions import is_decided, this_very, with_condition
-from kubeloop.controllers.certificates.rules import KUBELET_CLIENT, Asked, kubelet_client_problem
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.patch_or_update import PatchOrUpdate
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.certificates.decisions import is_decided, this_very, with_condition
+from kubeloop.controllers.shared.certificates.rules import KUBELET_CLIENT, Asked, kubelet_client_problem
+from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.controller import Controller, Result, TerminalError
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.rate_limits import Bucket, ItemExponential, MaxOf
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "certificatesigningrequest-approving-controller"
 QUEUE = "certificate"  # upstream's, as dashboards know it
@@ -119,7 +119,7 @@ def review_of(request: CertificateSigningRequest, right: Right) -> SubjectAccess
 
 
 def _asked(request: CertificateSigningRequest) -> Any:
-    from kubeloop.controllers.certificates.requested import UnreadableRequest, requested_in
+    from kubeloop.controllers.shared.certificates.requested import UnreadableRequest, requested_in
 
     try:
         return requested_in(request.spec.request)

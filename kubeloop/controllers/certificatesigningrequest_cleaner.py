@@ -20,16 +20,16 @@ from typing import Final
 from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.api.times import parse_time
-from kubeloop.api.validation.pem import pem_blocks
+from kubeloop.api.scalars.times import parse_time
+from kubeloop.api.validation.certificates.pem import pem_blocks
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
 
 NAME: Final = "certificatesigningrequest-cleaner-controller"
 WORKERS = 1  # upstream's

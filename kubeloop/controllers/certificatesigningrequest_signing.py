@@ -21,27 +21,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
-from kubeloop.api.times import format_time
-from kubeloop.api.validation.pem import pem_blocks
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.validation.certificates.pem import pem_blocks
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.controllers import UnusableChoice
-from kubeloop.controllers.certificates import rules
-from kubeloop.controllers.certificates.decisions import has_failed, is_approved, this_very, with_condition
-from kubeloop.controllers.config import ManagerConfig
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.idle import Idle
-from kubeloop.controllers.patch_or_update import PatchOrUpdate
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.disabled import Idle
+from kubeloop.controllers.shared.certificates import rules
+from kubeloop.controllers.shared.certificates.decisions import has_failed, is_approved, this_very, with_condition
+from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.controller import Controller, TerminalError
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.manager import Loop
-from kubeloop.runtime.rate_limits import Bucket, ItemExponential, MaxOf
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 if TYPE_CHECKING:
-    from kubeloop.controllers.certificates.authority import Authority
+    from kubeloop.controllers.shared.certificates.authority import Authority
 
 NAME: Final = "certificatesigningrequest-signing-controller"
 QUEUE = "certificate"  # upstream's, as dashboards know it
@@ -85,7 +85,7 @@ class Signer:
 
     @cached_property
     def _authority(self) -> Authority:
-        from kubeloop.controllers.certificates.authority import Authority  # slow to load, so only when needed
+        from kubeloop.controllers.shared.certificates.authority import Authority  # slow to load, so only when needed
 
         return Authority(*self._files)
 
@@ -101,7 +101,7 @@ class Reconciler:
         request: CertificateSigningRequest | None = self._requests.get(*key)
         if request is None or not waits_for(request, self._signers):
             return
-        from kubeloop.controllers.certificates.requested import UnreadableRequest, requested_in
+        from kubeloop.controllers.shared.certificates.requested import UnreadableRequest, requested_in
 
         try:
             asked = requested_in(request.spec.request)

@@ -16,11 +16,11 @@ from kubeloop.api import codec
 from kubeloop.api.generated.rbac_v1 import ClusterRole, PolicyRule
 from kubeloop.api.selectors import SelectorError, from_label_selector
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.runtime.controller import Controller, TerminalError
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "clusterrole-aggregation-controller"
 QUEUE = "ClusterRoleAggregator"  # upstream's, as dashboards know it

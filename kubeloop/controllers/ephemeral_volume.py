@@ -15,18 +15,23 @@ from typing import Any, Final
 from kubeloop.api.errors import ApiError, Forbidden
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod, Volume
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
-from kubeloop.api.volumes import PODS_BY_CLAIM, claim_keys_of, ephemeral_claim_name, is_made_for
+from kubeloop.api.pods.volumes import (
+    PODS_BY_CLAIM,
+    claim_keys_of,
+    ephemeral_claim_name,
+    is_made_for,
+)
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.namespaces import is_terminating
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.ownership.namespaces import is_terminating
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.metrics import Registry
-from kubeloop.runtime.recorder import EventRecorder
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "ephemeral-volume-controller"
 COMPONENT: Final = "ephemeral_volume"  # whom upstream's events name

@@ -20,14 +20,14 @@ from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.certificates_v1 import ClusterTrustBundle, ClusterTrustBundleSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.idle import Idle
-from kubeloop.controllers.sync_instruments import measured
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.disabled import Idle
+from kubeloop.controllers.shared.sync_metrics import measured
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.manager import Loop
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "kube-apiserver-serving-clustertrustbundle-publisher-controller"
 SUBSYSTEM = "clustertrustbundle_publisher"  # in the names of metrics

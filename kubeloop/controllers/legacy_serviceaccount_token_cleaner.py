@@ -16,17 +16,17 @@ from typing import Final, Literal, NamedTuple
 from kubeloop.api.errors import ApiError, Conflict, NotFound
 from kubeloop.api.generated.core_v1 import ConfigMap, Pod, Secret, ServiceAccount
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.api.pod_references import names_in
-from kubeloop.api.times import parse_time
+from kubeloop.api.pods.references import names_in
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.client import Client
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError
-from kubeloop.client.resolving import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.serviceaccount_token import key_of_token, token_secrets
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "legacy-serviceaccount-token-cleaner-controller"
 PERIOD = 24 * 3600.0

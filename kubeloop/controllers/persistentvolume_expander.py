@@ -15,18 +15,24 @@ from typing import Any, Final
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec
-from kubeloop.api.quantity import Quantity, parse_quantity
-from kubeloop.api.volumes import CSI_DRIVERS, PROVISIONED_BY, STORAGE, requested_size, size_of_volume
+from kubeloop.api.pods.volumes import (
+    CSI_DRIVERS,
+    PROVISIONED_BY,
+    STORAGE,
+    requested_size,
+    size_of_volume,
+)
+from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.status_writer import StatusWriter
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.recorder import EventRecorder
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "persistentvolume-expander-controller"
 COMPONENT: Final = "volume_expand"  # whom upstream's events name

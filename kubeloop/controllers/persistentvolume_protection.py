@@ -12,15 +12,15 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import PersistentVolume
-from kubeloop.api.volumes import VOLUME_PROTECTION
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.protection import Protection
+from kubeloop.api.pods.volumes import VOLUME_PROTECTION
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.ownership.protection import Protection
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "persistentvolume-protection-controller"
 QUEUE: Final = "pvprotection"  # upstream's, as dashboards know it

@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimCondition, Pod
-from kubeloop.api.times import format_time
-from kubeloop.api.volumes import (
+from kubeloop.api.pods.volumes import (
     CLAIM_PROTECTION,
     PODS_BY_CLAIM,
     claim_keys_of,
@@ -23,18 +22,19 @@ from kubeloop.api.volumes import (
     is_done_with_volumes,
     uses_claim,
 )
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.api.scalars.times import format_time
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.gates import is_on
-from kubeloop.controllers.live_pods import LivePods
-from kubeloop.controllers.protection import Protection
-from kubeloop.controllers.status_writer import StatusWriter
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.gates import is_on
+from kubeloop.controllers.shared.ownership.protection import Protection
+from kubeloop.controllers.shared.pods.coalesced_list import LivePods
+from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "persistentvolumeclaim-protection-controller"
 QUEUE: Final = "pvcprotection"  # upstream's, as dashboards know it

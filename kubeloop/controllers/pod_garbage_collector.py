@@ -20,21 +20,21 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kubeloop.api import codec
-from kubeloop.api.calls import STRATEGIC_PATCH
-from kubeloop.api.conditions import find_condition, set_condition
 from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.core_v1 import Node, Pod, PodCondition
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.api.pods import is_terminal
-from kubeloop.api.times import format_time
+from kubeloop.api.meta.conditions import find_condition, set_condition
+from kubeloop.api.pods.pod import is_terminal
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.api.scalars.times import format_time
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
-from kubeloop.runtime.cache import NODE, node_name_of
+from kubeloop.controllers.app.context import Context
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import NODE, node_name_of
 from kubeloop.runtime.metrics import Registry
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "pod-garbage-collector-controller"
 QUEUE = "orphaned_pods_nodes"  # upstream's, though of other things

@@ -13,18 +13,18 @@ from typing import Any, Final
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.scheduling_v1beta1 import PodGroup
-from kubeloop.api.pods import is_terminal
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.live_pods import LivePods
-from kubeloop.controllers.patch_or_update import PatchOrUpdate
-from kubeloop.controllers.protection import awaits_release
+from kubeloop.api.pods.pod import is_terminal
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.ownership.protection import awaits_release
+from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
+from kubeloop.controllers.shared.pods.coalesced_list import LivePods
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.finalizers import remove_finalizer
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.finalizers import remove_finalizer
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "podgroup-protection-controller"
 QUEUE: Final = "podgroupprotection"  # upstream's, as dashboards know it

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import ReplicationController, ReplicationControllerCondition
 from kubeloop.api.selectors import LabelSelector, from_labels
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.replicaset.reconciler import ReplicaKind, wire_kind
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.objects.keys import ObjectKey
 
 NAME = "replicationcontroller-controller"
 

@@ -17,13 +17,13 @@ from kubeloop.api.errors import Forbidden
 from kubeloop.api.generated.core_v1 import ConfigMap, Namespace
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.namespaces import is_active, is_terminating
-from kubeloop.controllers.sync_instruments import measured
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.ownership.namespaces import is_active, is_terminating
+from kubeloop.controllers.shared.sync_metrics import measured
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "root-ca-certificate-publisher-controller"
 SUBSYSTEM = "root_ca_cert_publisher"  # in the names of metrics

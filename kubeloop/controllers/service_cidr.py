@@ -19,21 +19,21 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final
 
 from kubeloop.api.addresses import parse_cidr, parse_ip
-from kubeloop.api.calls import STRATEGIC_PATCH
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.meta_v1 import Condition
 from kubeloop.api.generated.networking_v1 import IPAddress, ServiceCIDR
-from kubeloop.api.times import format_time, parse_time
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.recorder import EventRecorder
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "service-cidr-controller"
 QUEUE = "ipaddresses"  # upstream's, as dashboards know it

@@ -15,12 +15,12 @@ from kubeloop.api.errors import Forbidden
 from kubeloop.api.generated.core_v1 import Namespace, ServiceAccount
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.namespaces import is_active, is_terminating
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.ownership.namespaces import is_active, is_terminating
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "serviceaccount-controller"
 QUEUE = "serviceaccount"  # upstream's, as dashboards know it

@@ -21,15 +21,15 @@ from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.core_v1 import Secret, ServiceAccount
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers import UnusableChoice
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.idle import Idle
-from kubeloop.controllers.patch_or_update import PatchOrUpdate
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.disabled import Idle
+from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.manager import Loop
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 if TYPE_CHECKING:
     from kubeloop.api.signed_tokens import SigningKey

@@ -28,15 +28,15 @@ from kubeloop.api.generated.apiserverinternal_v1alpha1 import (
 )
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.api.times import format_time
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "storageversion-garbage-collector-controller"
 QUEUE = "storage_version_garbage_collector_storageversions"  # upstream's, as dashboards know it

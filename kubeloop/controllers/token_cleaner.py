@@ -17,13 +17,13 @@ from kubeloop.api.generated.core_v1 import Secret
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.controllers.bootstrap_tokens import bootstrap_secrets, seconds_left
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.tokens.bootstrap_tokens import bootstrap_secrets, seconds_left
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "token-cleaner-controller"
 QUEUE = "token_cleaner"  # upstream's, as dashboards know it

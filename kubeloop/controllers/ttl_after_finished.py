@@ -14,17 +14,17 @@ from typing import Any
 
 from kubeloop.api.generated.batch_v1 import Job, JobCondition
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.api.times import parse_time
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.runtime.controller import Controller, Result, TerminalError
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.metrics import Histogram, exponential_bounds
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "ttl-after-finished-controller"
 QUEUE = "ttl_jobs_to_delete"  # upstream's, as dashboards know it

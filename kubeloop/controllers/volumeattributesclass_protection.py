@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.generated.storage_v1 import VolumeAttributesClass
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.protection import Protection
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.ownership.protection import Protection
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import KeysOf, own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import KeysOf, own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "volumeattributesclass-protection-controller"
 QUEUE: Final = "vacprotection"  # upstream's, as dashboards know it

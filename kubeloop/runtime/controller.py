@@ -14,15 +14,15 @@ from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
-from kubeloop.runtime import causes
-from kubeloop.runtime.causes import Cause, Origin
-from kubeloop.runtime.enqueue import Enqueue, KeysOf, Predicate, controller_key
-from kubeloop.runtime.handlers import Handler
+from kubeloop.runtime.causes import cause as causes
+from kubeloop.runtime.causes.cause import Cause, Origin
+from kubeloop.runtime.causes.journal import Journal
+from kubeloop.runtime.informer.event_handlers import Handler
 from kubeloop.runtime.instruments import reconcile_instruments
-from kubeloop.runtime.journal import Journal
-from kubeloop.runtime.keys import ObjectKey
 from kubeloop.runtime.metrics import Registry
-from kubeloop.runtime.workqueue import Item, WorkQueue
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import Enqueue, KeysOf, Predicate, controller_key
+from kubeloop.runtime.queue.workqueue import Item, WorkQueue
 
 Key = TypeVar("Key", bound=Hashable)
 Phase = Literal["not started", "waiting for caches", "running", "ended"]

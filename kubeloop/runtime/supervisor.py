@@ -17,9 +17,9 @@ from typing import Literal, Protocol
 import msgspec
 
 from kubeloop.clock import Clock
-from kubeloop.runtime.backoff import Backoff
 from kubeloop.runtime.controller import STUCK_AFTER, Health, Status
 from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.queue.backoff import Backoff
 
 State = Literal["not started", "running", "hung", "restarting", "draining", "ended"]
 

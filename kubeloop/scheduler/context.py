@@ -7,7 +7,7 @@ from typing import Protocol
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.runtime.controller import Telemetry
-from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.informer.informer import Informers
 
 
 class Context(Protocol):

@@ -13,33 +13,33 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kubeloop.api.generated.core_v1 import Node, Pod
-from kubeloop.api.pods import is_terminal
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.api.pods.pod import is_terminal
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.runtime.controller import UNSYNCED_AFTER, Health, Phase, Status
-from kubeloop.runtime.recorder import EventRecorder
-from kubeloop.scheduler.attempts import Attempts
-from kubeloop.scheduler.binding import Bindings
-from kubeloop.scheduler.changes import About
-from kubeloop.scheduler.config import SchedulerConfig, default_config
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.scheduler.cache.event_handlers import NodeHandler, PodHandler
+from kubeloop.scheduler.cache.pod_info import Templates
+from kubeloop.scheduler.config.configuration import SchedulerConfig, default_config
 from kubeloop.scheduler.context import Context
-from kubeloop.scheduler.extenders import Extenders
-from kubeloop.scheduler.handle import Handle
-from kubeloop.scheduler.handlers import NodeHandler, PodHandler
-from kubeloop.scheduler.instruments import Handling, Instruments
-from kubeloop.scheduler.nominations import Nominations
-from kubeloop.scheduler.outcome import Code, Diagnosis, Refusal
-from kubeloop.scheduler.permits import Permits
-from kubeloop.scheduler.pod_info import Templates
-from kubeloop.scheduler.profile import Profile
-from kubeloop.scheduler.queue import Listeners, SchedulingQueue
-from kubeloop.scheduler.queued import QueuedPod
-from kubeloop.scheduler.registry import Registry
-from kubeloop.scheduler.reporting import ERROR, UNSCHEDULABLE, Reporter
-from kubeloop.scheduler.urgency import Rules
+from kubeloop.scheduler.cycle.binding import Bindings
+from kubeloop.scheduler.cycle.loop import Attempts
+from kubeloop.scheduler.cycle.waiting_pods import Permits
+from kubeloop.scheduler.extenders.extender import Extenders
+from kubeloop.scheduler.framework.handle import Handle
+from kubeloop.scheduler.framework.profile import Profile
+from kubeloop.scheduler.framework.registry import Registry
+from kubeloop.scheduler.framework.status import Code, Diagnosis, Refusal
+from kubeloop.scheduler.queue.cluster_event import About
+from kubeloop.scheduler.queue.nominator import Nominations
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
+from kubeloop.scheduler.queue.queueing_hints import Rules
+from kubeloop.scheduler.queue.scheduling_queue import Listeners, SchedulingQueue
+from kubeloop.scheduler.status.metrics import Handling, Instruments
+from kubeloop.scheduler.status.reporter import ERROR, UNSCHEDULABLE, Reporter
 
 if TYPE_CHECKING:
-    from kubeloop.scheduler.cycle import Cycle
-    from kubeloop.scheduler.engine import Engine
+    from kubeloop.scheduler.cycle.algorithm import Engine
+    from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
 
 NAME: Final = "kube-scheduler"
 PODS: Final = resource_of_class(Pod)
@@ -121,7 +121,7 @@ class Scheduler:
     def start_engine(self) -> Engine:
         """With the first node: what works on nodes is loaded, and told of the pods that have one."""
         if self._engine is None:
-            from kubeloop.scheduler.engine import Engine
+            from kubeloop.scheduler.cycle.algorithm import Engine
 
             self._engine = Engine(self._templates)
             for profile in self.profiles.values():

@@ -55,7 +55,7 @@ def open_store(url: str) -> Store:
 
         return MemoryStore()
     if backend == "sqlite" and path:
-        from kubeloop.store.sqlite import SqliteStore
+        from kubeloop.store.sqlite.store import SqliteStore
 
         return SqliteStore(path)
     if backend == "etcd" and path.startswith("//"):

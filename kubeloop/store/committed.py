@@ -60,7 +60,7 @@ class Committed:
         return watch
 
     async def snapshot(self, path: str) -> int:
-        from kubeloop.store.snapshot import write_snapshot  # only a snapshot needs SQLite in a memory store
+        from kubeloop.store.backup.snapshot import write_snapshot  # only a snapshot needs SQLite in a memory store
 
         frozen = self._frozen()
         await asyncio.to_thread(write_snapshot, path, frozen)

@@ -41,9 +41,9 @@ from kubeloop.api.generated.core_v1 import (
     VolumeResourceRequirements,
 )
 from kubeloop.api.generated.meta_v1 import LabelSelector, ObjectMeta
-from kubeloop.api.wire import Quantity
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.runtime.owner_references import controller_reference
+from kubeloop.api.scalars.wire import Quantity
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.runtime.objects.owner_references import controller_reference
 
 NAMESPACE = "default"
 IMAGE = "registry.example/app:1"

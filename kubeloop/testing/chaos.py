@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.chaos.calls import CallFaults, Struck
+from kubeloop.chaos.faults.calls import CallFaults, Struck
 from kubeloop.chaos.plan import ClockJump, CutWatches, OnCalls, Plan, PlanError, load_plan, plan_of
 from kubeloop.sim.loop import VirtualClock
 from kubeloop.testing.faults import Faults

@@ -13,32 +13,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kubeloop.api import codec
-from kubeloop.api.dynamic import Custom
-from kubeloop.apiserver.context import AUTHENTICATED, User
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.api.unstructured import Custom
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client.client import Client
 from kubeloop.client.sync import SyncClient
 from kubeloop.clock import SystemClock
-from kubeloop.controllers.config import ManagerConfig
-from kubeloop.controllers.context import Context, Wire
-from kubeloop.runtime.caused_transport import CausedTransport
-from kubeloop.runtime.informer import Informers
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.controllers.app.context import Context, Wire
+from kubeloop.runtime.causes.transport import CausedTransport
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informers
 from kubeloop.runtime.manager import Loop
-from kubeloop.runtime.recorder import EventRecorder
 from kubeloop.sim.loop import START, VirtualClock
 from kubeloop.store.memory import MemoryStore
-from kubeloop.testing.caches import changed_object
+from kubeloop.testing.cache_guard import changed_object
 from kubeloop.testing.faults import Faults, FaultyTransport
 from kubeloop.testing.loop import ClusterLoop
 from kubeloop.testing.plane import CONFIG, config_of, own_objects, start_plane
 
 if TYPE_CHECKING:
     from kubeloop.chaos.plan import Plan
-    from kubeloop.node.fleet import Fleet
-    from kubeloop.node.registration import NodeShape
-    from kubeloop.node.telling import Loudness
+    from kubeloop.kubelet.agent import Fleet
+    from kubeloop.kubelet.events.recorder import Loudness
+    from kubeloop.kubelet.node_status.registration import NodeShape
     from kubeloop.testing.chaos import Chaos
-    from kubeloop.testing.serving import Address
+    from kubeloop.testing.port import Address
 
 T = TypeVar("T")
 
@@ -180,8 +180,8 @@ class Cluster:
 
     def add_nodes(self, count: int = 1, *, shape: NodeShape | None = None, events: Loudness = "all") -> Fleet:
         """Simulated nodes n1, n2, … that run what is bound to them; once a cluster. Their calls go through `faults`."""
-        from kubeloop.node.fleet import Fleet, FleetConfig
-        from kubeloop.node.registration import NodeShape
+        from kubeloop.kubelet.agent import Fleet, FleetConfig
+        from kubeloop.kubelet.node_status.registration import NodeShape
 
         config = FleetConfig(count=count, shape=shape or NodeShape(), events=events, untaint=True)
         fleet = Fleet(self.async_client, self.context.informers, self.clock, config)
@@ -236,7 +236,7 @@ class Cluster:
 
         Keys that are found in the folder are used again.
         """
-        from kubeloop.testing.serving import keys_in, port_of
+        from kubeloop.testing.port import keys_in, port_of
 
         with tempfile.TemporaryDirectory(prefix="kubeloop-") as made:
             where = folder or Path(made)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.api import errors
-from kubeloop.api.calls import Call, WatchEvent
 from kubeloop.api.kinds import Resource
+from kubeloop.api.requests import Call, WatchEvent
 from kubeloop.client.errors import ConnectionLost
 from kubeloop.client.transport import ClientTransport
 
 if TYPE_CHECKING:
-    from kubeloop.chaos.calls import CallFaults, Struck
+    from kubeloop.chaos.faults.calls import CallFaults, Struck
 
 ErrorOf = Callable[[Call], Exception]
 _USER = "kubernetes-admin"  # as whom all code under test calls

@@ -11,20 +11,20 @@ from contextlib import AsyncExitStack
 from functools import cache
 from typing import NamedTuple
 
-from kubeloop.api.serving import read_serving
+from kubeloop.api.features.resource_config import read_serving
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.compaction import Compactor
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.entry import LocalEntry
-from kubeloop.apiserver.event_expiry import EventExpiry
-from kubeloop.apiserver.periodic import Periodic
+from kubeloop.apiserver.background.compaction import Compactor
+from kubeloop.apiserver.background.event_expiry import EventExpiry
+from kubeloop.apiserver.background.periodic import Periodic
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.server import RunningServer, ServerConfig
 from kubeloop.client.client import Client
 from kubeloop.clock import Clock
 from kubeloop.controllers import serviceaccount
-from kubeloop.controllers.context import Context
-from kubeloop.runtime.informer import Informers
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.controllers.app.context import Context
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informers
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from kubeloop.store.memory import MemoryStore
 

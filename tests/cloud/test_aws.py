@@ -18,8 +18,8 @@ from kubeloop.cloud.aws.instances import instance_id_of
 from kubeloop.cloud.aws.routes import route_of
 from kubeloop.cloud.aws.security_groups import permissions_in, written
 from kubeloop.cloud.aws.wanted import INTERNAL, health_check, name_of, ports_of, scheme, targets_of
-from kubeloop.cloud.loading import Surroundings, UnusableProvider, load
 from kubeloop.cloud.provider import CloudError, Route
+from kubeloop.cloud.provider_registry import Surroundings, UnusableProvider, load
 from tests.cloud.worlds import CLUSTER, AwsWorld, aws_world, node_of
 
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning", "default::ResourceWarning")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kubeloop.cloud import CONTROLLERS, loading
+from kubeloop.cloud import CONTROLLERS, provider_registry
+from kubeloop.cloud.app import host
 from kubeloop.cloud.config import CloudConfig
 from kubeloop.cloud.context import Context
-from kubeloop.cloud.hosting import host
-from kubeloop.cloud.loading import GROUP, Surroundings, UnusableProvider, load
+from kubeloop.cloud.provider_registry import GROUP, Surroundings, UnusableProvider, load
 from kubeloop.testing import Cluster
 from tests.cloud.memory_cloud import MemoryCloud
 
@@ -30,7 +30,7 @@ def broken(_: Surroundings) -> MemoryCloud:
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"mine": f"{ME}:make", "broken": f"{ME}:broken", "lost": "no_such_module:make"}
     points = [EntryPoint(name, value, GROUP) for name, value in names.items()]
-    monkeypatch.setattr(loading, "entry_points", lambda group: [one for one in points if one.group == group])
+    monkeypatch.setattr(provider_registry, "entry_points", lambda group: [one for one in points if one.group == group])
 
 
 def around(cluster: Cluster) -> Surroundings:

@@ -24,16 +24,16 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import SystemClock
-from kubeloop.cloud.loading import Surroundings, UnusableProvider, load
 from kubeloop.cloud.local.backends import Affinity, Backend, affinity_seconds, backends_of
 from kubeloop.cloud.local.balancers import LocalBalancers
 from kubeloop.cloud.local.file import LocalFile
 from kubeloop.cloud.local.placing import address_for
 from kubeloop.cloud.provider import CloudError
+from kubeloop.cloud.provider_registry import Surroundings, UnusableProvider, load
 from kubeloop.cloud.source_ranges import ANNOTATION, source_ranges
-from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.informer.informer import Informers
 from kubeloop.sim.loop import START, VirtualClock, VirtualLoop
 
 NETWORK = IPv4Network("127.77.1.0/29")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.meta.conditions import find_condition
 from kubeloop.cloud.context import NotOffered
 from kubeloop.cloud.node_route import CONDITION, wire
 from kubeloop.cloud.provider import CloudError, Route

@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Node, Service, Taint
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.cloud.provider import CloudError, ImplementedElsewhere, RetryAfter
 from kubeloop.cloud.service_lb import wire
 from kubeloop.cloud.service_lb.policy import EXCLUDED, FINALIZER, TO_BE_DELETED

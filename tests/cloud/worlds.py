@@ -17,11 +17,11 @@ import yaml
 from kubeloop.api.generated.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import SystemClock
-from kubeloop.cloud.loading import Surroundings, load
 from kubeloop.cloud.provider import Provider
-from kubeloop.runtime.informer import Informers
+from kubeloop.cloud.provider_registry import Surroundings, load
+from kubeloop.runtime.informer.informer import Informers
 from tests.cloud.memory_cloud import MemoryCloud
 
 CLUSTER = "kubernetes"

@@ -16,10 +16,10 @@ from datetime import datetime, timedelta
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client, load_config
-from kubeloop.client.http_transport import HttpTransport
+from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.fence import FencedTransport, LeadershipLost
-from kubeloop.runtime.leader import LeaderElector, Terms
+from kubeloop.runtime.leaderelection.fence import FencedTransport, LeadershipLost
+from kubeloop.runtime.leaderelection.leader_elector import LeaderElector, Terms
 
 TERMS = Terms(lease_duration=3, renew_deadline=2, retry_period=0.4)
 

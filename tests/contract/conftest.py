@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeloop.cli.pki import Pki, ensure_pki
+from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.clock import SystemClock
 from kubeloop.store.etcd.store import EtcdStore
 from tests.contract.planes import PLAYERS, Scenario

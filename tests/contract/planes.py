@@ -8,16 +8,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kubeloop.api.calls import WatchEvent
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.api.requests import WatchEvent
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
-from kubeloop.cli.pki import Pki
+from kubeloop.cli.pki.files import Pki
 from kubeloop.client import Client, connect
-from kubeloop.client.config import Pem
-from kubeloop.client.config import ServerConfig as ClientConfig
+from kubeloop.client.config.server_config import Pem
+from kubeloop.client.config.server_config import ServerConfig as ClientConfig
 from kubeloop.clock import SystemClock
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from kubeloop.store import Store, open_store

@@ -15,7 +15,7 @@ from kubeloop.store import StoreError
 from kubeloop.store.engine import LoggedStore
 from kubeloop.store.etcd.store import EtcdStore
 from kubeloop.store.memory import MemoryStore
-from kubeloop.store.sqlite import SqliteStore
+from kubeloop.store.sqlite.store import SqliteStore
 from tests.etcd_processes import EtcdCluster
 
 AnyStore: TypeAlias = LoggedStore | EtcdStore

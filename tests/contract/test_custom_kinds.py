@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.api.dynamic import Custom, PartialObject
+from kubeloop.api.unstructured import Custom, PartialObject
 from kubeloop.client.errors import UnknownKind
 from tests.contract.planes import NAMESPACE, Plane, on_both
 

@@ -13,13 +13,13 @@ import pytest
 
 from kubeloop.clock import SystemClock
 from kubeloop.store import Compacted, Conflict, Event, Overtaken, Record, StoreError
-from kubeloop.store.etcd import connection as connection_module
 from kubeloop.store.etcd.config import EtcdConfig
-from kubeloop.store.etcd.connection import RANGE, Connection, Unavailable
+from kubeloop.store.etcd.grpc import client as connection_module
+from kubeloop.store.etcd.grpc.client import RANGE, Connection, Unavailable
+from kubeloop.store.etcd.grpc.wire import fields
 from kubeloop.store.etcd.messages import range_request, read_range
 from kubeloop.store.etcd.pending import PROVISIONAL
 from kubeloop.store.etcd.store import EtcdStore
-from kubeloop.store.etcd.wire import fields
 from tests.contract.stores import EtcdSupply, started
 from tests.etcd_processes import EtcdCluster, EtcdMember
 

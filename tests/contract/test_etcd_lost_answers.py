@@ -12,8 +12,8 @@ from kubeloop.chaos.plane import free_ports
 from kubeloop.clock import SystemClock
 from kubeloop.store import Conflict, Event, StoreError
 from kubeloop.store.etcd.config import EtcdConfig
-from kubeloop.store.etcd.connection import RANGE, Connection
-from kubeloop.store.etcd.loading import Names
+from kubeloop.store.etcd.grpc.client import RANGE, Connection
+from kubeloop.store.etcd.load import Names
 from kubeloop.store.etcd.messages import range_request, read_range
 from kubeloop.store.etcd.store import EtcdStore
 from tests.contract.line import Line, line_to
@@ -271,7 +271,7 @@ def test_only_what_was_sent_may_have_had_an_effect(cluster: EtcdCluster) -> None
 def test_without_an_answer_for_long_a_delete_is_told_to_be_in_doubt(
     play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kubeloop.store.etcd.connection.GIVE_UP_SECONDS", 0.1)
+    monkeypatch.setattr("kubeloop.store.etcd.grpc.client.GIVE_UP_SECONDS", 0.1)
 
     async def scenario(far: Far, near: EtcdStore) -> None:
         base = await _made(far, near)

@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubeloop.cli.pki import Pki, ensure_pki
+from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.clock import SystemClock
 from kubeloop.store import StoreError
-from kubeloop.store.etcd import connection as connection_module
 from kubeloop.store.etcd.config import EtcdConfig, config_of_servers, config_of_url
-from kubeloop.store.etcd.connection import Unavailable
+from kubeloop.store.etcd.grpc import client as connection_module
+from kubeloop.store.etcd.grpc.client import Unavailable
 from kubeloop.store.etcd.store import EtcdStore
-from kubeloop.store.etcd.trust import tls_context
+from kubeloop.store.etcd.tls import tls_context
 from tests.etcd_processes import EtcdCluster, EtcdTls
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from kubeloop.api.generated.core_v1 import ConfigMap
-from kubeloop.cli.pki import Pki
+from kubeloop.cli.pki.files import Pki
 from kubeloop.client import connect
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.informer import Informer, Informers
-from kubeloop.runtime.reflector import Patience
+from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.runtime.informer.reflector import Patience
 from tests.contract.line import Line, line_to
 from tests.contract.planes import NAMESPACE, Plane, config_of_admin, play_over_http
 
@@ -78,7 +78,7 @@ def test_a_connection_whose_other_side_is_gone_without_a_word_is_given_up_and_re
         given.line.die()
         await given.sees("during")
 
-    with caplog.at_level("DEBUG", "kubeloop.runtime.reflector"):
+    with caplog.at_level("DEBUG", "kubeloop.runtime.informer.reflector"):
         follow(trial)
     assert "nothing was heard for" in caplog.text
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.apiserver.endpoints.subresources import SUBRESOURCES
-from kubeloop.apiserver.http import Response, Stream, StreamResponse, frame
+from kubeloop.apiserver.handlers.subresources import SUBRESOURCES
+from kubeloop.http import Response, Stream, StreamResponse, frame
 from tests.contract.planes import NAMESPACE, Plane, Scenario
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from kubeloop.cli.main import main as run_program
 from kubeloop.store import Compacted, Record, Store, StoreError, StoreInUse, open_store
-from kubeloop.store.forking import fork_sqlite
-from kubeloop.store.moving import Restoring, move, restore, save
-from kubeloop.store.snapshot import read_snapshot
-from kubeloop.store.sqlite import SqliteStore
+from kubeloop.store.backup.fork import fork_sqlite
+from kubeloop.store.backup.migrate import Restoring, move, restore, save
+from kubeloop.store.backup.snapshot import read_snapshot
+from kubeloop.store.sqlite.store import SqliteStore
 from tests.contract.stores import EtcdSupply
 from tests.etcd_processes import EtcdCluster
 

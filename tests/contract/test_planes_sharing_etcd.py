@@ -12,19 +12,19 @@ import pytest
 from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
-from kubeloop.cli import up_election
-from kubeloop.cli.pki import Pki
-from kubeloop.cli.up_election import Part
-from kubeloop.cli.up_loops import Loops, start_loops
-from kubeloop.cli.up_scheduler import start_scheduler
+from kubeloop.cli.pki.files import Pki
+from kubeloop.cli.up import election
+from kubeloop.cli.up.controllers import Loops, start_loops
+from kubeloop.cli.up.election import Part
+from kubeloop.cli.up.scheduler import start_scheduler
 from kubeloop.client import Client
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.leader import Terms
-from kubeloop.scheduler.hosting import Hosted as Scheduler
-from kubeloop.store.etcd.connection import Unavailable
+from kubeloop.runtime.leaderelection.leader_elector import Terms
+from kubeloop.scheduler.app import Hosted as Scheduler
+from kubeloop.store.etcd.grpc.client import Unavailable
 from tests.contract.stores import EtcdSupply
 
 LEASES = ("kube-controller-manager", "kube-scheduler")
@@ -87,8 +87,8 @@ async def started(config: ServerConfig) -> RunningServer:
 def test_one_plane_works_and_the_other_follows_it_and_who_loses_a_lease_stands_again(
     etcd_servers: EtcdSupply, pki: Pki, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(up_election, "TERMS", Terms(1.5, 1.0, 0.1))
-    monkeypatch.setattr(up_election, "_DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr(election, "TERMS", Terms(1.5, 1.0, 0.1))
+    monkeypatch.setattr(election, "_DRAIN_SECONDS", 0.1)
 
     async def main(url: str) -> None:
         async with asyncio.timeout(60), AsyncExitStack() as ending, AsyncExitStack() as staying:
@@ -113,9 +113,8 @@ def test_one_plane_works_and_the_other_follows_it_and_who_loses_a_lease_stands_a
 async def lose(one: Plane) -> None:
     """Somebody else has taken the leases, and is never heard of again."""
     for name in LEASES:
-        lease = await one.client.get(Lease, name, "kube-system")
-        taken = msgspec.structs.replace(lease.spec, holder_identity="nobody", lease_duration_seconds=1)
-        await one.client.update(msgspec.structs.replace(lease, spec=taken))
+        taken = {"spec": {"holderIdentity": "nobody", "leaseDurationSeconds": 1}}
+        await one.client.patch(Lease, name, taken, "kube-system")  # no version: the holder renews it meanwhile
     await until(lambda: not any(one.leads()))
 
 

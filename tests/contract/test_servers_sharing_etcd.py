@@ -25,17 +25,17 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.wire import Quantity
-from kubeloop.apiserver.allocation import ServiceRanges
-from kubeloop.apiserver.allocation.recorder import PORTS, PortRecord
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.entry import LocalEntry
-from kubeloop.apiserver.http import Request
+from kubeloop.api.scalars.wire import Quantity
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.registry.allocation import ServiceRanges
+from kubeloop.apiserver.registry.allocation.recorder import PORTS, PortRecord
+from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
 from kubeloop.client import Client
 from kubeloop.clock import SystemClock
+from kubeloop.http import Request
 from kubeloop.store import Store
-from kubeloop.store.etcd.connection import Unavailable
+from kubeloop.store.etcd.grpc.client import Unavailable
 from tests.contract.stores import EtcdSupply
 from tests.etcd_processes import EtcdCluster
 

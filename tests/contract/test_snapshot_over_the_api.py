@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kubeloop.api.errors import Forbidden
-from kubeloop.cli.kubeconfig import admin_kubeconfig
 from kubeloop.cli.main import main
-from kubeloop.cli.pki import Pki
-from kubeloop.store.snapshot import read_snapshot
+from kubeloop.cli.pki.files import Pki
+from kubeloop.cli.pki.kubeconfig import admin_kubeconfig
+from kubeloop.store.backup.snapshot import read_snapshot
 from tests.contract.planes import Plane, play_over_http
 
 

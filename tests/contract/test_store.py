@@ -20,7 +20,7 @@ from kubeloop.store import (
     WatchOverflow,
     open_store,
 )
-from kubeloop.store.sqlite import SqliteStore
+from kubeloop.store.sqlite.store import SqliteStore
 from tests.contract.stores import AnyStore, MakeStore, break_writes
 
 Scenario = Callable[[AnyStore], Coroutine[Any, Any, None]]

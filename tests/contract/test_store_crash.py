@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import kubeloop
-from kubeloop.store.sqlite import SqliteStore
+from kubeloop.store.sqlite.store import SqliteStore
 
 ROUNDS = 10
 SOURCE_ROOT = str(Path(kubeloop.__file__).parent.parent)
@@ -21,8 +21,8 @@ SOURCE_ROOT = str(Path(kubeloop.__file__).parent.parent)
 # Concurrent writers that put, change and delete; what is acknowledged goes to stdout at once.
 WRITER = """
 import asyncio, os, sys, zlib
-from kubeloop.store import checkpoint
-from kubeloop.store.sqlite import SqliteStore
+from kubeloop.store.sqlite import checkpoint
+from kubeloop.store.sqlite.store import SqliteStore
 
 checkpoint.CHECKPOINT_BYTES = 1_000_000  # small, so that some die in the midst of one
 

@@ -10,8 +10,6 @@ import msgspec
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.api.calls import JSON_PATCH, STRATEGIC_PATCH
-from kubeloop.api.dynamic import PartialObject
 from kubeloop.api.generated.apps_v1 import Deployment, DeploymentSpec
 from kubeloop.api.generated.autoscaling_v1 import Scale
 from kubeloop.api.generated.core_v1 import (
@@ -25,7 +23,9 @@ from kubeloop.api.generated.core_v1 import (
     ServiceAccount,
 )
 from kubeloop.api.generated.meta_v1 import LabelSelector, ObjectMeta, Preconditions
-from kubeloop.cli.pki import Pki
+from kubeloop.api.requests import JSON_PATCH, STRATEGIC_PATCH
+from kubeloop.api.unstructured import PartialObject
+from kubeloop.cli.pki.files import Pki
 from kubeloop.client.errors import UnknownKind, UsageError
 from tests.contract.planes import NAMESPACE, PLAYERS, Plane, on_both
 

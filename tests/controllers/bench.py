@@ -9,11 +9,11 @@ from typing import Any
 from kubeloop.api.generated.core_v1 import Namespace
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client
-from kubeloop.controllers.config import ManagerConfig
-from kubeloop.controllers.context import Context, Wire
-from kubeloop.runtime.informer import Informers
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.controllers.app.context import Context, Wire
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informers
 from kubeloop.runtime.manager import Loop
-from kubeloop.runtime.recorder import EventRecorder
 from tests.unit.runtime.in_process import Server, play
 
 ROOT_CA = "-----BEGIN CERTIFICATE-----"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.owners import is_controlled_by
-from kubeloop.api.times import format_time
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.meta.owner_references import is_controlled_by
+from kubeloop.api.scalars.times import format_time
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers import deployment as deployment_loop
 from kubeloop.controllers import replicaset as replicaset_loop
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.testing import Cluster
 
 NS = "default"

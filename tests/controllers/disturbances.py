@@ -9,9 +9,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Wire
-from kubeloop.runtime.informer import Informers
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Wire
+from kubeloop.runtime.informer.informer import Informers
 from kubeloop.testing import Cluster
 
 Step = tuple[str, int]

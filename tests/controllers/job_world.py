@@ -8,7 +8,7 @@ from typing import Any
 from kubeloop.api import codec
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.times import format_time
+from kubeloop.api.scalars.times import format_time
 from kubeloop.testing import Cluster
 
 NAMESPACE = "default"

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.api.times import format_time
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.api.scalars.times import format_time
+from kubeloop.apiserver.inprocess.transport import LocalEntry
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.daemonset.nodes import target_node_of
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer, Informers
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.testing import Cluster
 from kubeloop.testing.cluster import ADMIN
 

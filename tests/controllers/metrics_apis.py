@@ -8,13 +8,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kubeloop.api import errors
-from kubeloop.api.calls import Call, ListResult
-from kubeloop.api.dynamic import Custom
 from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.requests import Call, ListResult
+from kubeloop.api.scalars.times import format_time
 from kubeloop.api.selectors import parse_labels
-from kubeloop.api.times import format_time
+from kubeloop.api.unstructured import Custom
 from kubeloop.client import Client
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.testing import Cluster
 from tests.controllers.replicas import NS, as_account
 

@@ -10,8 +10,8 @@ from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.coordination_v1 import Lease, LeaseSpec
 from kubeloop.api.generated.core_v1 import Node, NodeStatus, Pod
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.times import format_micro_time, format_time
-from kubeloop.controllers.config import ManagerConfig
+from kubeloop.api.scalars.times import format_micro_time, format_time
+from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.testing import Cluster, metadata, node
 from kubeloop.testing import pod as pod_named
 

@@ -9,7 +9,7 @@ import msgspec
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import OwnerReference
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.testing import Cluster, config_map
 
 replace = msgspec.structs.replace

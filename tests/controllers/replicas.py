@@ -7,14 +7,14 @@ from typing import Any
 
 from kubeloop.api.generated.apps_v1 import ReplicaSet
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.owners import controller_of
-from kubeloop.api.pods import is_active
-from kubeloop.api.times import format_time
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.api.meta.owner_references import controller_of
+from kubeloop.api.pods.pod import is_active
+from kubeloop.api.scalars.times import format_time
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import User
 from kubeloop.client import Client
-from kubeloop.controllers.context import Context
-from kubeloop.runtime.caused_transport import CausedTransport
+from kubeloop.controllers.app.context import Context
+from kubeloop.runtime.causes.transport import CausedTransport
 from kubeloop.testing import Cluster
 
 NS = "default"

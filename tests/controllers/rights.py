@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kubeloop.apiserver.context import AUTHENTICATED, User
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
-from kubeloop.controllers.config import ManagerConfig
-from kubeloop.controllers.context import Wire
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.controllers.app.context import Wire
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster
 

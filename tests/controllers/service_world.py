@@ -7,9 +7,9 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import Pod, Service
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointSlice
-from kubeloop.api.times import format_time
-from kubeloop.controllers.config import ManagerConfig
-from kubeloop.controllers.context import Wire
+from kubeloop.api.scalars.times import format_time
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.controllers.app.context import Wire
 from kubeloop.testing import Cluster, node, pod
 
 NS = "default"

@@ -9,10 +9,10 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.storage_v1 import VolumeAttachment
-from kubeloop.api.volumes import CONTROLLER_ATTACHES as MANAGED
+from kubeloop.api.pods.volumes import CONTROLLER_ATTACHES as MANAGED
+from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.attach_detach import wire
 from kubeloop.controllers.attach_detach.names import OUT_OF_SERVICE
-from kubeloop.controllers.config import ManagerConfig
 from kubeloop.testing import Cluster
 from tests.controllers.storage import NS, claim, told, user_of, volume
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kubeloop.api.generated.core_v1 import Node, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import VolumeAttachment
-from kubeloop.api.pods import is_ready
+from kubeloop.api.pods.pod import is_ready
 from kubeloop.controllers import attach_detach
 from kubeloop.testing import Cluster
 from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps

@@ -12,10 +12,10 @@ import pytest
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import ConfigMap, Secret
-from kubeloop.api.times import format_time
+from kubeloop.api.scalars.times import format_time
 from kubeloop.controllers import bootstrap_signer, token_cleaner
 from kubeloop.controllers.bootstrap_signer import signature_of
-from kubeloop.controllers.bootstrap_tokens import Token
+from kubeloop.controllers.shared.tokens.bootstrap_tokens import Token
 from kubeloop.testing import Cluster, namespace
 from tests.controllers.rights import start_as
 

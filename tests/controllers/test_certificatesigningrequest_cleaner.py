@@ -10,7 +10,7 @@ import pytest
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers import certificatesigningrequest_signing as signing
 from kubeloop.controllers.certificatesigningrequest_cleaner import end_of, expiry_of, wire
 from kubeloop.testing import Cluster

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
 from kubeloop.controllers import UnusableChoice
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.controllers.app.disabled import Idle
 from kubeloop.controllers.certificatesigningrequest_signing import wire
-from kubeloop.controllers.config import ManagerConfig
-from kubeloop.controllers.idle import Idle
 from kubeloop.testing import Cluster
 from tests.controllers.certificate_requests import (
     API_CLIENT,

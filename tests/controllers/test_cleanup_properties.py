@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Node, Pod
-from kubeloop.api.times import format_time, parse_time
+from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.controllers import pod_garbage_collector, ttl_after_finished
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.runtime.controller import Controller
 from kubeloop.testing import Cluster, node, pod
 from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kubeloop.api.generated.core_v1 import Node, Pod
-from kubeloop.api.pods import is_ready
+from kubeloop.api.pods.pod import is_ready
 from kubeloop.controllers import deployment as deployments
 from kubeloop.controllers import node_lifecycle, pod_garbage_collector, replicaset, taint_eviction
-from kubeloop.node.roster import STATE, STOPPED
+from kubeloop.kubelet.node_status.served_nodes import STATE, STOPPED
 from kubeloop.scheduler.scheduler import wire as scheduler
 from kubeloop.testing import Cluster, deployment
 

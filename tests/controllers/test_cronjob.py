@@ -11,7 +11,7 @@ import pytest
 
 from kubeloop.api.generated.batch_v1 import CronJob, Job
 from kubeloop.api.generated.core_v1 import ConfigMap
-from kubeloop.api.times import format_time
+from kubeloop.api.scalars.times import format_time
 from kubeloop.controllers.cronjob import wire
 from kubeloop.controllers.cronjob.jobs import SCHEDULED_AT
 from kubeloop.controllers.cronjob.reconciler import schedule_text

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.generated.batch_v1 import CronJob, Job
-from kubeloop.api.times import format_time
+from kubeloop.api.scalars.times import format_time
 from kubeloop.controllers.cronjob import wire
-from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.informer.informer import Informers
 from kubeloop.testing import Cluster, cron_job
 
 NAMESPACE = "default"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubeloop.api.errors import forbidden
 from kubeloop.api.generated.apps_v1 import DaemonSet, DaemonSetUpdateStrategy
 from kubeloop.api.generated.core_v1 import Node, Pod, Toleration
-from kubeloop.api.owners import controller_of
+from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.controllers.daemonset import wire
 from kubeloop.controllers.daemonset.reconciler import BURST
 from kubeloop.runtime.controller import Controller

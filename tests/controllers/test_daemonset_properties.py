@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.apps_v1 import DaemonSet
 from kubeloop.api.generated.core_v1 import Node, Pod
-from kubeloop.api.pods import is_ready
+from kubeloop.api.pods.pod import is_ready
 from kubeloop.controllers.daemonset import wire
 from kubeloop.controllers.daemonset.nodes import target_node_of
-from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.informer.event_handlers import Callbacks
 from kubeloop.testing import Cluster, daemon_set
 from tests.controllers.daemon_sets import NS, add_node, by_node, counts, pods, read, rolling, template
 from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps

@@ -10,8 +10,8 @@ from kubeloop.api.generated.apps_v1 import ControllerRevision, DaemonSet, Daemon
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.controllers.daemonset import wire
 from kubeloop.controllers.daemonset.nodes import target_node_of
-from kubeloop.controllers.revisions import data_of
-from kubeloop.controllers.template_hash import template_hash
+from kubeloop.controllers.shared.ownership.controller_revisions import data_of
+from kubeloop.controllers.shared.ownership.template_hash import template_hash
 from kubeloop.testing import Cluster, daemon_set, metadata
 from tests.controllers.daemon_sets import (
     NS,

@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.api.generated.apps_v1 import Deployment, DeploymentStrategy, ReplicaSet
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_active
+from kubeloop.api.pods.pod import is_active
 from kubeloop.testing import Cluster, deployment, replica_set
 from tests.controllers.deployments import (
     BROKEN,

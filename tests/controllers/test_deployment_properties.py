@@ -19,19 +19,19 @@ from hypothesis import strategies as st
 from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.apps_v1 import Deployment, DeploymentStrategy, ReplicaSet, RollingUpdateDeployment
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_active, is_ready
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.api.pods.pod import is_active, is_ready
+from kubeloop.apiserver.inprocess.transport import LocalEntry
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers import deployment as deployment_loop
 from kubeloop.controllers import pod_garbage_collector
 from kubeloop.controllers import replicaset as replicaset_loop
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.deployment.limits import fewest_available, most_pods
 from kubeloop.controllers.deployment.replica_sets import size_of
 from kubeloop.controllers.deployment.status import is_complete
-from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.informer import Informer, Informers
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.informer import Informer, Informers
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster, deployment
 from kubeloop.testing.cluster import ADMIN

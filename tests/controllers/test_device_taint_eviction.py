@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.resource_v1 import DeviceTaintRule, ResourceSlice
-from kubeloop.api.times import format_time
+from kubeloop.api.scalars.times import format_time
 from kubeloop.controllers import device_taint_eviction
 from kubeloop.testing import Cluster, node, pod
 from tests.controllers.devices import API, DRIVER, allocate, by_name, claim

@@ -14,7 +14,7 @@ from kubeloop.api.errors import NotFound, TooManyRequests
 from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
-from kubeloop.api.times import format_time
+from kubeloop.api.scalars.times import format_time
 from kubeloop.client import SyncClient
 from kubeloop.controllers.disruption import wire
 from kubeloop.testing import Cluster, deployment, pod, replica_set, stateful_set

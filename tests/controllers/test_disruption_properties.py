@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kubeloop.api.errors import NotFound, TooManyRequests
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
-from kubeloop.api.pods import is_active, is_ready
+from kubeloop.api.pods.pod import is_active, is_ready
 from kubeloop.controllers.disruption import wire
 from kubeloop.testing import Cluster, node, pod
 from tests.controllers.replicas import NS, make_ready

@@ -10,7 +10,7 @@ from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Endpoints, Pod, Service
 from kubeloop.controllers.endpoints import wire
 from kubeloop.controllers.endpoints.reconciler import OVER_CAPACITY
-from kubeloop.controllers.serving.trigger_times import ANNOTATION
+from kubeloop.controllers.shared.endpoints.trigger_times import ANNOTATION
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster
 from tests.controllers.replicas import as_account

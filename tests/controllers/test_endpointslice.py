@@ -7,9 +7,9 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node, Pod, Service
 from kubeloop.api.generated.discovery_v1 import EndpointPort, EndpointSlice
-from kubeloop.controllers.config import ManagerConfig
+from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.endpointslice import wire
-from kubeloop.controllers.serving.trigger_times import ANNOTATION
+from kubeloop.controllers.shared.endpoints.trigger_times import ANNOTATION
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster
 from tests.controllers.replicas import as_account

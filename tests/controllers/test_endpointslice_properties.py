@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from kubeloop.api.errors import Conflict, Invalid, NotFound
 from kubeloop.api.generated.core_v1 import Endpoints, Node, Pod, Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
-from kubeloop.api.pods import is_ready, is_terminal
+from kubeloop.api.pods.pod import is_ready, is_terminal
 from kubeloop.controllers import endpoints, endpointslice, endpointslice_mirroring
-from kubeloop.controllers.config import ManagerConfig
-from kubeloop.controllers.context import Context, Wire
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.controllers.app.context import Context, Wire
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster
 from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step

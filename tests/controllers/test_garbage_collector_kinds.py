@@ -10,9 +10,9 @@ import pytest
 from kubeloop.api.errors import InternalError, NotFound
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
 from kubeloop.api.generated.core_v1 import ConfigMap
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers import garbage_collector
-from kubeloop.controllers.config import ManagerConfig
+from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.testing import Cluster, config_map
 from tests.controllers.custom_kinds import define, named, widget
 from tests.controllers.ownership import delete, find, owned, reference

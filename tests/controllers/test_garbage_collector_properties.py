@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.inprocess.transport import LocalEntry
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers import garbage_collector
-from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.informer.informer import Informers
 from kubeloop.testing import Cluster
 from kubeloop.testing.cluster import ADMIN
 from tests.controllers.ownership import owned, reference

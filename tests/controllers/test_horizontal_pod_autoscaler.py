@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler
 from kubeloop.api.generated.core_v1 import Container, PodSpec, PodTemplateSpec, ResourceRequirements
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.wire import Quantity
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.scalars.wire import Quantity
 from kubeloop.controllers.horizontal_pod_autoscaler import wire
 from kubeloop.testing import Cluster, deployment
 from tests.controllers.deployments import NS, start

@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.calls import Call
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.times import format_time
+from kubeloop.api.requests import Call
+from kubeloop.api.scalars.times import format_time
 from kubeloop.client import Client
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.horizontal_pod_autoscaler import wire
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.testing import Cluster, deployment, pod
 from tests.controllers.disturbances import Process, Step
 from tests.controllers.metrics_apis import Metrics

@@ -12,15 +12,15 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from kubeloop.api.calls import Call
 from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.requests import Call
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.context import AUTHENTICATED, User
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.controllers import select
-from kubeloop.controllers.config import ManagerConfig
-from kubeloop.controllers.context import Wire
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.controllers.app.context import Wire
 from kubeloop.scheduler.scheduler import wire as scheduler
 from kubeloop.testing import Cluster, namespace
 from tests.controllers.certificate_requests import approve, authority_in, certificate_of, signing_request

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from kubeloop.api.errors import forbidden
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.times import parse_time
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers.job import wire
 from kubeloop.testing import Cluster, job, metadata, pod, replica_set
 from tests.controllers.job_world import (

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_active
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.api.pods.pod import is_active
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import User
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.job import wire
-from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.informer import Informers
 from kubeloop.testing import Cluster
 from tests.controllers.job_world import NAMESPACE, TRACKING, active, bind, deleted, job_of, pods, report, run
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from kubeloop.api.generated.batch_v1 import CronJob, Job
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.apiserver.context import AUTHENTICATED, User
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.controllers import cronjob
 from kubeloop.controllers import job as jobs
-from kubeloop.controllers.context import Wire
+from kubeloop.controllers.app.context import Wire
 from kubeloop.testing import Cluster, cron_job, job
 from tests.controllers.job_world import NAMESPACE, SECOND, bind, conditions, fail, pods, run, status, succeed
 

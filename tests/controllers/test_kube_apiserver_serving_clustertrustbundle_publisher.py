@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kubeloop.api.generated.certificates_v1 import ClusterTrustBundle
-from kubeloop.controllers.idle import Idle
+from kubeloop.controllers.app.disabled import Idle
 from kubeloop.controllers.kube_apiserver_serving_clustertrustbundle_publisher import bundle_of, wire
 from kubeloop.testing import Cluster
 from tests.controllers.certificate_requests import authority_in

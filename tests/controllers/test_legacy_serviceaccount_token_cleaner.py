@@ -11,8 +11,8 @@ import pytest
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import ConfigMap, LocalObjectReference, Secret, ServiceAccount
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.wire import Time
-from kubeloop.controllers.config import Duration, ManagerConfig
+from kubeloop.api.scalars.wire import Time
+from kubeloop.controllers.app.config import Duration, ManagerConfig
 from kubeloop.controllers.legacy_serviceaccount_token_cleaner import INVALID_SINCE, LAST_USED, TRACKING, step_of, wire
 from kubeloop.testing import Cluster, pod, service_account
 from tests.controllers.rights import start_as

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.apiserver.context import AUTHENTICATED, User
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.controllers import node_ipam, node_lifecycle, taint_eviction
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster
 from tests.controllers.node_world import NodeWorld, configure

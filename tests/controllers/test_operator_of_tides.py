@@ -9,12 +9,12 @@ import pytest
 
 from kubeloop.api.errors import Invalid
 from kubeloop.api.generated.apps_v1 import Deployment
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.crd import CustomKind, CustomObject
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.crd.definition import CustomKind, CustomObject
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.testing import Cluster
 from tests.ecosystem.definitions import definitions, samples
 

@@ -8,8 +8,8 @@ import pytest
 
 from kubeloop.api.errors import forbidden
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
-from kubeloop.api.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER
-from kubeloop.controllers.context import Context
+from kubeloop.api.pods.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.persistentvolume_binder import wire
 from kubeloop.runtime.controller import Controller
 from kubeloop.testing import Cluster

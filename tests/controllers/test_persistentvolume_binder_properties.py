@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
-from kubeloop.api.volumes import has_access_modes, requested_size, size_of_volume
+from kubeloop.api.pods.volumes import has_access_modes, requested_size, size_of_volume
 from kubeloop.controllers import persistentvolume_protection, persistentvolumeclaim_protection
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.persistentvolume_binder import wire
 from kubeloop.runtime.controller import Controller
 from kubeloop.testing import Cluster

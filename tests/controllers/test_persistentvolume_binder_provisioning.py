@@ -15,10 +15,10 @@ from kubeloop.api.generated.core_v1 import (
     PersistentVolumeSpec,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.volumes import BOUND_BY_CONTROLLER, PROVISIONED_BY, SELECTED_NODE
-from kubeloop.api.wire import Quantity
+from kubeloop.api.pods.volumes import BOUND_BY_CONTROLLER, PROVISIONED_BY, SELECTED_NODE
+from kubeloop.api.scalars.wire import Quantity
 from kubeloop.controllers import persistentvolume_protection
-from kubeloop.controllers.config import ManagerConfig
+from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.persistentvolume_binder import wire
 from kubeloop.controllers.persistentvolume_binder.provisioner import CannotDelete, CannotProvision, Request, StillInUse
 from kubeloop.testing import Cluster, node

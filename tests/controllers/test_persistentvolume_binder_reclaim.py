@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import PersistentVolume, Pod
-from kubeloop.api.volumes import PROVISIONED_BY
+from kubeloop.api.pods.volumes import PROVISIONED_BY
 from kubeloop.controllers import persistentvolume_protection
 from kubeloop.controllers.persistentvolume_binder import wire
 from kubeloop.testing import Cluster

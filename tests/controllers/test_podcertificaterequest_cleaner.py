@@ -7,10 +7,10 @@ from typing import Any
 
 from kubeloop.api.generated.certificates_v1 import PodCertificateRequest
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
-from kubeloop.api.times import format_time
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.podcertificaterequest_cleaner import Cleaner
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.testing import Cluster
 
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.apps_v1 import ReplicaSet
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_active, is_ready, is_terminating
-from kubeloop.controllers.context import Context
+from kubeloop.api.pods.pod import is_active, is_ready, is_terminating
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.replicaset import wire
-from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.informer.informer import Informers
 from kubeloop.testing import Cluster, node, pod, replica_set, stateful_set
 from tests.controllers.replicas import NS, active_pods_of, counts, make_ready, pods_of, read, set_status
 

@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Pod, ResourceRequirements
 from kubeloop.api.generated.resource_v1 import ResourceClaim
-from kubeloop.api.wire import Quantity
+from kubeloop.api.scalars.wire import Quantity
 from kubeloop.controllers import resourceclaim
 from kubeloop.controllers.resourceclaim.policy import name_base
 from kubeloop.testing import Cluster, container, node, pod

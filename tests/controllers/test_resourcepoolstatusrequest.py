@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kubeloop.api.errors import Invalid, NotFound
 from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequest, ResourcePoolStatusRequestStatus
-from kubeloop.api.times import parse_time
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers import resourcepoolstatusrequest
 from kubeloop.testing import Cluster
 from tests.controllers.devices import DRIVER, allocate, claim

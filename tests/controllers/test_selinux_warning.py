@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.controllers.selinux_warning import wire
 from kubeloop.controllers.selinux_warning.uses import Use, Uses, labels_conflict
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.testing import Cluster
 from tests.controllers.storage import NS, claim, told, user_of, volume
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.generated.networking_v1 import IPAddress, ServiceCIDR, ServiceCIDRSpec
+from kubeloop.api.meta.conditions import find_condition
 from kubeloop.controllers.service_cidr import FINALIZER, gives_out, may_go, networks_of, wire
 from kubeloop.testing import Cluster
 from tests.controllers.replicas import as_account

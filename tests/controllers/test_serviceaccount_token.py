@@ -15,8 +15,8 @@ from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Secret, ServiceAccount
 from kubeloop.api.signed_tokens import SigningKey, verify
 from kubeloop.controllers import UnusableChoice
-from kubeloop.controllers.config import ManagerConfig
-from kubeloop.controllers.idle import Idle
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.controllers.app.disabled import Idle
 from kubeloop.controllers.serviceaccount_token import wire
 from kubeloop.testing import Cluster, secret, service_account
 from tests.controllers.rights import start_as

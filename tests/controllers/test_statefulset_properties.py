@@ -17,10 +17,10 @@ from kubeloop.api.generated.apps_v1 import (
     StatefulSetUpdateStrategy,
 )
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_ready
+from kubeloop.api.pods.pod import is_ready
 from kubeloop.controllers.statefulset import wire
 from kubeloop.controllers.statefulset.identity import ordinal_of, revision_of
-from kubeloop.runtime.handlers import Callbacks
+from kubeloop.runtime.informer.event_handlers import Callbacks
 from kubeloop.testing import Cluster, persistent_volume_claim, stateful_set
 from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
 from tests.controllers.kubelet import Kubelet, image_of

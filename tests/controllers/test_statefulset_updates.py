@@ -13,7 +13,7 @@ from kubeloop.api.generated.apps_v1 import (
     StatefulSetUpdateStrategy,
 )
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.controllers.revisions import data_of, hash_of, template_in
+from kubeloop.controllers.shared.ownership.controller_revisions import data_of, hash_of, template_in
 from kubeloop.testing import Cluster, metadata, stateful_set
 from tests.controllers.kubelet import image_of
 from tests.controllers.stateful_sets import (

@@ -9,9 +9,9 @@ import pytest
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Node, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import VolumeAttachment, VolumeAttributesClass
-from kubeloop.api.volumes import CONTROLLER_ATTACHES as MANAGED
-from kubeloop.apiserver.context import AUTHENTICATED, User
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.api.pods.volumes import CONTROLLER_ATTACHES as MANAGED
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.controllers import (
     attach_detach,
@@ -22,7 +22,7 @@ from kubeloop.controllers import (
     persistentvolumeclaim_protection,
     volumeattributesclass_protection,
 )
-from kubeloop.controllers.context import Wire
+from kubeloop.controllers.app.context import Wire
 from kubeloop.testing import Cluster
 from tests.controllers.storage import (
     CLASS,

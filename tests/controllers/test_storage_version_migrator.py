@@ -15,7 +15,7 @@ from kubeloop.api.generated.storagemigration_v1 import (
     StorageVersionMigrationSpec,
     StorageVersionMigrationStatus,
 )
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.storage_version_migrator import wire
 from kubeloop.controllers.storage_version_migrator.turns import progress_message, turns_of
 from kubeloop.testing import Cluster, config_map

@@ -9,8 +9,8 @@ import pytest
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.batch_v1 import Job, JobCondition, JobSpec, JobStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.times import format_time
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.ttl_after_finished import end_of, wire
 from kubeloop.runtime.controller import TerminalError
 from tests.controllers.bench import Bench, bench

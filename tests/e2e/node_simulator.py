@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from kubeloop.cli.up_nodes import Nodes
+from kubeloop.cli.up.nodes import Nodes
 from kubeloop.client import connect
 from kubeloop.clock import SystemClock
-from kubeloop.node import heartbeat
-from kubeloop.node.fleet import Fleet, FleetConfig
-from kubeloop.runtime.informer import Informers
+from kubeloop.kubelet.agent import Fleet, FleetConfig
+from kubeloop.kubelet.node_status import heartbeat
+from kubeloop.runtime.informer.informer import Informers
 
 
 async def main(count: int) -> None:

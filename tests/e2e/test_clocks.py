@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeloop.chaos.clocks import Clocks, NoClocks
+from kubeloop.chaos.faults.clocks import Clocks, NoClocks
 from tests.e2e.conftest import MakePlane, make_namespace
 from tests.e2e.plane import GIVE_UP_SECONDS, Plane, call_on, eventually
 from tests.skips import NEEDS_TOOL

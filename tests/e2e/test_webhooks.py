@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kubeloop.cli.pki import ensure_pki
+from kubeloop.cli.pki.files import ensure_pki
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.webhook_server import Denied, Review, serving
+from kubeloop.runtime.webhook.server import Denied, Review, serving
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import Plane, config_map
 

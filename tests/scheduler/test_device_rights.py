@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.calls import MERGE_PATCH
 from kubeloop.api.errors import Invalid
-from kubeloop.apiserver.context import AUTHENTICATED, User
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.api.requests import MERGE_PATCH
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.controllers import resourceclaim
 from kubeloop.scheduler.scheduler import wire

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from kubeloop.api.generated.core_v1 import ResourceRequirements
-from kubeloop.api.wire import Quantity
+from kubeloop.api.scalars.wire import Quantity
 from kubeloop.controllers import resourceclaim
 from kubeloop.scheduler.scheduler import wire
 from kubeloop.testing import Cluster, container, node, pod

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kubeloop.scheduler import extenders
-from kubeloop.scheduler.config import SchedulerConfig, default_profile
-from kubeloop.scheduler.extender_settings import ExtenderSettings, ManagedResource
-from kubeloop.scheduler.extenders import ExtenderFailed
+from kubeloop.scheduler.config.configuration import SchedulerConfig, default_profile
+from kubeloop.scheduler.config.extender_settings import ExtenderSettings, ManagedResource
+from kubeloop.scheduler.extenders import extender
+from kubeloop.scheduler.extenders.extender import ExtenderFailed
 from kubeloop.scheduler.scheduler import Scheduler
 from kubeloop.testing import Cluster, node, pod
 from tests.scheduler.world import asking, join, node_of, told
@@ -39,7 +39,7 @@ class Server:
 def extend(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Server]:
     def start(answer: Answer, **settings: Any) -> Server:
         server = Server(answer)
-        monkeypatch.setattr(extenders, "_over_http", lambda _: server)
+        monkeypatch.setattr(extender, "_over_http", lambda _: server)
         config = SchedulerConfig((default_profile(),), (ExtenderSettings("http://there", **settings),))
         cluster.start(lambda context: Scheduler(context, config))
         join(cluster, *(node(f"n{number}", cpu="2") for number in range(1, 4)))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kubeloop.scheduler.config import ProfileConfig, SchedulerConfig, default_profile
+from kubeloop.scheduler.config.configuration import ProfileConfig, SchedulerConfig, default_profile
 from kubeloop.scheduler.context import Context
-from kubeloop.scheduler.framework import Plugin, Wait, unschedulable
-from kubeloop.scheduler.one_node import OneNodePlugin
-from kubeloop.scheduler.outcome import Refusal
-from kubeloop.scheduler.registry import Registry
+from kubeloop.scheduler.framework.per_node_plugin import OneNodePlugin
+from kubeloop.scheduler.framework.plugin import Plugin, Wait, unschedulable
+from kubeloop.scheduler.framework.registry import Registry
+from kubeloop.scheduler.framework.status import Refusal
 from kubeloop.scheduler.scheduler import Scheduler
 from kubeloop.testing import Cluster, node, pod
 from tests.scheduler.world import asking, join, node_of, told

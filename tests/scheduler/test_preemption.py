@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.errors import NotFound
-from kubeloop.scheduler.config import ProfileConfig, SchedulerConfig, default_profile
-from kubeloop.scheduler.framework import Plugin
-from kubeloop.scheduler.registry import Registry
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.scheduler.config.configuration import ProfileConfig, SchedulerConfig, default_profile
+from kubeloop.scheduler.framework.plugin import Plugin
+from kubeloop.scheduler.framework.registry import Registry
 from kubeloop.scheduler.scheduler import Scheduler, wire
 from kubeloop.testing import Cluster, node, pod
 from tests.scheduler.world import asking, join, node_of, told

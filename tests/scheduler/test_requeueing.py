@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeloop.scheduler.framework import Plugin, Wait
+from kubeloop.scheduler.framework.plugin import Plugin, Wait
 from kubeloop.scheduler.scheduler import wire
 from kubeloop.testing import Cluster, node, pod
 from tests.scheduler.test_plugins_of_ones_own import with_plugins

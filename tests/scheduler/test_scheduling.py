@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.core_v1 import PodSchedulingGate, Taint
+from kubeloop.api.meta.conditions import find_condition
 from kubeloop.scheduler.context import Context
 from kubeloop.scheduler.scheduler import Scheduler, wire
 from kubeloop.testing import Cluster, node, pod

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kubeloop.api import codec
-from kubeloop.api.calls import STRATEGIC_PATCH
 from kubeloop.api.generated.core_v1 import Pod, PodStatus
-from kubeloop.scheduler.reporting import status_change
-from kubeloop.scheduler.telling import Told
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.scheduler.status.reporter import status_change
+from kubeloop.scheduler.status.status_patch import Told
 from kubeloop.testing import builders
 from kubeloop.testing.cluster import Cluster
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api.codec import to_plain
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.core_v1 import Node, ResourceRequirements
-from kubeloop.api.wire import Quantity
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.scalars.wire import Quantity
 from kubeloop.testing import Cluster, container
 
 

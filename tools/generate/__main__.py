@@ -5,7 +5,7 @@
 Inputs, all facts:
 - the JSON schemas in the PyPI package kubernetes-validate (field names, types, references, list and merge keys);
 - `kubeloop/api/kinds.py`, the table of what is served: only those types and what they refer to are written;
-- `kubeloop/api/offered.py`, what is served when asked for: the same, in files of their own that few servers read;
+- `kubeloop/api/features/optional_resources.py`: what is served when asked for, in files of their own;
 - `wire.json` beside this file, what the schemas leave out: which fields are pointers (absent differs from zero) and
   which are written even when empty;
 - `protobuf.json` beside this file, the same for protocol buffers: the numbers of fields.
@@ -18,8 +18,8 @@ import shutil
 from importlib import resources
 from pathlib import Path
 
+from kubeloop.api.features.optional_resources import DEFINITIONS as OFFERED
 from kubeloop.api.kinds import DEFINITIONS
-from kubeloop.api.offered import DEFINITIONS as OFFERED
 from tools.generate.protobuf import UNPUBLISHED, write_protobuf
 from tools.generate.schema import closure, strip_prose, write_schema
 from tools.generate.structs import module_of, write_module

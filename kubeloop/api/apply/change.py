@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kubeloop.api.apply.compare import Comparison, compare
+from kubeloop.api.apply.fields.compare import Comparison, compare
 from kubeloop.api.apply.settable import Settable
 from kubeloop.api.apply.shape import Shape, shape_of
 from kubeloop.api.apply.whole import fresh_tree

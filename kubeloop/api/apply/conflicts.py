@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kubeloop.api.apply.change import Change
-from kubeloop.api.apply.entries import Entry, identifier
-from kubeloop.api.apply.fieldset import Path, intersection, paths, show
+from kubeloop.api.apply.fields.fieldset import Path, intersection, paths, show
+from kubeloop.api.apply.fields.managed_fields_entries import Entry, identifier
 from kubeloop.api.errors import Cause, Conflict, apply_conflict
 
 

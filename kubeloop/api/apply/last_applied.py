@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kubeloop.api.apply.compare import compare
 from kubeloop.api.apply.conflicts import FieldConflict
-from kubeloop.api.apply.fieldset import FieldTree, difference, has, union
+from kubeloop.api.apply.fields.compare import compare
+from kubeloop.api.apply.fields.fieldset import FieldTree, difference, has, union
 from kubeloop.api.apply.merge import applied_fields
 from kubeloop.api.apply.shape import Shape
 from kubeloop.api.apply.validate import problems

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeloop.api.apply.compare import same
-from kubeloop.api.apply.elements import MEMBER, field
-from kubeloop.api.apply.fieldset import LEAF as LEAF_TREE
-from kubeloop.api.apply.fieldset import FieldTree, in_order, is_member
+from kubeloop.api.apply.fields.compare import same
+from kubeloop.api.apply.fields.fieldset import LEAF as LEAF_TREE
+from kubeloop.api.apply.fields.fieldset import FieldTree, in_order, is_member
+from kubeloop.api.apply.fields.path_elements import MEMBER, field
 from kubeloop.api.apply.shape import KEYED, LEAF, RECORD, SET, BadItem, Shape
 
 

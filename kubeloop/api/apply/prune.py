@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kubeloop.api.apply.change import Convert
-from kubeloop.api.apply.entries import Entry
-from kubeloop.api.apply.fieldset import FieldTree, difference, intersection, union
+from kubeloop.api.apply.fields.fieldset import FieldTree, difference, intersection, union
+from kubeloop.api.apply.fields.managed_fields_entries import Entry
 from kubeloop.api.apply.merge import applied_fields, with_structs, without
 from kubeloop.api.apply.shape import Shape, shape_of
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from kubeloop.api.apply import last_applied
 from kubeloop.api.apply.change import Change, Convert
-from kubeloop.api.apply.compare import same
 from kubeloop.api.apply.conflicts import conflicts_with, refusal
-from kubeloop.api.apply.entries import Entry, Manager, find, in_order, manager_named, new_entry
-from kubeloop.api.apply.fieldset import difference
+from kubeloop.api.apply.fields.compare import same
+from kubeloop.api.apply.fields.field_owners import NEVER_OWNED, moved, take_away
+from kubeloop.api.apply.fields.fieldset import difference
+from kubeloop.api.apply.fields.managed_fields_entries import Entry, Manager, find, in_order, manager_named, new_entry
 from kubeloop.api.apply.merge import applied_fields, merged
-from kubeloop.api.apply.ownership import NEVER_OWNED, moved, take_away
 from kubeloop.api.apply.prune import Versioned, without_given_up
 from kubeloop.api.apply.settable import Settable
 from kubeloop.api.apply.shape import Shape, shape_of

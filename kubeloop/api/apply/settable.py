@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from kubeloop.api.apply.elements import MEMBER, field
-from kubeloop.api.apply.fieldset import FieldTree, is_member, of, recursive_difference
+from kubeloop.api.apply.fields.fieldset import FieldTree, is_member, of, recursive_difference
+from kubeloop.api.apply.fields.path_elements import MEMBER, field
 
 Settable: TypeAlias = Callable[[FieldTree], FieldTree]
 """Of a set of fields, those that a request may set."""

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
-from kubeloop.api.apply.elements import field, list_key, only_key, set_item
-from kubeloop.api.apply.fieldset import FieldTree
+from kubeloop.api.apply.fields.fieldset import FieldTree
+from kubeloop.api.apply.fields.path_elements import field, list_key, only_key, set_item
 from kubeloop.api.apply.zero_values import KEY_DEFAULTS, is_struct_by_value, sent_when_empty, zero_of
 from kubeloop.api.schema import Node
 

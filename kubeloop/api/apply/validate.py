@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kubeloop.api.apply import go_format
-from kubeloop.api.apply.elements import display
+from kubeloop.api.apply.fields.path_elements import display
 from kubeloop.api.apply.shape import KEYED, SET, BadItem, Shape
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from kubeloop.api.apply import shape as shapes
-from kubeloop.api.apply.elements import MEMBER, field
-from kubeloop.api.apply.fieldset import LEAF, FieldTree, in_order
+from kubeloop.api.apply.fields.fieldset import LEAF, FieldTree, in_order
+from kubeloop.api.apply.fields.path_elements import MEMBER, field
 from kubeloop.api.apply.shape import RECORD, BadItem, Container, FreshPlan, Plan, Shape
 
 _P = TypeVar("_P")

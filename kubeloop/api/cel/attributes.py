@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kubeloop.api.cel.check.types import is_optional
 from kubeloop.api.cel.evaluation import Frame, Step
-from kubeloop.api.cel.macros import TARGET
-from kubeloop.api.cel.syntax import Call, Ident, Node, Select
-from kubeloop.api.cel.types import is_optional
+from kubeloop.api.cel.parse.macros import TARGET
+from kubeloop.api.cel.parse.syntax import Call, Ident, Node, Select
 from kubeloop.api.cel.values import NONE, CelError, Optional
 
 _STEPS: Final = frozenset(("_[_]", "_[?_]", "_?._"))

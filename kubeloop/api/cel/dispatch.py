@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from kubeloop.api.cel.check.types import Type, is_optional
+from kubeloop.api.cel.cost.uncharged_work import WORK, WORK_OF_RESULT
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.types import Type, is_optional
-from kubeloop.api.cel.uncharged_work import WORK, WORK_OF_RESULT
 from kubeloop.api.cel.values import CelError, Duration, Optional, Timestamp, UInt, is_list
 
 if TYPE_CHECKING:

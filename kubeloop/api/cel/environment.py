@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubeloop.api.cel.syntax import Node, Problem
-from kubeloop.api.cel.types import Type, variables_in
+from kubeloop.api.cel.check.types import Type, variables_in
+from kubeloop.api.cel.parse.syntax import Node, Problem
 
 
 @dataclass(frozen=True, slots=True)

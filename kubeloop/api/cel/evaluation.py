@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kubeloop.api.cel.patience import Allowance, TakesLong
+from kubeloop.api.cel.cost.budget import Allowance, TakesLong
 from kubeloop.api.cel.values import TOO_LARGE, Cancelled
 
 # Elements that may be looked at without being charged for: half a second or so.

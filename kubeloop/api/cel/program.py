@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kubeloop.api.cel.checker import check
-from kubeloop.api.cel.compiling import Compiler
+from kubeloop.api.cel.check.checker import check
+from kubeloop.api.cel.check.types import Type
+from kubeloop.api.cel.compiler import Compiler
+from kubeloop.api.cel.cost.budget import ALLOWANCE
 from kubeloop.api.cel.environment import Environment
 from kubeloop.api.cel.evaluation import Frame
-from kubeloop.api.cel.parser import parse
-from kubeloop.api.cel.patience import ALLOWANCE
-from kubeloop.api.cel.syntax import CompileError, Node, Problem
-from kubeloop.api.cel.types import Type
+from kubeloop.api.cel.parse.parser import parse
+from kubeloop.api.cel.parse.syntax import CompileError, Node, Problem
 from kubeloop.api.cel.values import Cancelled, CelError
 
 CALL_LIMIT: Final = 1_000_000  # upstream's, for one evaluation

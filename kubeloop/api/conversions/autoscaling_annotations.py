@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from kubeloop.api.generated.meta_v1 import LabelSelector
-from kubeloop.api.wire import Quantity, Time, always_null
+from kubeloop.api.scalars.wire import Quantity, Time, always_null
 
 ZERO = Quantity("0")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.defaults.pods import default_pod_spec
+from kubeloop.api.defaults.pods.pod import default_pod_spec
 from kubeloop.api.generated.batch_v1 import CronJob, Job, JobSpec
 
 _BACKOFF_LIMIT = 6

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.defaults.absence import null_if_empty
-from kubeloop.api.defaults.amounts import round_amounts
-from kubeloop.api.defaults.volumes import default_claim_spec, default_persistent_source
+from kubeloop.api.defaults.pods.resource_amounts import round_amounts
+from kubeloop.api.defaults.pods.volumes import default_claim_spec, default_persistent_source
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.generated.storage_v1 import CSIDriver, CSINode, StorageClass, VolumeAttachment
 

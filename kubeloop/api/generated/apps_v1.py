@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Raw, Struct
 
-from kubeloop.api import wire
+from kubeloop.api.scalars import wire
 from kubeloop.api.generated import core_v1
 from kubeloop.api.generated import meta_v1
 

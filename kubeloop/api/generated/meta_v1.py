@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Raw, Struct
 
-from kubeloop.api import wire
+from kubeloop.api.scalars import wire
 
 
 class GroupVersionForDiscovery(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -22,7 +22,7 @@ from kubeloop.api.protobuf.wire import (
     tag,
     varint,
 )
-from kubeloop.api.times import format_micro_time, format_time, parse_time
+from kubeloop.api.scalars.times import format_micro_time, format_time, parse_time
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Go's zero time, which JSON shows as null.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kubeloop.api.quantity import Quantity, parse_quantity
+from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 
 Amounts = dict[str, Quantity]
 

@@ -14,12 +14,12 @@ from kubeloop.api.generated.resource_v1 import (
     ExactDeviceRequest,
     ResourceClaim,
 )
-from kubeloop.api.owners import controller_of
-from kubeloop.api.quantity import Quantity
+from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.api.quota.amounts import ONE, ZERO, Amounts, largest, plus
 from kubeloop.api.quota.meter import Meter
 from kubeloop.api.quota.pods import PodMeter
 from kubeloop.api.quota.resource_names import DEVICE_CLASS, REQUESTS, is_extended_in_quota
+from kubeloop.api.scalars.quantity import Quantity
 
 DEVICE_CLAIMS: Final = "resourceclaims.resource.k8s.io"
 _FOR_EXTENDED_RESOURCES = "resource.kubernetes.io/extended-resource-claim"

@@ -10,8 +10,8 @@ from kubeloop.api.quota.amounts import ONE, Amounts, amounts_of
 from kubeloop.api.quota.meter import Meter, value_in_scope
 from kubeloop.api.quota.pod_amounts import is_sized_as_a_whole, limits_of, requests_of
 from kubeloop.api.quota.resource_names import is_extended, is_extended_in_quota
-from kubeloop.api.strategy.qos import BEST_EFFORT, qos_class_of
-from kubeloop.api.times import parse_time
+from kubeloop.api.scalars.times import parse_time
+from kubeloop.api.strategy.pods.qos import BEST_EFFORT, qos_class_of
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _NAMES = ("pods", *_COMPUTE, *(f"requests.{name}" for name in _COMPUTE), *(f"limits.{name}" for name in _COMPUTE))

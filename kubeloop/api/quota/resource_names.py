@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeloop.api.names import check_qualified_name
+from kubeloop.api.meta.name_rules import check_qualified_name
 
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 REQUESTS = "requests."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from kubeloop.api.generated.core_v1 import Service
-from kubeloop.api.quantity import Quantity
 from kubeloop.api.quota.amounts import ONE, ZERO, Amounts
 from kubeloop.api.quota.meter import Meter
+from kubeloop.api.scalars.quantity import Quantity
 
 _LOAD_BALANCERS = "services.loadbalancers"
 _NODE_PORTS = "services.nodeports"

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, ScopedResourceSelectorRequirement
-from kubeloop.api.quantity import Quantity, parse_quantity
 from kubeloop.api.quota.amounts import ONE, Amounts
 from kubeloop.api.quota.meter import Meter, value_in_scope
+from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 
 _STORAGE = "requests.storage"
 _CLAIMS = "persistentvolumeclaims"

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from kubeloop.api.fields import FieldError, FieldErrors, Path, aggregate, invalid
-from kubeloop.api.names import check_label_value, check_qualified_name
+from kubeloop.api.meta.field_path import FieldError, FieldErrors, Path, aggregate, invalid
+from kubeloop.api.meta.name_rules import check_label_value, check_qualified_name
 from kubeloop.api.selectors.operators import Operator, SelectorError
 
 SET_OPERATORS: Final = (Operator.IN, Operator.NOT_IN)

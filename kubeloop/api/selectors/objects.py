@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid, quote, required
-from kubeloop.api.names import check_label_value, check_qualified_name
+from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid, quote, required
+from kubeloop.api.meta.name_rules import check_label_value, check_qualified_name
 from kubeloop.api.selectors.labels import EVERYTHING, NOTHING, LabelSelector, requirement
 from kubeloop.api.selectors.operators import Operator, SelectorError
 

@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from kubeloop.api.fields import invalid
-from kubeloop.api.names import check_qualified_name
+from kubeloop.api.meta.field_path import invalid
+from kubeloop.api.meta.name_rules import check_qualified_name
 from kubeloop.api.selectors.labels import EVERYTHING, SET_OPERATORS, LabelSelector, Requirement, requirement
 from kubeloop.api.selectors.operators import Operator, SelectorError
 

@@ -37,7 +37,7 @@ STRATEGIES: dict[str, Strategy | str] = {
     "clusterrolebindings.rbac.authorization.k8s.io": _ANY_WRITE,
     "clusterroles.rbac.authorization.k8s.io": _ANY_WRITE,
     "clustertrustbundles.certificates.k8s.io": _CONDITIONAL,
-    "compositepodgroups.scheduling.k8s.io": "pod_groups:COMPOSITE_POD_GROUP",
+    "compositepodgroups.scheduling.k8s.io": "pods.pod_groups:COMPOSITE_POD_GROUP",
     "cronjobs.batch": "batch:CRON_JOB",
     "csidrivers.storage.k8s.io": Strategy(bumps_only=_SPEC, allow_unconditional_update=False),
     "csinodes.storage.k8s.io": "storage:CSI_NODE",
@@ -71,8 +71,8 @@ STRATEGIES: dict[str, Strategy | str] = {
     "persistentvolumes": "storage:VOLUME",
     "podcertificaterequests.certificates.k8s.io": _GUARDED_STATUS,
     "poddisruptionbudgets.policy": "network:DISRUPTION_BUDGET",
-    "podgroups.scheduling.k8s.io": "pod_groups:POD_GROUP",
-    "pods": "pods:POD",
+    "podgroups.scheduling.k8s.io": "pods.pod_groups:POD_GROUP",
+    "pods": "pods.pod:POD",
     "podtemplates": "apps:POD_TEMPLATE",
     "priorityclasses.scheduling.k8s.io": Strategy(starts_at_one=True),
     "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": "flowcontrol:FLOW_CONTROL",
@@ -104,7 +104,7 @@ STRATEGIES: dict[str, Strategy | str] = {
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": _POLICY,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
     "volumeattachments.storage.k8s.io": _GUARDED_STATUS,
-    "workloads.scheduling.k8s.io": "pod_groups:WORKLOAD",
+    "workloads.scheduling.k8s.io": "pods.pod_groups:WORKLOAD",
 }
 
 _PLAIN = Strategy()

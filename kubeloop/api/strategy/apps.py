@@ -9,7 +9,7 @@ from kubeloop.api.generated.apps_v1 import DaemonSet
 from kubeloop.api.generated.core_v1 import ReplicationController
 from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
 from kubeloop.api.strategy.equality import means_the_same
-from kubeloop.api.strategy.pod_gates import drop_disabled_template_fields
+from kubeloop.api.strategy.pods.gates import drop_disabled_template_fields
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 

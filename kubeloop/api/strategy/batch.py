@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.features import is_on
+from kubeloop.api.features.gates import is_on
 from kubeloop.api.generated.batch_v1 import CronJob, Job, JobSpec
 from kubeloop.api.generated.meta_v1 import LabelSelector
 from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
-from kubeloop.api.strategy.pod_gates import drop_disabled_template_fields
+from kubeloop.api.strategy.pods.gates import drop_disabled_template_fields
 
 _UID_LABEL = "batch.kubernetes.io/controller-uid"
 _NAME_LABEL = "batch.kubernetes.io/job-name"

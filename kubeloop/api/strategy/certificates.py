@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from kubeloop.api import wire
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
+from kubeloop.api.scalars import wire
 from kubeloop.api.strategy.base import Strategy
 
 

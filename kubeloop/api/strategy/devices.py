@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from kubeloop.api import wire
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.resource_v1 import (
     AllocationResult,
@@ -18,6 +17,7 @@ from kubeloop.api.generated.resource_v1 import (
     ResourceSlice,
     ResourceSliceSpec,
 )
+from kubeloop.api.scalars import wire
 from kubeloop.api.strategy.base import RESETS_METADATA, STATUS_METADATA, Strategy, count_generation
 from kubeloop.api.strategy.gates import Use, drop_disabled
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.api import wire
-from kubeloop.api.quantity import parse_quantity
+from kubeloop.api.scalars import wire
+from kubeloop.api.scalars.quantity import parse_quantity
 
 
 def means_the_same(one: Any, other: Any) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kubeloop.api import wire
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
 from kubeloop.api.generated.apiregistration_v1 import APIService, APIServiceCondition
+from kubeloop.api.scalars import wire
 from kubeloop.api.strategy.base import RESETS_METADATA, RESETS_SPEC, Strategy
 
 _LOCAL = APIServiceCondition(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.features import is_on
+from kubeloop.api.features.gates import is_on
 
 # A use of a feature: its name, the struct that holds the field, the field.
 Use = tuple[str, Any, str]

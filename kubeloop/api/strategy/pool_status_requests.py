@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.features import is_on
+from kubeloop.api.features.gates import is_on
 from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequest
 from kubeloop.api.strategy.base import RESETS_METADATA, STATUS_METADATA, Strategy
 

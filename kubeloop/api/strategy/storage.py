@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kubeloop.api import wire
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import (
     PersistentVolume,
@@ -12,6 +11,7 @@ from kubeloop.api.generated.core_v1 import (
     TypedObjectReference,
 )
 from kubeloop.api.generated.storage_v1 import CSINode
+from kubeloop.api.scalars import wire
 from kubeloop.api.strategy.base import RESETS_METADATA, RESETS_SPEC, STATUS_METADATA, Strategy
 
 _OLD_DATA_SOURCES = (("PersistentVolumeClaim", ""), ("VolumeSnapshot", "snapshot.storage.k8s.io"))

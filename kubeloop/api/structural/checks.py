@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid
+from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid
 from kubeloop.api.structural.default_checks import default_problems
 from kubeloop.api.structural.depth import MAX_SCHEMA_DEPTH, is_deeper
 from kubeloop.api.structural.keyword_checks import UNSUPPORTED, keyword_problems

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeloop.api.cel.costs import estimated_cost
+from kubeloop.api.cel.check.types import BOOL, STRING, Type, optional_of
+from kubeloop.api.cel.cost.actual_costs import estimated_cost
 from kubeloop.api.cel.environment import Environment
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
+from kubeloop.api.cel.parse.syntax import CompileError, Ident, descendants
 from kubeloop.api.cel.program import Program, compiled
-from kubeloop.api.cel.syntax import CompileError, Ident, descendants
-from kubeloop.api.cel.types import BOOL, STRING, Type, optional_of
 from kubeloop.api.cel.values import CelError
 from kubeloop.api.structural.declared import MAX_REQUEST, Declarations, Declared
 from kubeloop.api.structural.field_paths import FieldPathError, relative_path

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kubeloop.api.cel import types
+from kubeloop.api.cel.check import types
+from kubeloop.api.cel.check.types import Type
+from kubeloop.api.cel.cost.estimates import Range
 from kubeloop.api.cel.environment import Field, ObjectType
-from kubeloop.api.cel.estimates import Range
-from kubeloop.api.cel.types import Type
 from kubeloop.api.structural.model import Schema
 
 MAX_REQUEST: Final = 3 * 1024 * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from kubeloop.api.fields import FieldErrors, Path, invalid
+from kubeloop.api.meta.field_path import FieldErrors, Path, invalid
 from kubeloop.api.structural.embedded import embedded_problems
 from kubeloop.api.structural.model import META_FIELDS, Structural
 from kubeloop.api.structural.pruning import prune_value

@@ -7,11 +7,15 @@ from typing import Any, Final
 import msgspec
 
 from kubeloop.api.codec import decode_hook
-from kubeloop.api.fields import FieldErrors, Path, invalid, required
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.names import check_dns1035_label
+from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, required
+from kubeloop.api.meta.name_rules import check_dns1035_label
 from kubeloop.api.structural.model import Structural
-from kubeloop.api.validation.objectmeta import validate_annotations, validate_labels, validate_owner_references
+from kubeloop.api.validation.shared.objectmeta import (
+    validate_annotations,
+    validate_labels,
+    validate_owner_references,
+)
 
 _META_FIELDS: Final = frozenset(ObjectMeta.__struct_encode_fields__)
 

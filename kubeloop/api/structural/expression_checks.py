@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid
+from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid
 from kubeloop.api.structural.compiled_rules import RULES, Rule, RuleNode, rules_of, text_of_rules
 from kubeloop.api.structural.model import Schema
 

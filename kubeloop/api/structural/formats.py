@@ -11,8 +11,8 @@ from datetime import date
 from typing import Final
 from urllib.parse import urlsplit
 
-from kubeloop.api.duration import DurationError, parse_duration
-from kubeloop.api.names import check_dns1123_label, check_dns1123_subdomain
+from kubeloop.api.meta.name_rules import check_dns1123_label, check_dns1123_subdomain
+from kubeloop.api.scalars.duration import DurationError, parse_duration
 
 
 def _matches(pattern: str) -> Callable[[str], bool]:

@@ -7,8 +7,8 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from kubeloop.api import codec
-from kubeloop.api.fields import FieldErrors
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.meta.field_path import FieldErrors
 from kubeloop.api.structural.model import META_FIELDS
 
 _SORTED: Final = msgspec.json.Encoder(order="deterministic")

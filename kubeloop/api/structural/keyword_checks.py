@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid, not_supported, required
+from kubeloop.api.meta.field_path import (
+    FieldErrors,
+    Path,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from kubeloop.api.structural.model import META_FIELDS, Schema
 from kubeloop.api.structural.rule_checks import rule_problems
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kubeloop.api.fields import (
+from kubeloop.api.meta.field_path import (
     FieldError,
     FieldErrors,
     Path,

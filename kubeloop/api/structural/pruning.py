@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeloop.api.fields import MOST_ERRORS
+from kubeloop.api.meta.field_path import MOST_ERRORS
 from kubeloop.api.structural.model import META_FIELDS, Structural
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kubeloop.api.fields import FieldErrors, Path, invalid, not_supported, required
+from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, not_supported, required
 from kubeloop.api.structural.field_paths import is_field_path
 from kubeloop.api.structural.model import Schema
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kubeloop.api.cel.values import NONE, CelError, Optional, equal
-from kubeloop.api.fields import (
+from kubeloop.api.meta.field_path import (
     MOST_ERRORS,
     OMITTED,
     FieldError,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kubeloop.api import codec
-from kubeloop.api.fields import ErrorType, FieldErrors, Path, invalid
+from kubeloop.api.meta.field_path import ErrorType, FieldErrors, Path, invalid
 from kubeloop.api.schema import Node
 from kubeloop.api.structural.acceptance import Accepts, acceptor_of
 from kubeloop.api.structural.defaulting import apply_schema_defaults
@@ -19,8 +19,8 @@ from kubeloop.api.structural.pruning import drop_nulls, prune
 from kubeloop.api.structural.typing import node_of_schema
 from kubeloop.api.structural.unique_lists import repeated_items
 from kubeloop.api.structural.validation import Checker, type_name
-from kubeloop.api.validation.kind_names import NameRule
-from kubeloop.api.validation.objectmeta import validate_meta, validate_meta_update
+from kubeloop.api.validation.shared.kind_names import NameRule
+from kubeloop.api.validation.shared.objectmeta import validate_meta, validate_meta_update
 
 _STATUS = Path("status")
 _MAX_REPLICAS = 2**31 - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Final
 
-from kubeloop.api.fields import FieldErrors, Path, forbidden, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid, required
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 from kubeloop.api.structural.model import Schema
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.api.fields import FieldErrors, Path, duplicate, invalid
+from kubeloop.api.meta.field_path import FieldErrors, Path, duplicate, invalid
 from kubeloop.api.structural.model import Structural
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kubeloop.api.fields import MOST_ERRORS, FieldErrors, Path, quote
+from kubeloop.api.meta.field_path import MOST_ERRORS, FieldErrors, Path, quote
 from kubeloop.api.structural.formats import FORMATS
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern, is_in
 from kubeloop.api.structural.model import Schema

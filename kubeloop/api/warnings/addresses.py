@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 from kubeloop.api.addresses import check_legacy_ip, parse_cidr, parse_ip
-from kubeloop.api.fields import Path, quote
+from kubeloop.api.meta.field_path import Path, quote
 
 
 def ip_warnings(path: Path, value: str) -> Iterator[str]:

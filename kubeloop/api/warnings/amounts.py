@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kubeloop.api.fields import Path, quote
-from kubeloop.api.quantity import parse_quantity
+from kubeloop.api.meta.field_path import Path, quote
+from kubeloop.api.scalars.quantity import parse_quantity
 
 
 def is_fractional(text: str) -> bool:

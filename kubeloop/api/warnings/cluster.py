@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kubeloop.api.fields import Path, quote
 from kubeloop.api.generated.core_v1 import Node, ResourceQuota, ServiceAccount
 from kubeloop.api.generated.node_v1 import RuntimeClass
 from kubeloop.api.generated.resource_v1 import ResourceSlice
-from kubeloop.api.quantity import parse_quantity
+from kubeloop.api.meta.field_path import Path, quote
+from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.api.warnings.addresses import cidr_warnings
 from kubeloop.api.warnings.node_labels import DEPRECATED
 from kubeloop.api.warnings.rules import Warnings, always

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kubeloop.api.fields import Path, quote
 from kubeloop.api.generated.core_v1 import Container, ContainerPort, EnvVar, EphemeralContainer, PodSpec
+from kubeloop.api.meta.field_path import Path, quote
 from kubeloop.api.warnings.amounts import fractions
 
 AnyContainer = Container | EphemeralContainer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kubeloop.api.fields import quote
-from kubeloop.api.names import check_qualified_name
+from kubeloop.api.meta.field_path import quote
+from kubeloop.api.meta.name_rules import check_qualified_name
 from kubeloop.api.structural.instance import Instance
 from kubeloop.api.warnings.rules import Warnings
 

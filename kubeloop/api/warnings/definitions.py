@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kubeloop.api import codec
-from kubeloop.api.fields import quote
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
+from kubeloop.api.meta.field_path import quote
 from kubeloop.api.structural.formats import FORMATS
 from kubeloop.api.warnings.rules import Warnings
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kubeloop.api.fields import Path
 from kubeloop.api.generated.core_v1 import Endpoints
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.generated.networking_v1 import Ingress, NetworkPolicy, NetworkPolicyPeer
+from kubeloop.api.meta.field_path import Path
 from kubeloop.api.warnings.addresses import cidr_warnings, ip_warnings
 from kubeloop.api.warnings.rules import Warnings, always
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kubeloop.api.fields import Path
 from kubeloop.api.generated.core_v1 import NodeSelectorTerm
-from kubeloop.api.names import check_label_value
+from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.name_rules import check_label_value
 
 DEPRECATED: Final = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kubeloop.api.fields import Path, quote
 from kubeloop.api.generated.core_v1 import Affinity, Pod, PodAffinity, PodAntiAffinity, PodSpec, PodTemplateSpec, Volume
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.names import check_dns1123_label
-from kubeloop.api.strategy.app_armor import ANNOTATION_PREFIX, profile_of
+from kubeloop.api.meta.field_path import Path, quote
+from kubeloop.api.meta.name_rules import check_dns1123_label
+from kubeloop.api.strategy.pods.app_armor import ANNOTATION_PREFIX, profile_of
 from kubeloop.api.warnings.addresses import ip_warnings
 from kubeloop.api.warnings.amounts import fractions, is_fractional
 from kubeloop.api.warnings.containers import AnyContainer, about_container, about_ports, places_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kubeloop.api.fields import quote
 from kubeloop.api.generated.core_v1 import Volume, VolumeProjection
+from kubeloop.api.meta.field_path import quote
 
 
 class _File(NamedTuple):

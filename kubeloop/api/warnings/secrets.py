@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Secret
-from kubeloop.api.validation.pem import Block, pem_blocks
+from kubeloop.api.validation.certificates.pem import Block, pem_blocks
 from kubeloop.api.warnings.rules import always
 
 

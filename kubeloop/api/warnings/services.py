@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kubeloop.api.fields import Path
 from kubeloop.api.generated.core_v1 import Service, ServiceSpec
+from kubeloop.api.meta.field_path import Path
 from kubeloop.api.warnings.addresses import cidr_warnings, ip_warnings
 from kubeloop.api.warnings.rules import Warnings
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubeloop.api.fields import Path
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.generated.storage_v1 import CSIDriver, CSIStorageCapacity, StorageClass
+from kubeloop.api.meta.field_path import Path
 from kubeloop.api.warnings.amounts import fractions
 from kubeloop.api.warnings.node_labels import DEPRECATED, term_warnings
 from kubeloop.api.warnings.rules import Warnings, always

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kubeloop.api.fields import Path
 from kubeloop.api.generated.apps_v1 import DaemonSet, StatefulSet
 from kubeloop.api.generated.batch_v1 import CronJob, Job, JobSpec
 from kubeloop.api.generated.core_v1 import PodTemplate
-from kubeloop.api.names import check_dns1123_label
+from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.name_rules import check_dns1123_label
 from kubeloop.api.warnings.amounts import fractions
 from kubeloop.api.warnings.pods import template_warnings
 from kubeloop.api.warnings.rules import Warnings

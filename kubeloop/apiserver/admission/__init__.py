@@ -15,13 +15,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from kubeloop.api import errors
-from kubeloop.api.features import DEFAULT_FEATURES, Features
+from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.api.kinds import Resource
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.request.context import User
+from kubeloop.apiserver.request.query import Query
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.admission.quota_ledger import Ledger
+    from kubeloop.apiserver.admission.plugins.quota.quota_ledger import Ledger
     from kubeloop.apiserver.authorization import Authorizer
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]

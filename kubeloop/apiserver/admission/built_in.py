@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from kubeloop.api.features import DEFAULT_FEATURES, Features
+from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.apiserver.admission import Lookup, Plugin
-from kubeloop.apiserver.admission.certificate_rights import CertificateApproval, CertificateSigning
-from kubeloop.apiserver.admission.certificate_subject_restriction import CertificateSubjectRestriction
-from kubeloop.apiserver.admission.default_ingress_class import DefaultIngressClass
-from kubeloop.apiserver.admission.default_storage_class import DefaultStorageClass
-from kubeloop.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
-from kubeloop.apiserver.admission.device_rights import ClaimStatusRights, DeviceAdminAccess
-from kubeloop.apiserver.admission.limit_ranger import LimitRanger
-from kubeloop.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from kubeloop.apiserver.admission.node_restriction import NodeRestriction
-from kubeloop.apiserver.admission.persistent_volume_claim_resize import PersistentVolumeClaimResize
-from kubeloop.apiserver.admission.pod_group_protection import PodGroupProtection
-from kubeloop.apiserver.admission.pod_resize_validator import PodResizeValidator
-from kubeloop.apiserver.admission.pod_security import PodSecurity
-from kubeloop.apiserver.admission.pod_topology_labels import PodTopologyLabels
-from kubeloop.apiserver.admission.priority import Priority
-from kubeloop.apiserver.admission.quota_ledger import Ledger
-from kubeloop.apiserver.admission.resource_quota import ResourceQuotaPlugin
-from kubeloop.apiserver.admission.role_escalation import RoleEscalation
-from kubeloop.apiserver.admission.runtime_class import RuntimeClassPlugin
-from kubeloop.apiserver.admission.service_account import ServiceAccountPlugin
-from kubeloop.apiserver.admission.storage_object_in_use_protection import StorageObjectInUseProtection
-from kubeloop.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
+from kubeloop.apiserver.admission.plugins.certificate_rights import CertificateApproval, CertificateSigning
+from kubeloop.apiserver.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
+from kubeloop.apiserver.admission.plugins.default_ingress_class import DefaultIngressClass
+from kubeloop.apiserver.admission.plugins.default_storage_class import DefaultStorageClass
+from kubeloop.apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from kubeloop.apiserver.admission.plugins.device_rights import ClaimStatusRights, DeviceAdminAccess
+from kubeloop.apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from kubeloop.apiserver.admission.plugins.node.restriction import NodeRestriction
+from kubeloop.apiserver.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from kubeloop.apiserver.admission.plugins.pod_group_protection import PodGroupProtection
+from kubeloop.apiserver.admission.plugins.pod_resize_validator import PodResizeValidator
+from kubeloop.apiserver.admission.plugins.pod_security import PodSecurity
+from kubeloop.apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
+from kubeloop.apiserver.admission.plugins.priority import Priority
+from kubeloop.apiserver.admission.plugins.quota.limit_ranger import LimitRanger
+from kubeloop.apiserver.admission.plugins.quota.quota_ledger import Ledger
+from kubeloop.apiserver.admission.plugins.quota.resource_quota import ResourceQuotaPlugin
+from kubeloop.apiserver.admission.plugins.role_escalation import RoleEscalation
+from kubeloop.apiserver.admission.plugins.runtime_class import RuntimeClassPlugin
+from kubeloop.apiserver.admission.plugins.service_account import ServiceAccountPlugin
+from kubeloop.apiserver.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
+from kubeloop.apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from kubeloop.apiserver.authorization import Authorizer
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kubeloop.apiserver.admission import Answered
-from kubeloop.apiserver.storage import Registry, Storage
+from kubeloop.apiserver.registry.storage import Registry, Storage
 from kubeloop.store import Event, Record
 
 # Enough for the namespaces and service accounts that are in use at a time; beyond it, they are decoded again.

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeloop.api.times import format_micro_time
+from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.apiserver.audit.log import AuditLog
 from kubeloop.apiserver.audit.policy import Policy
 from kubeloop.apiserver.audit.trail import Trail
-from kubeloop.apiserver.http import Request
 from kubeloop.clock import Clock, new_uid
+from kubeloop.http import Request
 
 
 class Auditor:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.apiserver.http import Request, Response
+from kubeloop.http import Request, Response
 
 
 class _Meta(msgspec.Struct):

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubeloop.api.times import format_micro_time
+from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.apiserver.audit.bodies import name_in, request_object, response_object, response_status
 from kubeloop.apiserver.audit.policy import LEVELS, REQUEST, RESPONSE, Judgement, Policy
 from kubeloop.apiserver.authorization.attributes import Attributes, Decision
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.http import HijackResponse, Request, Response, StreamResponse
+from kubeloop.apiserver.request.context import User
+from kubeloop.http import HijackResponse, Request, Response, StreamResponse
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.authorization.impersonation import Impersonation
-    from kubeloop.apiserver.http import Stream
+    from kubeloop.http import Stream
 
 _NOBODY = User("")
 _LONG_AGENT = 1024

@@ -12,8 +12,8 @@ from kubeloop.api import errors
 from kubeloop.apiserver.authentication.certificates import user_of_certificate
 from kubeloop.apiserver.authentication.front_proxy import FrontProxy, RequestHeaders
 from kubeloop.apiserver.authentication.token_file import read_token_file
-from kubeloop.apiserver.context import ANONYMOUS, AUTHENTICATED, User
-from kubeloop.apiserver.http import Request
+from kubeloop.apiserver.request.context import ANONYMOUS, AUTHENTICATED, User
+from kubeloop.http import Request
 
 __all__ = [
     "AUTHENTICATED",

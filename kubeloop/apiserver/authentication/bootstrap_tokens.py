@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kubeloop.api.times import parse_time
-from kubeloop.apiserver.context import AUTHENTICATED, User
+from kubeloop.api.scalars.times import parse_time
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.clock import Clock
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator
 from functools import lru_cache
 
-from kubeloop.apiserver.context import AUTHENTICATED, CREDENTIAL_ID, User
+from kubeloop.apiserver.request.context import AUTHENTICATED, CREDENTIAL_ID, User
 
 _COMMON_NAME = bytes.fromhex("550403")
 _ORGANIZATION = bytes.fromhex("55040a")

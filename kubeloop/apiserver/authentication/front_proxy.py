@@ -11,8 +11,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from kubeloop.apiserver.authentication.certificates import issuer_name, subject_name, user_of_certificate
-from kubeloop.apiserver.context import ANONYMOUS, AUTHENTICATED, User
-from kubeloop.apiserver.http import Request
+from kubeloop.apiserver.request.context import ANONYMOUS, AUTHENTICATED, User
+from kubeloop.http import Request
 
 _PEM = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _SEPARATOR = ", "  # what the HTTP layer joins a repeated header with

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kubeloop.apiserver.http import Response
+from kubeloop.http import Response
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
+    from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens
 
 CONFIGURATION_PATH = "/.well-known/openid-configuration"
 KEYS_PATH = "/openid/v1/jwks"

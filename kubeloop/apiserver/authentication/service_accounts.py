@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kubeloop.apiserver.context import User
+from kubeloop.apiserver.request.context import User
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens
+    from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens
 
 
 def recognizer_of(tokens: Callable[[], ServiceAccountTokens]) -> Callable[[str], User | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from kubeloop.apiserver.context import AUTHENTICATED, User
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
 
 
 def read_token_file(path: Path) -> dict[str, User]:

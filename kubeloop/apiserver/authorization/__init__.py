@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kubeloop.apiserver.authorization.attributes import NO_OPINION, Attributes, Decision, refusal
-from kubeloop.apiserver.context import User
+from kubeloop.apiserver.request.context import User
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.rbac_v1 import PolicyRule
     from kubeloop.apiserver.admission import Lookup
     from kubeloop.apiserver.authorization.rbac import Rbac
-    from kubeloop.apiserver.storage import Registry
+    from kubeloop.apiserver.registry.storage import Registry
 
 ADMINISTRATORS = "system:masters"
 DEFAULT_MODES = ("Node", "RBAC")

@@ -7,12 +7,12 @@ from urllib.parse import unquote
 
 from kubeloop.api import errors
 from kubeloop.api.field_selectors import FieldSelector, parse_fields
-from kubeloop.api.fields import quote
-from kubeloop.api.names import check_path_segment_name
+from kubeloop.api.meta.field_path import quote
+from kubeloop.api.meta.name_rules import check_path_segment_name
 from kubeloop.api.selectors.operators import SelectorError
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.query import Query
-from kubeloop.apiserver.routing import Target
+from kubeloop.apiserver.request.context import User
+from kubeloop.apiserver.request.query import Query
+from kubeloop.apiserver.request.routing import Target
 
 _OBJECT_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _COLLECTION_VERBS = {"get": "list", "delete": "deletecollection"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from kubeloop.api.fields import quote
 from kubeloop.api.generated.rbac_v1 import PolicyRule
+from kubeloop.api.meta.field_path import quote
 from kubeloop.apiserver.authorization.rules import ALL, covers_path
-from kubeloop.apiserver.context import User
+from kubeloop.apiserver.request.context import User
 
 
 class _Right(NamedTuple):

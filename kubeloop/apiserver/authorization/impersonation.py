@@ -12,11 +12,15 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from kubeloop.api import errors
-from kubeloop.api.fields import Path, aggregate, quote
-from kubeloop.api.names import check_dns1123_label, check_dns1123_subdomain, validate_domain_prefixed_path
+from kubeloop.api.meta.field_path import Path, aggregate, quote
+from kubeloop.api.meta.name_rules import (
+    check_dns1123_label,
+    check_dns1123_subdomain,
+    validate_domain_prefixed_path,
+)
 from kubeloop.apiserver.authorization import ADMINISTRATORS, Authorizer
 from kubeloop.apiserver.authorization.attributes import Attributes, refusal
-from kubeloop.apiserver.context import User
+from kubeloop.apiserver.request.context import User
 
 _EXTRA = "impersonate-extra-"
 _AUTHENTICATION = "authentication.k8s.io"

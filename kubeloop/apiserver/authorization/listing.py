@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubeloop.api.fields import aggregate
 from kubeloop.api.generated.rbac_v1 import PolicyRule
+from kubeloop.api.meta.field_path import aggregate
 from kubeloop.apiserver.authorization import ADMINISTRATORS, AlwaysAllow, KnownRules, Mode
 from kubeloop.apiserver.authorization.node import NodeAuthorizer, node_of
 from kubeloop.apiserver.authorization.rbac import Rbac
-from kubeloop.apiserver.context import User
+from kubeloop.apiserver.request.context import User
 
 _EVERYTHING = (
     PolicyRule(verbs=("*",), api_groups=("*",), resources=("*",)),

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from kubeloop.api.fields import quote
+from kubeloop.api.meta.field_path import quote
 from kubeloop.apiserver.admission import Lookup
 from kubeloop.apiserver.authorization.attributes import NO_OPINION, Attributes, Decision
 from kubeloop.apiserver.authorization.node_relations import NodeRelations
 from kubeloop.apiserver.authorization.rules import RuleSet
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.request.context import User
 
 _GROUP = "system:nodes"
 _PREFIX = "system:node:"

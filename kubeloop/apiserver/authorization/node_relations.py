@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kubeloop.api.pod_references import Reference, references_of, secrets_of_volume
+from kubeloop.api.pods.references import Reference, references_of, secrets_of_volume
 from kubeloop.apiserver.admission import Lookup
-from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.registry.storage import Registry
 from kubeloop.store import Event, Record
 
 # Kinds whose objects say themselves which node they belong to.

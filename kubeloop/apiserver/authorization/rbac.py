@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kubeloop.api.fields import aggregate, quote
+from kubeloop.api.meta.field_path import aggregate, quote
 from kubeloop.api.selectors import from_label_selector
 from kubeloop.apiserver.admission import Lookup
 from kubeloop.apiserver.authorization.attributes import NO_OPINION, Attributes, Decision
 from kubeloop.apiserver.authorization.rules import RuleSet
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.request.context import User
 from kubeloop.store import Event
 
 if TYPE_CHECKING:

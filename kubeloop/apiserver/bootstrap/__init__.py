@@ -15,11 +15,11 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from kubeloop.api.features import DEFAULT_FEATURES, Features
+from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
+from kubeloop.api.features.resource_config import Serving
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.api.serving import Serving
-from kubeloop.api.times import format_time
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
 
 
 @dataclass(frozen=True, kw_only=True)

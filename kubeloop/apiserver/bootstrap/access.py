@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kubeloop.api.features import DEFAULT_FEATURES, Features
+from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.api.generated.meta_v1 import LabelSelector, ObjectMeta
 from kubeloop.api.generated.rbac_v1 import (
     AggregationRule,

@@ -12,7 +12,7 @@ from kubeloop.api.generated.apiregistration_v1 import (
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.wire import Time
 
 # Whether the server keeps an APIService as it is: from then on, or only when it starts.
 KEPT = "kube-aggregator.kubernetes.io/automanaged"

@@ -28,7 +28,7 @@ from kubeloop.api.generated.networking_v1 import (
     ServiceCIDRStatus,
 )
 from kubeloop.api.generated.scheduling_v1 import PriorityClass
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.wire import Time
 
 _NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
 _SYSTEM_PRIORITY = 2_000_000_000

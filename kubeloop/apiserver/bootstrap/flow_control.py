@@ -27,7 +27,7 @@ from kubeloop.api.generated.flowcontrol_v1 import (
     UserSubject,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.wire import Time
 
 _ANNOTATIONS = {"apf.kubernetes.io/autoupdate-spec": "true"}
 _EVERYTHING = ("*",)

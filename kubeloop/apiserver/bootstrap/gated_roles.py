@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kubeloop.api.features import Features
+from kubeloop.api.features.gates import Features
 from kubeloop.apiserver.bootstrap.policy_notation import EVENTS, READ, WRITE
 
 Rules = Mapping[str, tuple[str, ...]]

@@ -48,7 +48,7 @@ def decode_object(body: bytes, content_type: str, resource: Resource, validation
     A refusal's `__cause__` is the reason alone, without what the body was taken for.
     """
     if resource.is_custom:
-        from kubeloop.apiserver.custom import decoding as custom  # many servers have no custom resources
+        from kubeloop.apiserver.apiextensions import decoder as custom  # many servers have no custom resources
 
         return custom.decode_body(body, content_type, resource, validation)
     if content_type and content_type != ACCEPTED[0]:
@@ -93,7 +93,7 @@ def decode_document(
     except RecursionError:
         raise unrecognized(MAX_DEPTH, b"", resource) from GoJsonError(MAX_DEPTH)
     if resource.is_custom:
-        from kubeloop.apiserver.custom import decoding as custom
+        from kubeloop.apiserver.apiextensions import decoder as custom
 
         return custom.decode_plain(custom.decode_text(body), body, resource, validation)
     obj = _typed(body, resource)

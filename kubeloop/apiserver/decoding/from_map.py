@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kubeloop.api.quantity import canonical_quantity
-from kubeloop.api.times import normalize_micro_time, normalize_time
+from kubeloop.api.scalars.quantity import canonical_quantity
+from kubeloop.api.scalars.times import normalize_micro_time, normalize_time
 from kubeloop.apiserver.decoding.go_base64 import decode_base64
 from kubeloop.apiserver.decoding.shapes import Shape
 from kubeloop.apiserver.decoding.unmarshal import kind_of, number_text

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeloop.api.fields import quote
-from kubeloop.api.quantity import canonical_quantity
-from kubeloop.api.times import normalize_micro_time, normalize_time
+from kubeloop.api.meta.field_path import quote
+from kubeloop.api.scalars.quantity import canonical_quantity
+from kubeloop.api.scalars.times import normalize_micro_time, normalize_time
 from kubeloop.apiserver.decoding.go_base64 import decode_base64
 from kubeloop.apiserver.decoding.go_json import Number, Pairs, whole_text
 from kubeloop.apiserver.decoding.shapes import Category, Shape

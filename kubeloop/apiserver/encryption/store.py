@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from kubeloop.api import errors
+from kubeloop.api.features.optional_resources import OFFERED
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.api.offered import OFFERED
 from kubeloop.apiserver.encryption.configuration import Transformers
 from kubeloop.apiserver.encryption.providers import Undecryptable
 from kubeloop.apiserver.encryption.transformers import ENCRYPTED, UNENCRYPTED, Transformer

@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 
-from kubeloop.apiserver.http.websocket import WebSocket, offered_protocols
+from kubeloop.http.upgrade.websocket import WebSocket, offered_protocols
 
 _CLOSE = 255
 BINARY, BASE64 = "channel.k8s.io", "base64.channel.k8s.io"

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.apiserver.http import HijackResponse, Request, Response
-from kubeloop.apiserver.http.pipe import Pipe, Wire
-from kubeloop.apiserver.http.spdy import SpdyConnection, SpdyStream
-from kubeloop.apiserver.http.spdy_frames import SpdyError
-from kubeloop.apiserver.http.websocket import handshake, wants_websocket
 from kubeloop.apiserver.streaming.channels import BASE64, BINARY, V4, V4_BASE64, V5, Channels, negotiated
 from kubeloop.apiserver.streaming.negotiation import spdy_headers, spdy_protocol
 from kubeloop.apiserver.streaming.sessions import Run, Session, StreamOptions, old_status
+from kubeloop.http import HijackResponse, Request, Response
+from kubeloop.http.byte_pipe import Pipe, Wire
+from kubeloop.http.upgrade.spdy import SpdyConnection, SpdyStream
+from kubeloop.http.upgrade.spdy_frames import SpdyError
+from kubeloop.http.upgrade.websocket import handshake, wants_websocket
 
 WEBSOCKET_PROTOCOLS = (V5, V4, V4_BASE64, BINARY, BASE64)
 SPDY_PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")

@@ -11,7 +11,7 @@ from httptools.parser.errors import HttpParserError
 
 from kubeloop.api import errors
 from kubeloop.api.node_calls import Duplex
-from kubeloop.apiserver.http import Request, Response
+from kubeloop.http import Request, Response
 
 _SECONDS = 30.0
 _LARGEST_ANSWER = 64 << 20

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from kubeloop.api import errors
 from kubeloop.api.node_calls import Duplex, ToldByNode
-from kubeloop.apiserver.http import HijackResponse, Request, Response
-from kubeloop.apiserver.http.pipe import Carrier, Pipe, Wire
-from kubeloop.apiserver.http.spdy import SpdyConnection, SpdyStream
-from kubeloop.apiserver.http.spdy_frames import SpdyError
-from kubeloop.apiserver.http.websocket import WebSocket, handshake, offered_protocols, wants_websocket
-from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.streaming.channels import BASE64, BINARY, V4, V4_BASE64, Channels, negotiated
 from kubeloop.apiserver.streaming.negotiation import SPDY, spdy_headers, spdy_protocol
+from kubeloop.http import HijackResponse, Request, Response
+from kubeloop.http.byte_pipe import Carrier, Pipe, Wire
+from kubeloop.http.upgrade.spdy import SpdyConnection, SpdyStream
+from kubeloop.http.upgrade.spdy_frames import SpdyError
+from kubeloop.http.upgrade.websocket import WebSocket, handshake, offered_protocols, wants_websocket
 
 PROTOCOL = "portforward.k8s.io"
 TUNNELLED = f"{SPDY}+{PROTOCOL}"

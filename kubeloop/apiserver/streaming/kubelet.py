@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from kubeloop.api.node_calls import NodeAnswer, NodeDialer, NodeRequest
-from kubeloop.apiserver.http import Request, Response, Stream, StreamResponse, frame
-from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.streaming.pods import OF_KUBELET, stream_response
 from kubeloop.apiserver.streaming.pods import Stream as PodStream
+from kubeloop.http import Request, Response, Stream, StreamResponse, frame
 
 FindPod = Callable[[str, str], Any]  # by namespace and name
 _STREAMS = {"exec": 3, "attach": 3, "portForward": 2}  # how many words follow, a uid apart

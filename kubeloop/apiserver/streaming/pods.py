@@ -7,11 +7,11 @@ from typing import NamedTuple
 from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.node_calls import Duplex, NodeRefused, PodConnections, PodDialer, Streams, Wanted
-from kubeloop.apiserver.http import Request, Response
-from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.streaming.commands import command_response
 from kubeloop.apiserver.streaming.forwarding import Forwarding, forward_response
 from kubeloop.apiserver.streaming.sessions import Run, options_of
+from kubeloop.http import Request, Response
 
 _OF_API_SERVER = ("stdin", "stdout", "stderr")
 OF_KUBELET = ("input", "output", "error")

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from kubeloop.api import errors
 from kubeloop.api.node_calls import CommandFailed, Streams, TerminalSize
-from kubeloop.apiserver.http.pipe import Pipe
-from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.request.query import Query
+from kubeloop.http.byte_pipe import Pipe
 
 # Runs what the client is connected to; an exit code, or None for what has none.
 Run = Callable[[Streams], Awaitable[int | None]]

@@ -12,7 +12,7 @@ from kubeloop.cloud.aws.file import read
 from kubeloop.cloud.aws.instances import AwsInstances
 from kubeloop.cloud.aws.load_balancers import AwsBalancers
 from kubeloop.cloud.aws.routes import AwsRoutes
-from kubeloop.cloud.loading import Surroundings
+from kubeloop.cloud.provider_registry import Surroundings
 
 
 @dataclass(frozen=True, slots=True)

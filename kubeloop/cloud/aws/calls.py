@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from kubeloop.cloud.aws.file import AwsSettings
-from kubeloop.cloud.loading import UnusableProvider
 from kubeloop.cloud.provider import CloudError
+from kubeloop.cloud.provider_registry import UnusableProvider
 
 SECONDS = 20.0  # for one try of one call
 

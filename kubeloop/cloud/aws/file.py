@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.cloud.loading import UnusableProvider
+from kubeloop.cloud.provider_registry import UnusableProvider
 
 
 class AwsSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

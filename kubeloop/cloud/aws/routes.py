@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.cloud.aws.calls import Aws, AwsError
 from kubeloop.cloud.aws.file import AwsSettings
 from kubeloop.cloud.aws.instances import instance_id_of
 from kubeloop.cloud.provider import CloudError, Route
-from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.informer.informer import Informers
 
 
 class AwsRoutes:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kubeloop.cloud.loading import Surroundings
 from kubeloop.cloud.local.balancers import LocalBalancers
 from kubeloop.cloud.local.file import LocalFile
 from kubeloop.cloud.local.kernel_routes import KernelRoutes
 from kubeloop.cloud.local.nodes import LocalInstances
+from kubeloop.cloud.provider_registry import Surroundings
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Service, ServicePort
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.informer.informer import Informers
 
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 INDEX: Final = "service"

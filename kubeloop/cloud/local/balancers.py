@@ -18,14 +18,14 @@ from kubeloop.api.generated.core_v1 import (
     Service,
     ServicePort,
 )
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.cloud.local.backends import Affinity, Endpoints, affinity_seconds
 from kubeloop.cloud.local.forwarding import Choice, Forwarder
 from kubeloop.cloud.local.placing import address_for, addresses_told
 from kubeloop.cloud.provider import CloudError
 from kubeloop.cloud.source_ranges import source_ranges
-from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.informer.informer import Informers
 
 UNSUPPORTED = "UnsupportedProtocol"
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.generated.core_v1 import NodeAddress
-from kubeloop.cloud.loading import UnusableProvider
+from kubeloop.cloud.provider_registry import UnusableProvider
 
 NETWORK = "127.10.0.0/16"
 LOOPBACK = IPv4Network("127.0.0.0/8")

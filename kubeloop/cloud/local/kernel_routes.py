@@ -13,9 +13,9 @@ import msgspec
 
 from kubeloop.api.addresses import parse_ip
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.cloud.provider import CloudError, Route
-from kubeloop.runtime.informer import Informers
+from kubeloop.runtime.informer.informer import Informers
 
 PROTOCOL: Final = "171"  # one that the kernel's list of routing daemons leaves free
 SECONDS: Final = 10.0

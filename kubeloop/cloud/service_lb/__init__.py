@@ -12,7 +12,7 @@ our finalizer gets no balancer; a service whose balancer is not there yet does n
 from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Node, Service
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.cloud.context import Context, NotOffered
 from kubeloop.cloud.service_lb.balancing import Balancing
 from kubeloop.cloud.service_lb.hosts import HostSet
@@ -20,9 +20,9 @@ from kubeloop.cloud.service_lb.instruments import Instruments
 from kubeloop.cloud.service_lb.reconciler import Reconciler, ServiceHandler
 from kubeloop.cloud.service_lb.writing import ServiceWriter
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.rate_limits import ItemExponential
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.rate_limits import ItemExponential
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "service-lb-controller"
 QUEUE = "service"  # upstream's, as dashboards know it

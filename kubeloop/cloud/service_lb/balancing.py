@@ -13,7 +13,7 @@ from kubeloop.cloud.provider import CloudError, ImplementedElsewhere, LoadBalanc
 from kubeloop.cloud.service_lb.instruments import Instruments
 from kubeloop.cloud.service_lb.policy import told_names
 from kubeloop.cloud.service_lb.writing import ServiceWriter
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.events.recorder import EventRecorder
 
 Outcome = Literal["done", "failed"]
 NO_NODES = "There are no available nodes for LoadBalancer"

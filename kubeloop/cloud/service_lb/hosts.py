@@ -7,7 +7,7 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.cloud.service_lb.policy import Hosts, hosts_of, is_host, matters
-from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.informer.informer import Informer
 
 
 class HostSet:

@@ -11,11 +11,11 @@ from kubeloop.cloud.provider import RetryAfter
 from kubeloop.cloud.service_lb.balancing import Balancing
 from kubeloop.cloud.service_lb.hosts import HostSet
 from kubeloop.cloud.service_lb.policy import FINALIZER, Hosts, needs_cleanup, needs_update, wants
-from kubeloop.runtime.causes import Event, Origin
+from kubeloop.runtime.causes.cause import Event, Origin
 from kubeloop.runtime.controller import Result
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.workqueue import NORMAL, WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.workqueue import NORMAL, WorkQueue
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api import codec
-from kubeloop.api.calls import STRATEGIC_PATCH
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import LoadBalancerStatus, Service
+from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.client import Client
 from kubeloop.cloud.service_lb.policy import FINALIZER
 

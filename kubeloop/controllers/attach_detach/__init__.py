@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import CSIDriver, VolumeAttachment
-from kubeloop.api.volumes import (
+from kubeloop.api.pods.volumes import (
     ATTACHMENTS_BY_NODE,
     PODS_BY_CLAIM,
     VOLUMES_BY_DRIVER,
@@ -29,7 +29,8 @@ from kubeloop.api.volumes import (
     driver_of,
     node_of_attachment,
 )
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.attach_detach.attaching import Attaching
 from kubeloop.controllers.attach_detach.instruments import count_attachments
 from kubeloop.controllers.attach_detach.names import is_managed, is_out_of_service, is_ready
@@ -42,10 +43,9 @@ from kubeloop.controllers.attach_detach.world import (
     needs_volumes,
     volume_of,
 )
-from kubeloop.controllers.context import Context
-from kubeloop.runtime.cache import NODE, node_name_of
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.store import NODE, node_name_of
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "persistentvolume-attach-detach-controller"
 COMPONENT: Final = "attachdetach-controller"  # whom upstream's events name

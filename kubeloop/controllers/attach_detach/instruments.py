@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kubeloop.api.generated.core_v1 import PersistentVolume
-from kubeloop.api.volumes import plugin_of
+from kubeloop.api.pods.volumes import plugin_of
 from kubeloop.controllers.attach_detach.names import is_attached
 from kubeloop.controllers.attach_detach.world import Caches, World, needs_volumes, volume_of
 from kubeloop.runtime.metrics import Registry

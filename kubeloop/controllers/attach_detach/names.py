@@ -7,7 +7,7 @@ from typing import Final
 
 from kubeloop.api.generated.core_v1 import CSIPersistentVolumeSource, Node, PersistentVolume
 from kubeloop.api.generated.storage_v1 import VolumeAttachment
-from kubeloop.api.volumes import CONTROLLER_ATTACHES
+from kubeloop.api.pods.volumes import CONTROLLER_ATTACHES
 
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _SHARED: Final = ("ReadWriteMany", "ReadOnlyMany")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.api.volumes import ATTACHED_BY_DRIVER
+from kubeloop.api.pods.volumes import ATTACHED_BY_DRIVER
 from kubeloop.client import Client
 from kubeloop.controllers.attach_detach.memory import Memory
 from kubeloop.controllers.attach_detach.names import is_attached, is_managed

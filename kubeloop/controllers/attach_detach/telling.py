@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import PersistentVolume, Pod
+from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.metrics import Registry
-from kubeloop.runtime.recorder import EventRecorder
 
 FAILED: Final = "FailedAttachVolume"
 _WAITING: Final = "Waiting for detach"

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import VolumeAttachment
-from kubeloop.api.volumes import (
+from kubeloop.api.pods.volumes import (
     ATTACHMENTS_BY_NODE,
     PODS_BY_CLAIM,
     VOLUMES_BY_DRIVER,
@@ -20,8 +20,8 @@ from kubeloop.api.volumes import (
     uses_claim,
 )
 from kubeloop.controllers.attach_detach.names import is_managed
-from kubeloop.runtime.cache import NODE
-from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import NODE
 
 # An index of attachments, by the volume.
 BY_VOLUME: Final = "volume"

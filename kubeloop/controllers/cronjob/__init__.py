@@ -20,22 +20,22 @@ from collections.abc import Callable
 from typing import Any
 
 from kubeloop.api.generated.batch_v1 import CronJob, Job
-from kubeloop.api.validation.cron_format import ScheduleError
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.api.validation.workloads.cron_format import ScheduleError
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.cronjob.cron import parse
 from kubeloop.controllers.cronjob.due import seconds_until_next
 from kubeloop.controllers.cronjob.jobs import CRON_JOBS
 from kubeloop.controllers.cronjob.reconciler import Reconciler, schedule_text
-from kubeloop.runtime.cache import CONTROLLER, controller_uid_of
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import controller_key, own_key
-from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.store import CONTROLLER, controller_uid_of
 from kubeloop.runtime.metrics import exponential_bounds
-from kubeloop.runtime.recorder import EventRecorder
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.enqueue import controller_key, own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "cronjob-controller"
 QUEUE = "cronjob"  # upstream's, as dashboards know it

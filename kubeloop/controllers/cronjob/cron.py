@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
-from kubeloop.api.duration import SECOND, parse_duration
-from kubeloop.api.validation.cron_format import ScheduleError, is_time_zone, schedule_problem
+from kubeloop.api.scalars.duration import SECOND, parse_duration
+from kubeloop.api.validation.workloads.cron_format import ScheduleError, is_time_zone, schedule_problem
 
 _YEARS: Final = 5  # a schedule that is not due for longer never is
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

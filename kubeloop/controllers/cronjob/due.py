@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from kubeloop.api.generated.batch_v1 import CronJob
-from kubeloop.api.times import parse_time
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers.cronjob.cron import Schedule
 
 MANY = 100  # missed times from which on somebody should look at the clock

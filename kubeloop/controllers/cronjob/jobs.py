@@ -8,10 +8,10 @@ from datetime import datetime
 from kubeloop.api.generated.batch_v1 import CronJob, Job
 from kubeloop.api.generated.core_v1 import ObjectReference
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.times import TimeError, parse_time
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.api.scalars.times import TimeError, parse_time
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.cronjob.cron import zone_of
-from kubeloop.runtime.owner_references import controller_reference
+from kubeloop.runtime.objects.owner_references import controller_reference
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 CRON_JOBS = resource_of_class(CronJob)

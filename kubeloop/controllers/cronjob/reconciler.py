@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from kubeloop.api import codec
 from kubeloop.api.errors import AlreadyExists, ApiError, NotFound
-from kubeloop.api.fields import quote
 from kubeloop.api.generated.batch_v1 import CronJob, CronJobStatus, Job
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.api.owners import is_controlled_by
-from kubeloop.api.times import format_time, parse_time
-from kubeloop.api.validation.cron_format import ScheduleError, is_time_zone
-from kubeloop.api.wire import Time
+from kubeloop.api.meta.field_path import quote
+from kubeloop.api.meta.owner_references import is_controlled_by
+from kubeloop.api.scalars.times import format_time, parse_time
+from kubeloop.api.scalars.wire import Time
+from kubeloop.api.validation.workloads.cron_format import ScheduleError, is_time_zone
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.controllers.cronjob.cron import Schedule, parse
@@ -32,14 +32,14 @@ from kubeloop.controllers.cronjob.jobs import (
     scheduled_time,
     too_old,
 )
-from kubeloop.controllers.namespaces import is_terminating
-from kubeloop.controllers.status_writer import StatusWriter
-from kubeloop.runtime.cache import CONTROLLER
+from kubeloop.controllers.shared.ownership.namespaces import is_terminating
+from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Result
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import CONTROLLER
 from kubeloop.runtime.metrics import Histogram
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 _NORMAL, _WARNING = "Normal", "Warning"
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api.generated.apps_v1 import DaemonSet
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.daemonset.reconciler import NODES, PODS, REVISIONS, SETS, Reconciler
 from kubeloop.controllers.daemonset.wakeups import (
     ConcernedByNode,
@@ -31,13 +31,13 @@ from kubeloop.controllers.daemonset.wakeups import (
     is_status_alone,
     matters,
 )
-from kubeloop.controllers.dependents import Dependents, Wakeups, concerns_owner
+from kubeloop.controllers.shared.ownership.dependents import Dependents, Wakeups, concerns_owner
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.expectations import Expectations
-from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.expectations import Expectations
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "daemonset-controller"
 QUEUE = "daemonset"  # upstream's, as dashboards know it

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kubeloop.api.calls import MERGE_PATCH
 from kubeloop.api.generated.apps_v1 import ControllerRevision, DaemonSet
 from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.requests import MERGE_PATCH
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.revisions import (
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.shared.ownership.controller_revisions import (
     POD_REVISION_LABEL,
     Revisions,
     Templates,
@@ -21,8 +21,8 @@ from kubeloop.controllers.revisions import (
     new_metadata,
     next_number,
 )
-from kubeloop.controllers.template_hash import template_hash
-from kubeloop.runtime.owner_references import controller_reference
+from kubeloop.controllers.shared.ownership.template_hash import template_hash
+from kubeloop.runtime.objects.owner_references import controller_reference
 
 _SETS = resource_of_class(DaemonSet)
 

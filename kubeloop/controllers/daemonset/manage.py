@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from kubeloop.api.generated.apps_v1 import DaemonSet
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.intstr import IntOrStringError, scaled_value
-from kubeloop.api.pods import is_ready
+from kubeloop.api.pods.pod import is_ready
+from kubeloop.api.scalars.intstr import IntOrStringError, scaled_value
 from kubeloop.controllers.daemonset.pods import View
-from kubeloop.controllers.revisions import POD_REVISION_LABEL
+from kubeloop.controllers.shared.ownership.controller_revisions import POD_REVISION_LABEL
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from kubeloop.api.generated.core_v1 import (
     PodSpec,
     Toleration,
 )
-from kubeloop.api.placement import first_untolerated, node_affinity_matches
+from kubeloop.api.pods.placement import first_untolerated, node_affinity_matches
 
 NODE_NAME_FIELD: Final = "metadata.name"
 

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from kubeloop.api.generated.apps_v1 import DaemonSet
 from kubeloop.api.generated.core_v1 import Node, Pod
-from kubeloop.api.pods import is_available, is_terminal
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.api.pods.pod import is_available, is_terminal
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.daemonset.nodes import Eligibility, Verdict, bound_to, target_node_of, tolerations_of
-from kubeloop.controllers.pod_control import pod_from_template
-from kubeloop.controllers.revisions import POD_REVISION_LABEL
+from kubeloop.controllers.shared.ownership.controller_revisions import POD_REVISION_LABEL
+from kubeloop.controllers.shared.pods.pod_control import pod_from_template
 
 GENERATION_ANNOTATION: Final = "deprecated.daemonset.template.generation"
 GENERATION_LABEL: Final = "pod-template-generation"

@@ -12,26 +12,26 @@ from kubeloop.api.generated.apps_v1 import ControllerRevision, DaemonSet
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.meta_v1 import LabelSelector
 from kubeloop.api.selectors import SelectorError, from_label_selector
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers import namespaces
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.daemonset import manage, rolling
 from kubeloop.controllers.daemonset.failed_pods import FailedPodsBackoff
 from kubeloop.controllers.daemonset.history import HashCollision, History, Past
 from kubeloop.controllers.daemonset.manage import Changes
 from kubeloop.controllers.daemonset.pods import View, by_node, new_pod, view_of
 from kubeloop.controllers.daemonset.status import seconds_until_next_available, status_of, status_patch
-from kubeloop.controllers.dependents import Dependents
-from kubeloop.controllers.own_writes import OwnWrites
-from kubeloop.controllers.pod_control import PodControl
-from kubeloop.controllers.revisions import Revisions
-from kubeloop.controllers.status_writer import StatusWriter
-from kubeloop.runtime.claim import Claimant, claim, live_check
+from kubeloop.controllers.shared.own_writes import OwnWrites
+from kubeloop.controllers.shared.ownership import namespaces
+from kubeloop.controllers.shared.ownership.controller_revisions import Revisions
+from kubeloop.controllers.shared.ownership.dependents import Dependents
+from kubeloop.controllers.shared.pods.pod_control import PodControl
+from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Result, TerminalError
-from kubeloop.runtime.expectations import TIMEOUT, Expectations
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.slow_start import slow_start
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.controller_ref_manager import Claimant, claim, live_check
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.expectations import TIMEOUT, Expectations
+from kubeloop.runtime.queue.slow_start import slow_start
 
 COMPONENT: Final = "daemonset-controller"
 BURST: Final = 250  # pods that are made, and as many deleted, before the loop waits to see them

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.intstr import scaled_value
+from kubeloop.api.scalars.intstr import scaled_value
 from kubeloop.controllers.daemonset.manage import Changes, surge_count
 from kubeloop.controllers.daemonset.pods import View
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kubeloop.api import codec
 from kubeloop.api.generated.apps_v1 import DaemonSet, DaemonSetStatus
-from kubeloop.api.pods import is_ready, seconds_until_available
+from kubeloop.api.pods.pod import is_ready, seconds_until_available
 from kubeloop.controllers.daemonset.pods import View
 
 

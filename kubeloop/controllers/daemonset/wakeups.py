@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from kubeloop.api.generated.apps_v1 import DaemonSet
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.owners import controller_of
+from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.controllers.daemonset.nodes import Eligibility, target_node_of
-from kubeloop.runtime.expectations import Expectations
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.expectations import Expectations
 
 DAEMON_NODE: Final = "daemon node"
 

@@ -20,19 +20,19 @@ from typing import Any
 
 from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.owners import controller_of
+from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.api.selectors import EVERYTHING, SelectorError, from_label_selector
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.deployment.limits import RECREATE
 from kubeloop.controllers.deployment.observing import Caches
 from kubeloop.controllers.deployment.reconciler import Reconciler
-from kubeloop.runtime.cache import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import controller_key, own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.enqueue import controller_key, own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "deployment-controller"
 QUEUE = "deployment"  # upstream's, as dashboards know it

@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from kubeloop.api.conditions import find_condition, remove_condition
 from kubeloop.api.generated.apps_v1 import DeploymentCondition, ReplicaSetCondition
-from kubeloop.api.times import format_time
-from kubeloop.api.wire import Time
+from kubeloop.api.meta.conditions import find_condition, remove_condition
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
 
 AVAILABLE: Final = "Available"
 PROGRESSING: Final = "Progressing"

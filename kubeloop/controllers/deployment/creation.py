@@ -8,14 +8,14 @@ import msgspec
 
 from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet, ReplicaSetSpec
 from kubeloop.api.generated.meta_v1 import LabelSelector, ObjectMeta
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.deployment.limits import ROLLING
 from kubeloop.controllers.deployment.replica_sets import HASH_LABEL, Family, wanted_by
 from kubeloop.controllers.deployment.revisions import REVISION, copied_annotations
 from kubeloop.controllers.deployment.rolling import size_of_new
 from kubeloop.controllers.deployment.scaling import size_annotations
-from kubeloop.controllers.template_hash import template_hash
-from kubeloop.runtime.owner_references import controller_reference
+from kubeloop.controllers.shared.ownership.template_hash import template_hash
+from kubeloop.runtime.objects.owner_references import controller_reference
 
 _MAX_NAME: Final = 253
 

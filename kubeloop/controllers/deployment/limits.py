@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kubeloop.api.generated.apps_v1 import Deployment, RollingUpdateDeployment
-from kubeloop.api.intstr import scaled_value
+from kubeloop.api.scalars.intstr import scaled_value
 from kubeloop.controllers.deployment.replica_sets import wanted_by
 
 ROLLING: Final = "RollingUpdate"

@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.owners import is_controlled_by
+from kubeloop.api.meta.owner_references import is_controlled_by
 from kubeloop.api.selectors import SelectorError, from_label_selector
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.deployment.own_writes import OwnWrites
-from kubeloop.runtime.cache import CONTROLLER, ORPHANS
-from kubeloop.runtime.claim import Claimant, claim, live_check
 from kubeloop.runtime.controller import TerminalError
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS
+from kubeloop.runtime.objects.controller_ref_manager import Claimant, claim, live_check
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 
 class Caches(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 Group = TypeVar("Group", bound=Hashable)
 T = TypeVar("T")

@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from kubeloop.api.conditions import find_condition, remove_condition
-from kubeloop.api.fields import quote
 from kubeloop.api.generated.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus
-from kubeloop.api.times import parse_time
+from kubeloop.api.meta.conditions import find_condition, remove_condition
+from kubeloop.api.meta.field_path import quote
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers.deployment.conditions import (
     COMPLETE,
     PAUSED,

@@ -7,11 +7,11 @@ from datetime import datetime
 
 import msgspec
 
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.errors import ApiError
-from kubeloop.api.fields import quote
 from kubeloop.api.generated.apps_v1 import Deployment, DeploymentStatus
 from kubeloop.api.generated.meta_v1 import LabelSelector
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.meta.field_path import quote
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.controllers.deployment import recreate, rollback
@@ -32,10 +32,10 @@ from kubeloop.controllers.deployment.rolling import shrinking, size_of_new
 from kubeloop.controllers.deployment.scaling import is_scaled, rescaling
 from kubeloop.controllers.deployment.status import is_complete, status_of
 from kubeloop.controllers.deployment.writing import Writer
-from kubeloop.controllers.namespaces import is_terminating
+from kubeloop.controllers.shared.ownership.namespaces import is_terminating
 from kubeloop.runtime.controller import Result, TerminalError
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.objects.keys import ObjectKey
 
 replace = msgspec.structs.replace
 

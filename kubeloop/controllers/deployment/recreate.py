@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from kubeloop.api.generated.apps_v1 import ReplicaSet
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_terminal
+from kubeloop.api.pods.pod import is_terminal
 from kubeloop.controllers.deployment.replica_sets import Family, Scaling
 
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeloop.api.fields import quote
 from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.meta.field_path import quote
 from kubeloop.controllers.deployment.replica_sets import Family, is_same_template, without_hash
 from kubeloop.controllers.deployment.revisions import (
     ROLLBACK_TO,

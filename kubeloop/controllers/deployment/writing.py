@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.api.calls import JSON_PATCH, MERGE_PATCH
 from kubeloop.api.errors import AlreadyExists, ApiError, Invalid, NotFound, conflict
-from kubeloop.api.fields import quote
 from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.api.owners import is_controlled_by
+from kubeloop.api.meta.field_path import quote
+from kubeloop.api.meta.owner_references import is_controlled_by
+from kubeloop.api.requests import JSON_PATCH, MERGE_PATCH
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.controllers.deployment.conditions import CREATE_ERROR, PROGRESSING, condition
@@ -25,9 +25,9 @@ from kubeloop.controllers.deployment.observing import Observer
 from kubeloop.controllers.deployment.progress import has_deadline, with_told
 from kubeloop.controllers.deployment.replica_sets import Scaling, is_same_template, size_of
 from kubeloop.controllers.deployment.scaling import size_annotations
-from kubeloop.controllers.namespaces import is_terminating
-from kubeloop.runtime.keys import key_of
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.controllers.shared.ownership.namespaces import is_terminating
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.objects.keys import key_of
 
 replace = msgspec.structs.replace
 

@@ -20,23 +20,23 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from kubeloop.api import codec
-from kubeloop.api.calls import MERGE_PATCH, STRATEGIC_PATCH
-from kubeloop.api.conditions import find_condition, remove_condition
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import ObjectReference, Pod
 from kubeloop.api.generated.meta_v1 import Condition, Preconditions
 from kubeloop.api.generated.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
-from kubeloop.api.times import format_time, parse_time
-from kubeloop.api.wire import Time
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.api.meta.conditions import find_condition, remove_condition
+from kubeloop.api.requests import MERGE_PATCH, STRATEGIC_PATCH
+from kubeloop.api.scalars.times import format_time, parse_time
+from kubeloop.api.scalars.wire import Time
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.device_taint_eviction.policy import NO_EXECUTE, DeviceId, Eviction, changed_devices
 from kubeloop.controllers.device_taint_eviction.rule_status import IN_PROGRESS, Progress, Told, told_of
 from kubeloop.controllers.device_taint_eviction.view import CLAIMS_BY_DEVICE, View
-from kubeloop.controllers.pod_disruption import disruption_patch
+from kubeloop.controllers.shared.pods.pod_disruption import disruption_patch
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "device-taint-eviction-controller"
 QUEUE = "device_taint_eviction"

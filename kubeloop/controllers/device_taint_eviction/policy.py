@@ -14,7 +14,7 @@ from kubeloop.api.generated.resource_v1 import (
     DeviceToleration,
     ResourceSlice,
 )
-from kubeloop.api.times import parse_time
+from kubeloop.api.scalars.times import parse_time
 
 NO_EXECUTE: Final = "NoExecute"
 

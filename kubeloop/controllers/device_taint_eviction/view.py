@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.resource_v1 import DeviceRequestAllocationResult, DeviceTaintRule, ResourceClaim
-from kubeloop.api.pods import is_active
+from kubeloop.api.pods.pod import is_active
 from kubeloop.controllers.device_taint_eviction.policy import (
     NO_EXECUTE,
     Cause,
@@ -20,7 +20,7 @@ from kubeloop.controllers.device_taint_eviction.policy import (
     selects,
 )
 from kubeloop.controllers.resourceclaim.policy import NotMadeYet, UnknownSource, belongs_to, claim_of
-from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.informer.informer import Informer
 
 SLICES_BY_POOL = "device taints: pool"
 CLAIMS_BY_DEVICE = "device taints: device"

@@ -18,13 +18,13 @@ from __future__ import annotations
 from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet, StatefulSet
 from kubeloop.api.generated.core_v1 import Pod, ReplicationController
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.disruption.reconciler import Reconciler
 from kubeloop.controllers.disruption.scales import Scales
 from kubeloop.controllers.disruption.wakeups import Concern, PodWakeups, budget_concern
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "disruption-controller"
 COMPONENT = "controllermanager"  # whom upstream's events name

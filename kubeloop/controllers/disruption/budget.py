@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from kubeloop.api import codec
-from kubeloop.api.conditions import find_condition, set_condition
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.meta_v1 import Condition
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from kubeloop.api.intstr import scaled_value
-from kubeloop.api.pods import is_ready
-from kubeloop.api.times import format_time, parse_time
-from kubeloop.api.wire import Time
+from kubeloop.api.meta.conditions import find_condition, set_condition
+from kubeloop.api.pods.pod import is_ready
+from kubeloop.api.scalars.intstr import scaled_value
+from kubeloop.api.scalars.times import format_time, parse_time
+from kubeloop.api.scalars.wire import Time
 
 DELETION_TIMEOUT: Final = timedelta(minutes=2)  # from an allowed eviction to the pod's deletion, at most
 ALLOWED: Final = "DisruptionAllowed"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubeloop.api.calls import STRATEGIC_PATCH
 from kubeloop.api.errors import Conflict
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
-from kubeloop.api.intstr import IntOrStringError
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.api.scalars.intstr import IntOrStringError
 from kubeloop.api.selectors import SelectorError, from_label_selector
 from kubeloop.api.selectors.objects import debug_text
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.disruption import stale_targets
 from kubeloop.controllers.disruption.budget import (
     Verdict,
@@ -25,10 +25,10 @@ from kubeloop.controllers.disruption.budget import (
 )
 from kubeloop.controllers.disruption.scales import Expected, Scales, Uncountable
 from kubeloop.controllers.disruption.wakeups import Concern
-from kubeloop.controllers.status_writer import StatusWriter
+from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Result
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
 
 _UNMANAGED = (
     "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of "

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeloop.api.errors import NotFound
-from kubeloop.api.fields import quote
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.meta_v1 import OwnerReference
 from kubeloop.api.kinds import Resource
-from kubeloop.api.owners import controller_of
+from kubeloop.api.meta.field_path import quote
+from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.client import Client
 from kubeloop.client.errors import UnknownKind
-from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.informer.informer import Informer
 
 # Where a kind has lived in former versions of Kubernetes; references may still say so.
 _GROUPS = {"Deployment": ("apps", "extensions"), "ReplicaSet": ("apps", "extensions")}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_terminal
-from kubeloop.api.times import format_time, parse_time
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.pods.pod import is_terminal
+from kubeloop.api.scalars.times import format_time, parse_time
 
 TARGET: Final = "DisruptionTarget"
 TIMEOUT: Final = 120.0  # seconds from the announcement to the pod's deletion, at most

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from kubeloop.api.fields import quote
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
+from kubeloop.api.meta.field_path import quote
 from kubeloop.api.selectors import SelectorError, from_label_selector
 from kubeloop.controllers.disruption.stale_targets import is_target
-from kubeloop.controllers.pacing import patience
-from kubeloop.runtime.causes import Event, Origin
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.recorder import EventRecorder
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.controllers.shared.pods.batching import patience
+from kubeloop.runtime.causes.cause import Event, Origin
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 
 class Concern(NamedTuple):

@@ -14,17 +14,17 @@ too many addresses are not written again and again; a pod that ended without eve
 from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Endpoints, Pod, Service
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.endpoints.reconciler import COMPONENT, LEFTOVERS, Reconciler
-from kubeloop.controllers.own_writes import OwnWrites
-from kubeloop.controllers.serving.pace import Pace
-from kubeloop.controllers.serving.selection import PodWakeups, Selection
-from kubeloop.controllers.serving.writer import Writer
+from kubeloop.controllers.shared.endpoints.pace import Pace
+from kubeloop.controllers.shared.endpoints.selection import PodWakeups, Selection
+from kubeloop.controllers.shared.endpoints.writer import Writer
+from kubeloop.controllers.shared.own_writes import OwnWrites
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "endpoints-controller"
 QUEUE = "endpoint"

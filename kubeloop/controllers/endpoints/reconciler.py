@@ -13,17 +13,17 @@ from kubeloop.api.generated.core_v1 import Endpoints, Service
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.client import Client
 from kubeloop.controllers.endpoints.subsets import Subsets, are_equal, size_of, subsets_of, truncated
-from kubeloop.controllers.namespaces import is_terminating
-from kubeloop.controllers.own_writes import OwnWrites
-from kubeloop.controllers.serving.offers import has_cluster_ip, is_served_by_pods
-from kubeloop.controllers.serving.pace import Pace
-from kubeloop.controllers.serving.selection import Selection
-from kubeloop.controllers.serving.trigger_times import ANNOTATION, TriggerTimes
-from kubeloop.controllers.serving.writer import Writer, map_patch
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.recorder import EventRecorder
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.controllers.shared.endpoints.offers import has_cluster_ip, is_served_by_pods
+from kubeloop.controllers.shared.endpoints.pace import Pace
+from kubeloop.controllers.shared.endpoints.selection import Selection
+from kubeloop.controllers.shared.endpoints.trigger_times import ANNOTATION, TriggerTimes
+from kubeloop.controllers.shared.endpoints.writer import Writer, map_patch
+from kubeloop.controllers.shared.own_writes import OwnWrites
+from kubeloop.controllers.shared.ownership.namespaces import is_terminating
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 COMPONENT: Final = "endpoint-controller"
 LEFTOVERS: Final = ObjectKey("", "endpoints without a service")  # no service: these have a namespace

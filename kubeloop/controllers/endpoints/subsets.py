@@ -16,8 +16,8 @@ from kubeloop.api.generated.core_v1 import (
     Pod,
     Service,
 )
-from kubeloop.api.pods import is_ready
-from kubeloop.controllers.serving.offers import (
+from kubeloop.api.pods.pod import is_ready
+from kubeloop.controllers.shared.endpoints.offers import (
     HEADLESS,
     addresses_of,
     family_of,
@@ -25,7 +25,7 @@ from kubeloop.controllers.serving.offers import (
     port_of,
     takes_part,
 )
-from kubeloop.controllers.serving.repacking import repacked
+from kubeloop.controllers.shared.endpoints.repacking import repacked
 
 CAPACITY: Final = 1000  # addresses of one object
 

@@ -18,22 +18,22 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Node, Pod, Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.endpointslice.instruments import Instruments
 from kubeloop.controllers.endpointslice.nodes import NodeWakeups
 from kubeloop.controllers.endpointslice.reconciler import Reconciler
 from kubeloop.controllers.endpointslice.slice_labels import MANAGER
 from kubeloop.controllers.endpointslice.topology import Topology
 from kubeloop.controllers.endpointslice.writing import SliceWriter
-from kubeloop.controllers.serving.pace import Pace
-from kubeloop.controllers.serving.selection import PodWakeups, Selection
-from kubeloop.controllers.serving.slice_memory import SliceMemory, SliceWakeups
+from kubeloop.controllers.shared.endpoints.pace import Pace
+from kubeloop.controllers.shared.endpoints.selection import PodWakeups, Selection
+from kubeloop.controllers.shared.endpoints.slice_memory import SliceMemory, SliceWakeups
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.rate_limits import Bucket, ItemExponential, MaxOf
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "endpointslice-controller"
 COMPONENT = "endpoint-slice-controller"  # whom upstream's events name

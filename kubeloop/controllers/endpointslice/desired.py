@@ -7,9 +7,16 @@ from dataclasses import dataclass, field
 
 from kubeloop.api.generated.core_v1 import Node, ObjectReference, Pod, Service
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointPort
-from kubeloop.api.pods import is_ready
-from kubeloop.controllers.serving.offers import HEADLESS, addresses_of, family_of, hostname_of, port_of, takes_part
-from kubeloop.controllers.serving.slices import EndpointKey, Ports, in_order, key_of_endpoint
+from kubeloop.api.pods.pod import is_ready
+from kubeloop.controllers.shared.endpoints.offers import (
+    HEADLESS,
+    addresses_of,
+    family_of,
+    hostname_of,
+    port_of,
+    takes_part,
+)
+from kubeloop.controllers.shared.endpoints.slices import EndpointKey, Ports, in_order, key_of_endpoint
 
 ZONE = "topology.kubernetes.io/zone"
 

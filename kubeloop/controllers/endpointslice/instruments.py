@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 
 from kubeloop.controllers.endpointslice.packing import Plan
-from kubeloop.controllers.serving.slices import Ports
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.controllers.shared.endpoints.slices import Ports
 from kubeloop.runtime.metrics import Registry, Value, exponential_bounds
+from kubeloop.runtime.objects.keys import ObjectKey
 
 PREFIX = "endpoint_slice_controller"
 _COUNTS = exponential_bounds(2, 2, 15)

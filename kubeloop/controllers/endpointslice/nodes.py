@@ -9,12 +9,12 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.controllers.endpointslice.desired import ZONE
 from kubeloop.controllers.endpointslice.topology import Topology
 from kubeloop.controllers.endpointslice.zones import is_ready
-from kubeloop.controllers.serving.selection import Selection
-from kubeloop.runtime.cache import NODE, node_name_of
-from kubeloop.runtime.causes import Origin
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.controllers.shared.endpoints.selection import Selection
+from kubeloop.runtime.causes.cause import Origin
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import NODE, node_name_of
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 BALANCE: Final = ObjectKey("", "balance of zones")  # no service: these have a namespace
 

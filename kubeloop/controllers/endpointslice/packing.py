@@ -9,7 +9,7 @@ from kubeloop.api.generated.core_v1 import Service
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointSlice
 from kubeloop.controllers.endpointslice.desired import Desired, Group
 from kubeloop.controllers.endpointslice.slice_labels import are_current
-from kubeloop.controllers.serving.slices import Ports, in_order, key_of_endpoint, says_the_same
+from kubeloop.controllers.shared.endpoints.slices import Ports, in_order, key_of_endpoint, says_the_same
 
 
 @dataclass(slots=True)

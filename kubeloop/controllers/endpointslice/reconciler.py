@@ -21,14 +21,14 @@ from kubeloop.controllers.endpointslice.traffic import (
     wants_topology,
 )
 from kubeloop.controllers.endpointslice.writing import SliceWriter, WriteFailed
-from kubeloop.controllers.serving.offers import is_served_by_pods
-from kubeloop.controllers.serving.pace import Pace
-from kubeloop.controllers.serving.selection import Selection
-from kubeloop.controllers.serving.slice_memory import SliceMemory
-from kubeloop.controllers.serving.trigger_times import TriggerTimes
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.controllers.shared.endpoints.offers import is_served_by_pods
+from kubeloop.controllers.shared.endpoints.pace import Pace
+from kubeloop.controllers.shared.endpoints.selection import Selection
+from kubeloop.controllers.shared.endpoints.slice_memory import SliceMemory
+from kubeloop.controllers.shared.endpoints.trigger_times import TriggerTimes
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 
 class NodeMissing(Exception):

@@ -8,8 +8,8 @@ from typing import Literal
 from kubeloop.controllers.endpointslice.packing import Plan
 from kubeloop.controllers.endpointslice.traffic import remove_hints
 from kubeloop.controllers.endpointslice.zones import Ratios, Unhintable, hint_by_zones, is_overloaded, ratios_of
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey
 
 ENABLED = "Topology Aware Hints has been enabled"
 DISABLED = "Topology Aware Hints has been disabled"

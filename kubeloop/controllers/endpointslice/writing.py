@@ -11,16 +11,16 @@ from kubeloop.api.generated.core_v1 import Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.endpointslice.packing import Draft, Plan
-from kubeloop.controllers.namespaces import is_terminating
-from kubeloop.controllers.serving.slice_memory import SliceMemory
-from kubeloop.controllers.serving.slices import name_prefix
-from kubeloop.controllers.serving.trigger_times import ANNOTATION
-from kubeloop.controllers.serving.writer import Writer, map_patch
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.controllers.shared.endpoints.slice_memory import SliceMemory
+from kubeloop.controllers.shared.endpoints.slices import name_prefix
+from kubeloop.controllers.shared.endpoints.trigger_times import ANNOTATION
+from kubeloop.controllers.shared.endpoints.writer import Writer, map_patch
+from kubeloop.controllers.shared.ownership.namespaces import is_terminating
 from kubeloop.runtime.metrics import Value
-from kubeloop.runtime.owner_references import controller_reference
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.objects.owner_references import controller_reference
 
 _SERVICE = resource_of_class(Service)
 

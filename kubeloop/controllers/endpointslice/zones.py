@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointHints, ForZone
-from kubeloop.api.quantity import parse_quantity
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.controllers.endpointslice.desired import ZONE
 from kubeloop.controllers.endpointslice.packing import Draft, Plan
 

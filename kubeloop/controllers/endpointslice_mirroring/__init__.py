@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Endpoints, Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.endpointslice_mirroring.instruments import Instruments
 from kubeloop.controllers.endpointslice_mirroring.mirror import MANAGER, should_mirror
 from kubeloop.controllers.endpointslice_mirroring.reconciler import Reconciler
-from kubeloop.controllers.serving.slice_memory import SliceMemory, SliceWakeups
-from kubeloop.controllers.serving.writer import Writer
+from kubeloop.controllers.shared.endpoints.slice_memory import SliceMemory, SliceWakeups
+from kubeloop.controllers.shared.endpoints.writer import Writer
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.rate_limits import Bucket, ItemExponential, MaxOf
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "endpointslice-mirroring-controller"
 COMPONENT = "endpoint-slice-mirroring-controller"  # whom upstream's events name

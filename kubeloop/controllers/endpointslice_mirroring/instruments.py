@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from kubeloop.controllers.endpointslice_mirroring.mirror import Mirrored, Plan
-from kubeloop.runtime.keys import ObjectKey
 from kubeloop.runtime.metrics import Registry, Value, exponential_bounds
+from kubeloop.runtime.objects.keys import ObjectKey
 
 PREFIX = "endpoint_slice_mirroring_controller"
 _COUNTS = exponential_bounds(2, 2, 15)

@@ -10,10 +10,10 @@ from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import EndpointAddress, Endpoints, EndpointSubset
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.serving.offers import Family, canonical, family_of
-from kubeloop.controllers.serving.repacking import repacked
-from kubeloop.controllers.serving.slices import (
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.shared.endpoints.offers import Family, canonical, family_of
+from kubeloop.controllers.shared.endpoints.repacking import repacked
+from kubeloop.controllers.shared.endpoints.slices import (
     MANAGED_BY,
     SERVICE_NAME,
     EndpointKey,
@@ -23,9 +23,9 @@ from kubeloop.controllers.serving.slices import (
     name_prefix,
     says_the_same,
 )
-from kubeloop.controllers.serving.trigger_times import ANNOTATION as TRIGGER_TIME
-from kubeloop.controllers.serving.writer import map_patch
-from kubeloop.runtime.owner_references import controller_reference
+from kubeloop.controllers.shared.endpoints.trigger_times import ANNOTATION as TRIGGER_TIME
+from kubeloop.controllers.shared.endpoints.writer import map_patch
+from kubeloop.runtime.objects.owner_references import controller_reference
 
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"

@@ -23,13 +23,13 @@ from kubeloop.controllers.endpointslice_mirroring.mirror import (
     should_mirror,
     slice_patch,
 )
-from kubeloop.controllers.namespaces import is_terminating
-from kubeloop.controllers.serving.slice_memory import SliceMemory
-from kubeloop.controllers.serving.writer import Writer
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.controllers.shared.endpoints.slice_memory import SliceMemory
+from kubeloop.controllers.shared.endpoints.writer import Writer
+from kubeloop.controllers.shared.ownership.namespaces import is_terminating
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.metrics import Value
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 # What a cache that is behind leads to; the runtime knows how to take it.
 _STALE = (Conflict, NotFound, AlreadyExists)

@@ -17,9 +17,9 @@ Differs from upstream: trusts what its informers have seen, and asks the server 
 
 from __future__ import annotations
 
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.disabled import Idle
 from kubeloop.controllers.garbage_collector.loop import NAME, GarbageCollector
-from kubeloop.controllers.idle import Idle
 from kubeloop.runtime.manager import Loop
 
 

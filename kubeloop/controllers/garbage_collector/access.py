@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeloop.api.calls import MERGE_PATCH, STRATEGIC_PATCH
 from kubeloop.api.errors import NotFound, UnsupportedMediaType
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.api.kinds import Resource
+from kubeloop.api.requests import MERGE_PATCH, STRATEGIC_PATCH
 from kubeloop.client import Client
 from kubeloop.controllers.garbage_collector import decisions
 from kubeloop.controllers.garbage_collector.identity import Identity

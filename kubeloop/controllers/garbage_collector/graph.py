@@ -22,7 +22,7 @@ from kubeloop.controllers.garbage_collector.identity import (
     same_coordinates,
     split_dependents,
 )
-from kubeloop.runtime.causes import Origins
+from kubeloop.runtime.causes.cause import Origins
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kubeloop.api.kinds import Resource
-from kubeloop.client.served import Document, Served, discover
+from kubeloop.client.discovery.served_resources import Document, Served, discover
 
 # Objects that nobody owns anything by, and that change all the time.
 IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})

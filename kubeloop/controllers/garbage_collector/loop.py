@@ -11,7 +11,7 @@ import msgspec
 
 from kubeloop.api.generated.core_v1 import ObjectReference
 from kubeloop.api.generated.meta_v1 import OwnerReference
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.garbage_collector.access import Access
 from kubeloop.controllers.garbage_collector.collector import Collector
 from kubeloop.controllers.garbage_collector.graph import AbsentOwners, Graph, Node
@@ -19,10 +19,10 @@ from kubeloop.controllers.garbage_collector.identity import Identity, referred
 from kubeloop.controllers.garbage_collector.kinds import Kinds
 from kubeloop.controllers.garbage_collector.monitors import Monitors
 from kubeloop.controllers.garbage_collector.orphaning import Orphaner
-from kubeloop.runtime.causes import Origins
+from kubeloop.runtime.causes.cause import Origins
 from kubeloop.runtime.controller import UNSYNCED_AFTER, Controller, Health, Phase, Reconcile, Status
-from kubeloop.runtime.recorder import EventRecorder
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "garbage-collector-controller"
 # How often the server is asked for its kinds, as upstream does it…

@@ -12,9 +12,9 @@ from kubeloop.api.kinds import Resource
 from kubeloop.clock import Clock
 from kubeloop.controllers.garbage_collector.graph import Graph, Node
 from kubeloop.controllers.garbage_collector.identity import identity_of
-from kubeloop.runtime.causes import Event, Origin, Origins
-from kubeloop.runtime.handlers import Registration
-from kubeloop.runtime.informer import Informer, Informers
+from kubeloop.runtime.causes.cause import Event, Origin, Origins
+from kubeloop.runtime.informer.event_handlers import Registration
+from kubeloop.runtime.informer.informer import Informer, Informers
 
 # How long a kind that cannot be listed holds up others, as upstream has it.
 PATIENCE = 30.0

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.horizontal_pod_autoscaler.reconciler import Reconciler
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "horizontal-pod-autoscaler-controller"
 QUEUE = "horizontalpodautoscaler"  # upstream's, as dashboards know it

@@ -6,15 +6,15 @@ from datetime import datetime
 
 import msgspec
 
-from kubeloop.api.conditions import set_condition
 from kubeloop.api.generated.autoscaling_v2 import (
     HorizontalPodAutoscaler,
     HorizontalPodAutoscalerCondition,
     HorizontalPodAutoscalerStatus,
     MetricStatus,
 )
-from kubeloop.api.times import format_time
-from kubeloop.api.wire import Time
+from kubeloop.api.meta.conditions import set_condition
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
 
 replace = msgspec.structs.replace
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kubeloop.runtime.keys import ObjectKey
 from kubeloop.runtime.metrics import Registry, exponential_bounds
+from kubeloop.runtime.objects.keys import ObjectKey
 
 _PREFIX = "horizontal_pod_autoscaler_controller"
 _BOUNDS = exponential_bounds(0.001, 2, 15)

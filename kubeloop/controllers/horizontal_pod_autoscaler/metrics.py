@@ -9,12 +9,12 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from kubeloop.api import errors
-from kubeloop.api.duration import parse_duration
 from kubeloop.api.generated.autoscaling_v2 import CrossVersionObjectReference
 from kubeloop.api.kinds import Resource
-from kubeloop.api.quantity import parse_quantity
+from kubeloop.api.scalars.duration import parse_duration
+from kubeloop.api.scalars.quantity import parse_quantity
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.api.selectors import LabelSelector
-from kubeloop.api.times import parse_time
 from kubeloop.client import Client
 from kubeloop.client.errors import TransportError, UnknownKind
 

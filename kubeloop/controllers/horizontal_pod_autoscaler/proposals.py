@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from kubeloop.api.fields import quote
 from kubeloop.api.generated import autoscaling_v2 as v2
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.meta_v1 import LabelSelector as LabelSelectorObject
-from kubeloop.api.quantity import Format, Quantity, parse_quantity
+from kubeloop.api.meta.field_path import quote
+from kubeloop.api.scalars.quantity import Format, Quantity, parse_quantity
+from kubeloop.api.scalars.wire import Quantity as WireQuantity
 from kubeloop.api.selectors import EVERYTHING, LabelSelector, SelectorError, from_label_selector
-from kubeloop.api.wire import Quantity as WireQuantity
 from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsError, MetricsReader, PodMetric
 from kubeloop.controllers.horizontal_pod_autoscaler.requests import requests_of
 from kubeloop.controllers.horizontal_pod_autoscaler.usage import (

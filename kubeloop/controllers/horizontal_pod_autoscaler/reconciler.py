@@ -13,7 +13,7 @@ from kubeloop.api.generated.autoscaling_v1 import Scale
 from kubeloop.api.generated.autoscaling_v2 import MetricSpec, MetricStatus
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.selectors import LabelSelector, SelectorError, parse_labels
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.horizontal_pod_autoscaler.behavior import (
     Bounds,
     Memory,
@@ -48,8 +48,8 @@ from kubeloop.controllers.horizontal_pod_autoscaler.settings import (
     tolerances_of,
 )
 from kubeloop.runtime.controller import Result
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 COMPONENT: Final = "horizontal-pod-autoscaler"  # whom events name as their source
 ABLE: Final = "AbleToScale"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubeloop.api.generated.core_v1 import Container, Pod
-from kubeloop.api.quantity import parse_quantity
+from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsError
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from kubeloop.api import codec, errors
-from kubeloop.api.fields import quote
 from kubeloop.api.generated.autoscaling_v1 import Scale, ScaleSpec
 from kubeloop.api.generated.autoscaling_v2 import CrossVersionObjectReference
 from kubeloop.api.kinds import Resource
+from kubeloop.api.meta.field_path import quote
 from kubeloop.client import Client
 from kubeloop.client.errors import TransportError, UnknownKind
 

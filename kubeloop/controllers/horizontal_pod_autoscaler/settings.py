@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from kubeloop.api.conditions import is_true
 from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler, HPAScalingRules
-from kubeloop.api.quantity import parse_quantity
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.gates import is_on
+from kubeloop.api.meta.conditions import is_true
+from kubeloop.api.scalars.quantity import parse_quantity
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.gates import is_on
 from kubeloop.controllers.horizontal_pod_autoscaler.usage import Patience, Tolerances
 
 _ZERO_GATE: Final = "HPAScaleToZero"

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_ready, ready_condition
-from kubeloop.api.times import parse_time
+from kubeloop.api.pods.pod import is_ready, ready_condition
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsError, PodMetric
 
 _MOST: Final = 2**31 - 1

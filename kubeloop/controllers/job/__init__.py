@@ -17,7 +17,7 @@ another is made. Jobs and orphaned pods share one queue. Workload and PodGroup o
 
 from __future__ import annotations
 
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.job.acting import PodActions
 from kubeloop.controllers.job.metrics import JobMetrics
 from kubeloop.controllers.job.orphans import JobOrOrphan, OrphanKey, OrphanReconciler
@@ -31,12 +31,12 @@ from kubeloop.controllers.job.wakeups import (
     is_only_reported,
     is_over,
 )
-from kubeloop.controllers.pod_control import PodControl
-from kubeloop.runtime.cache import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
+from kubeloop.controllers.shared.pods.pod_control import PodControl
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.rate_limits import ItemExponential
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
+from kubeloop.runtime.queue.rate_limits import ItemExponential
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "job-controller"
 QUEUE = "job"  # upstream's, as dashboards know it

@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
-from kubeloop.api.calls import STRATEGIC_PATCH
 from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.controllers.job.names import TRACKING
 from kubeloop.controllers.job.own_writes import Memory, may_have_happened
 from kubeloop.controllers.job.pods import is_tracked
 from kubeloop.controllers.job.templates import new_pod, template_of
-from kubeloop.controllers.namespaces import is_terminating
-from kubeloop.controllers.pod_control import PodControl
-from kubeloop.runtime.slow_start import slow_start
+from kubeloop.controllers.shared.ownership.namespaces import is_terminating
+from kubeloop.controllers.shared.pods.pod_control import PodControl
+from kubeloop.runtime.queue.slow_start import slow_start
 
 
 class PodActions:

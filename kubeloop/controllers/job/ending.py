@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.batch_v1 import Job, JobCondition
-from kubeloop.api.times import format_time, parse_time
-from kubeloop.api.wire import Time
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.scalars.times import format_time, parse_time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.job.failure_policy import ruling_on
 from kubeloop.controllers.job.observed import IndexState, Observed, is_suspended
 from kubeloop.controllers.job.pods import has_failed, restarts

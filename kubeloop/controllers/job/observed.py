@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kubeloop.api.generated.batch_v1 import Job, UncountedTerminatedPods
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_active, is_ready, is_terminating
+from kubeloop.api.pods.pod import is_active, is_ready, is_terminating
 from kubeloop.controllers.job.backoff import Failures
 from kubeloop.controllers.job.failure_policy import ruling_on
 from kubeloop.controllers.job.indexes import Indexes

@@ -7,13 +7,13 @@ from typing import NamedTuple
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.owners import controller_of
+from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.client import Client
 from kubeloop.controllers.job.acting import release
 from kubeloop.controllers.job.ending import is_finished
 from kubeloop.controllers.job.pods import is_tracked
 from kubeloop.controllers.job.reconciler import Caches, is_managed_elsewhere
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.objects.keys import ObjectKey
 
 
 class OrphanKey(NamedTuple):

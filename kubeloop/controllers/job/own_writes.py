@@ -15,7 +15,7 @@ from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.controllers.job.backoff import Failures
 from kubeloop.controllers.job.pods import is_tracked
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.objects.keys import ObjectKey
 
 PATIENCE = 300.0  # seconds; whoever undoes a write of ours must not stop a job for good
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import ContainerStatus, Pod
-from kubeloop.api.pods import ready_condition
-from kubeloop.api.times import parse_time
+from kubeloop.api.pods.pod import ready_condition
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers.job.names import COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES, TRACKING
 
 _LARGEST_COUNT = 2**31 - 1

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from kubeloop.api.generated.batch_v1 import Job, JobCondition, JobStatus
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.owners import is_owned_by
-from kubeloop.api.pods import is_ready
+from kubeloop.api.meta.owner_references import is_owned_by
+from kubeloop.api.pods.pod import is_ready
 from kubeloop.api.selectors import from_label_selector
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.controllers.job.acting import PodActions
 from kubeloop.controllers.job.ending import completion, deadline_seconds_left, early_end, is_finished
@@ -26,13 +26,13 @@ from kubeloop.controllers.job.pods import is_tracked
 from kubeloop.controllers.job.scaling import Plan, plan
 from kubeloop.controllers.job.status import announced, ended, is_settled, started, status_patch, suspension
 from kubeloop.controllers.job.tracking import Entry, book, settle
-from kubeloop.controllers.status_writer import StatusWriter
-from kubeloop.runtime.cache import CONTROLLER, ORPHANS
-from kubeloop.runtime.claim import Claimant, claim, live_check
+from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Result
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS
+from kubeloop.runtime.objects.controller_ref_manager import Claimant, claim, live_check
+from kubeloop.runtime.objects.keys import ObjectKey
 
 LOOK_AGAIN = 1.0  # seconds; if the event that a lagging cache waits for never comes
 GATHER = 0.1  # seconds in which changes of pods gather to one sync; upstream's is a second

@@ -8,8 +8,8 @@ from datetime import datetime
 from itertools import groupby, islice
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_ready, is_terminating, ready_since
-from kubeloop.api.times import parse_time
+from kubeloop.api.pods.pod import is_ready, is_terminating, ready_since
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers.job.backoff import index_seconds_left
 from kubeloop.controllers.job.indexes import Indexes
 from kubeloop.controllers.job.observed import IndexState, Observed, indexes_of, is_suspended

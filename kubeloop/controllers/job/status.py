@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from kubeloop.api import codec
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.batch_v1 import Job, JobCondition, JobStatus, UncountedTerminatedPods
-from kubeloop.api.times import format_time
-from kubeloop.api.wire import Time
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.job.ending import condition, final
 from kubeloop.controllers.job.observed import is_suspended
 

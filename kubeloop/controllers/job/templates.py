@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodTemplateSpec
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.job.failure_policy import ruling_on
 from kubeloop.controllers.job.names import (
     COMPLETION_INDEX,
@@ -19,7 +19,7 @@ from kubeloop.controllers.job.names import (
 )
 from kubeloop.controllers.job.observed import is_indexed
 from kubeloop.controllers.job.pods import index_failures, index_ignored_failures
-from kubeloop.controllers.pod_control import pod_from_template
+from kubeloop.controllers.shared.pods.pod_control import pod_from_template
 
 T = TypeVar("T", bound=Container)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.owners import controller_of
-from kubeloop.api.pods import is_terminal
+from kubeloop.api.meta.owner_references import controller_of
+from kubeloop.api.pods.pod import is_terminal
 from kubeloop.api.selectors import from_label_selector
 from kubeloop.controllers.job.ending import is_finished
 from kubeloop.controllers.job.metrics import JobMetrics
@@ -16,10 +16,10 @@ from kubeloop.controllers.job.names import CONTROLLER_UID
 from kubeloop.controllers.job.orphans import JobOrOrphan, OrphanReconciler, orphan_key
 from kubeloop.controllers.job.pods import is_tracked
 from kubeloop.controllers.job.reconciler import JOBS, Caches, is_managed_elsewhere
-from kubeloop.runtime.cache import CONTROLLER
-from kubeloop.runtime.enqueue import controller_key
-from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.store import CONTROLLER
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.enqueue import controller_key
 
 CANDIDATES = "jobs that may adopt"  # an index of jobs
 

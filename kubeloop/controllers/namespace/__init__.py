@@ -17,15 +17,15 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import Namespace
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.namespace.content import Content
 from kubeloop.controllers.namespace.deleter import Deleter
 from kubeloop.controllers.namespace.remains import Remains
-from kubeloop.controllers.status_writer import StatusWriter
+from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.rate_limits import Bucket, ItemExponential, MaxOf
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "namespace-controller"
 QUEUE = "namespace"

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kubeloop.api.conditions import find_condition, set_condition
 from kubeloop.api.generated.core_v1 import NamespaceCondition
 from kubeloop.api.kinds import Resource
-from kubeloop.api.wire import Time
-from kubeloop.client.served import Served
+from kubeloop.api.meta.conditions import find_condition, set_condition
+from kubeloop.api.scalars.wire import Time
+from kubeloop.client.discovery.served_resources import Served
 
 DISCOVERY = "NamespaceDeletionDiscoveryFailure"
 PARSING = "NamespaceDeletionGroupVersionParsingFailure"

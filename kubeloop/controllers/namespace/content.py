@@ -12,7 +12,7 @@ from kubeloop.api.errors import ApiError, MethodNotAllowed, NotFound
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
-from kubeloop.api.pods import is_terminal
+from kubeloop.api.pods.pod import is_terminal
 from kubeloop.client import Client
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock

@@ -13,11 +13,11 @@ from kubeloop.api.errors import ApiError, Conflict, NotFound
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Namespace, NamespaceSpec
 from kubeloop.api.kinds import Resource
-from kubeloop.api.times import format_time, parse_time
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.times import format_time, parse_time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.client import Client
+from kubeloop.client.discovery.served_resources import Served, discover
 from kubeloop.client.errors import ClientError
-from kubeloop.client.served import Served, discover
 from kubeloop.clock import Clock
 from kubeloop.controllers.namespace.conditions import (
     Findings,
@@ -29,7 +29,7 @@ from kubeloop.controllers.namespace.conditions import (
 )
 from kubeloop.controllers.namespace.content import Content, Left, StillThere
 from kubeloop.controllers.namespace.remains import Remains
-from kubeloop.controllers.status_writer import StatusWriter
+from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Result
 
 FINALIZER = "kubernetes"  # ours among a namespace's

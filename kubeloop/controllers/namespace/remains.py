@@ -7,8 +7,8 @@ from typing import Any
 
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
-from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.informer import Informer, Informers
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.informer import Informer, Informers
 
 
 class Remains:

@@ -17,26 +17,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeloop.api.calls import MERGE_PATCH
 from kubeloop.api.errors import ApiError, Conflict, NotFound
 from kubeloop.api.generated.core_v1 import Node, ObjectReference
+from kubeloop.api.requests import MERGE_PATCH
 from kubeloop.client import Client
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.idle import Idle
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.disabled import Idle
 from kubeloop.controllers.node_ipam.cidr_set import NoneLeft
 from kubeloop.controllers.node_ipam.instruments import Instruments
 from kubeloop.controllers.node_ipam.ledger import Ledger, Networks, Unusable
 from kubeloop.controllers.node_ipam.plan import plan_of
 from kubeloop.runtime.controller import Controller, TerminalError
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.manager import Loop
-from kubeloop.runtime.recorder import EventRecorder
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "node-ipam-controller"
 QUEUE = "cidrallocator_node"

@@ -8,7 +8,7 @@ from typing import Final
 
 from kubeloop.api.addresses import parse_cidr
 from kubeloop.controllers import UnusableChoice
-from kubeloop.controllers.config import ManagerConfig
+from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.node_ipam.cidr_set import CidrSet, Network
 
 _DEFAULT_BITS: Final = {4: 24, 6: 64}

@@ -22,10 +22,10 @@ from typing import Any, Literal, NamedTuple
 
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Node, Pod
-from kubeloop.api.times import format_time
-from kubeloop.api.wire import Time
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.node_lifecycle.evictors import Evictors
 from kubeloop.controllers.node_lifecycle.health import Patience
 from kubeloop.controllers.node_lifecycle.instruments import Instruments
@@ -34,9 +34,9 @@ from kubeloop.controllers.node_lifecycle.node_writer import NodeWriter
 from kubeloop.controllers.node_lifecycle.taints import labels_to_set, with_condition_taints, with_eviction_taint
 from kubeloop.controllers.node_lifecycle.unready_pods import UnreadyPods
 from kubeloop.controllers.node_lifecycle.zones import Rates
-from kubeloop.runtime.cache import NODE, node_name_of
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.store import NODE, node_name_of
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "node-lifecycle-controller"
 QUEUE = "node_lifecycle_controller"

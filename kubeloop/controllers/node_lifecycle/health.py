@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from kubeloop.api import codec
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.core_v1 import Node, NodeCondition
-from kubeloop.api.times import format_time, parse_time
-from kubeloop.api.wire import Time
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.scalars.times import format_time, parse_time
+from kubeloop.api.scalars.wire import Time
 
 READY: Final = "Ready"
 # What a silent node no longer vouches for. Whether the network is there, others say.

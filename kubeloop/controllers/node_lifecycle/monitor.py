@@ -7,13 +7,13 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from kubeloop.api.calls import STRATEGIC_PATCH
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Node, ObjectReference
-from kubeloop.api.times import format_time
-from kubeloop.api.wire import Time
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.client import Client
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
@@ -40,9 +40,9 @@ from kubeloop.controllers.node_lifecycle.taints import (
 )
 from kubeloop.controllers.node_lifecycle.unready_pods import UnreadyPods
 from kubeloop.controllers.node_lifecycle.zones import Tally, Turn, counts, zone_of
-from kubeloop.runtime.cache import NODE
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import NODE
 
 LEASE_NAMESPACE = "kube-node-lease"
 AT_ONCE = 8  # nodes that are written at a time

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeloop.api import codec
-from kubeloop.api.calls import MERGE_PATCH
 from kubeloop.api.generated.core_v1 import Node, Taint
+from kubeloop.api.requests import MERGE_PATCH
 from kubeloop.client import Client
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kubeloop.api.conditions import find_condition
 from kubeloop.api.generated.core_v1 import Node, Taint
-from kubeloop.api.wire import Time
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.scalars.wire import Time
 
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from kubeloop.api import codec
-from kubeloop.api.calls import STRATEGIC_PATCH
 from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import ready_condition
-from kubeloop.api.times import format_time
+from kubeloop.api.pods.pod import ready_condition
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.api.scalars.times import format_time
 from kubeloop.client import Client
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.events.recorder import EventRecorder
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import StorageClass
-from kubeloop.api.volumes import (
+from kubeloop.api.pods.volumes import (
     BIND_COMPLETED,
     PODS_BY_CLAIM,
     claim_keys_of,
@@ -29,9 +29,8 @@ from kubeloop.api.volumes import (
     class_of_volume,
     has_class,
 )
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.patch_or_update import PatchOrUpdate
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.persistentvolume_binder.claims import ClaimReconciler, is_default
 from kubeloop.controllers.persistentvolume_binder.instruments import Measured, count_volumes
 from kubeloop.controllers.persistentvolume_binder.latest import Latest
@@ -43,10 +42,11 @@ from kubeloop.controllers.persistentvolume_binder.recycling import NAMESPACE, PR
 from kubeloop.controllers.persistentvolume_binder.shelf import Shelf
 from kubeloop.controllers.persistentvolume_binder.volumes import VolumeReconciler
 from kubeloop.controllers.persistentvolume_binder.writing import Writer
+from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "persistentvolume-binder-controller"
 QUEUE: Final = "claims"  # upstream's, as dashboards know it; its other one, of volumes, is the same here

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimStatus
-from kubeloop.api.quantity import parse_quantity
-from kubeloop.api.volumes import (
+from kubeloop.api.pods.volumes import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
     CSI_DRIVERS,
@@ -20,6 +19,7 @@ from kubeloop.api.volumes import (
     is_meant_for,
     reference_to_claim,
 )
+from kubeloop.api.scalars.quantity import parse_quantity
 
 Patch = dict[str, Any]
 

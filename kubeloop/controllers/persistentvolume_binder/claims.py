@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.generated.storage_v1 import StorageClass
-from kubeloop.api.times import parse_time
-from kubeloop.api.volumes import (
+from kubeloop.api.pods.volumes import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
     PODS_BY_CLAIM,
@@ -24,14 +23,15 @@ from kubeloop.api.volumes import (
     same_volume_mode,
     size_of_volume,
 )
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.client import Client
 from kubeloop.controllers.persistentvolume_binder.changes import OVER, migration
 from kubeloop.controllers.persistentvolume_binder.latest import Latest, current_claim
 from kubeloop.controllers.persistentvolume_binder.provisioning import Provisioning
 from kubeloop.controllers.persistentvolume_binder.shelf import Shelf
 from kubeloop.controllers.persistentvolume_binder.writing import Writer
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
 
 _DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
-from kubeloop.api.volumes import FILESYSTEM, class_of_claim, plugin_of
+from kubeloop.api.pods.volumes import FILESYSTEM, class_of_claim, plugin_of
 from kubeloop.clock import Clock
 from kubeloop.controllers.persistentvolume_binder.provisioner import Provisioner, Request, StillInUse
-from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.metrics import Registry
 
 _PREFIX: Final = "pv_collector"

@@ -8,8 +8,8 @@ from typing import Any
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim
 from kubeloop.client import Client
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 Changed = Callable[[ObjectKey], None]
 

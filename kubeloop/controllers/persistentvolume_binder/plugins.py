@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import PersistentVolume
-from kubeloop.api.volumes import CSI_DRIVERS, MIGRATED_TO, PROVISIONED_BY
+from kubeloop.api.pods.volumes import CSI_DRIVERS, MIGRATED_TO, PROVISIONED_BY
 from kubeloop.controllers.persistentvolume_binder.changes import IN_TREE
 from kubeloop.controllers.persistentvolume_binder.provisioner import HOST_PATH, Provisioner
 

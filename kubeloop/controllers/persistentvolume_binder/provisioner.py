@@ -21,7 +21,7 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.generated.storage_v1 import StorageClass
-from kubeloop.api.volumes import FILESYSTEM, STORAGE
+from kubeloop.api.pods.volumes import FILESYSTEM, STORAGE
 
 HOST_PATH: Final = "kubernetes.io/host-path"  # upstream's, for tests on one machine; on only if a flag says so
 OWN_HOST_PATH: Final = "kubeloop.io/host-path"  # ours: the node makes the directory when the volume is first mounted

@@ -9,7 +9,7 @@ import msgspec
 from kubeloop.api.errors import AlreadyExists, ApiError, NotFound
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.generated.storage_v1 import StorageClass
-from kubeloop.api.volumes import (
+from kubeloop.api.pods.volumes import (
     BOUND_BY_CONTROLLER,
     CSI_DRIVERS,
     PROVISIONED_BY,
@@ -29,8 +29,8 @@ from kubeloop.controllers.persistentvolume_binder.provisioner import (
     Request,
 )
 from kubeloop.controllers.persistentvolume_binder.writing import Writer
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
 
 FAILED: Final = "ProvisioningFailed"
 

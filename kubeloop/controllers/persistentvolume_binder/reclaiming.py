@@ -7,7 +7,7 @@ from typing import Final
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.api.volumes import MIGRATED_TO, PROVISIONED_BY
+from kubeloop.api.pods.volumes import MIGRATED_TO, PROVISIONED_BY
 from kubeloop.client import Client
 from kubeloop.controllers.persistentvolume_binder.changes import IN_TREE_FINALIZER
 from kubeloop.controllers.persistentvolume_binder.latest import Latest
@@ -15,7 +15,7 @@ from kubeloop.controllers.persistentvolume_binder.plugins import NoPlugin, Plugi
 from kubeloop.controllers.persistentvolume_binder.provisioner import CannotDelete, Provisioner, StillInUse
 from kubeloop.controllers.persistentvolume_binder.recycling import Recycling
 from kubeloop.controllers.persistentvolume_binder.writing import Writer
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.events.recorder import EventRecorder
 
 FAILED_DELETE: Final = "VolumeFailedDelete"
 

@@ -17,13 +17,13 @@ from kubeloop.api.generated.core_v1 import (
     VolumeMount,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
-from kubeloop.api.volumes import PODS_BY_CLAIM, is_done_with_volumes, size_of_volume
+from kubeloop.api.pods.volumes import PODS_BY_CLAIM, is_done_with_volumes, size_of_volume
 from kubeloop.client import Client
-from kubeloop.controllers.config import ManagerConfig
+from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.persistentvolume_binder.latest import Latest
 from kubeloop.controllers.persistentvolume_binder.writing import Writer
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
 
 NAMESPACE: Final = "default"
 PREFIX: Final = "recycler-for-"

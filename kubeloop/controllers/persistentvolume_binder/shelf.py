@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
-from kubeloop.api.quantity import Quantity
-from kubeloop.api.selectors import SelectorError, from_label_selector
-from kubeloop.api.volumes import (
+from kubeloop.api.pods.volumes import (
     class_of_claim,
     class_of_volume,
     is_meant_for,
@@ -18,7 +16,9 @@ from kubeloop.api.volumes import (
     same_volume_mode,
     size_of_volume,
 )
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.api.scalars.quantity import Quantity
+from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.runtime.objects.keys import ObjectKey
 
 Modes = frozenset[str]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import ObjectReference, PersistentVolume, PersistentVolumeClaim
-from kubeloop.api.volumes import PROVISIONED_BY, same_volume_mode
+from kubeloop.api.pods.volumes import PROVISIONED_BY, same_volume_mode
 from kubeloop.client import Client
 from kubeloop.controllers.persistentvolume_binder.changes import OVER, migration, volume_finalizers
 from kubeloop.controllers.persistentvolume_binder.latest import Latest
 from kubeloop.controllers.persistentvolume_binder.reclaiming import Reclaiming
 from kubeloop.controllers.persistentvolume_binder.writing import Writer
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.events.recorder import EventRecorder
 
 
 class VolumeReconciler:

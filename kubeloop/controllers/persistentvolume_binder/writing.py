@@ -6,8 +6,7 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.kinds import Resource
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.patch_or_update import PatchOrUpdate
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.persistentvolume_binder.changes import (
     Patch,
     bound_claim,
@@ -16,7 +15,8 @@ from kubeloop.controllers.persistentvolume_binder.changes import (
     unbound_volume,
 )
 from kubeloop.controllers.persistentvolume_binder.latest import Latest
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
+from kubeloop.runtime.events.recorder import EventRecorder
 
 VOLUMES: Resource = resource_of_class(PersistentVolume)
 CLAIMS: Resource = resource_of_class(PersistentVolumeClaim)

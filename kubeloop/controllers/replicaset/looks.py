@@ -11,11 +11,11 @@ from typing import Final, Literal
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.owners import controller_of
-from kubeloop.api.pods import is_terminal
+from kubeloop.api.meta.owner_references import controller_of
+from kubeloop.api.pods.pod import is_terminal
 from kubeloop.api.selectors import LabelSelector
-from kubeloop.controllers.pod_ranking import Standing, standing_of
-from kubeloop.runtime.grouping import Place
+from kubeloop.controllers.shared.pods.deletion_order import Standing, standing_of
+from kubeloop.runtime.informer.equivalence_groups import Place
 
 LOOKS: Final = "looks of replicas"
 _OWNERS: Final = ("ReplicaSet", "ReplicationController")

@@ -12,30 +12,30 @@ from typing import Any
 from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
-from kubeloop.api.owners import controller_of
-from kubeloop.api.pods import is_active
+from kubeloop.api.meta.owner_references import controller_of
+from kubeloop.api.pods.pod import is_active
 from kubeloop.api.selectors import LabelSelector, SelectorError
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers import namespaces
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.pod_control import PodControl, pod_from_template
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.replicaset.looks import LOOKS, Pods, by_look, matching, number_of, of_state, place_of
 from kubeloop.controllers.replicaset.scaling import age_ratios, crowding_of, pods_to_delete, surplus
 from kubeloop.controllers.replicaset.status import count, seconds_until_next_available, status_patch
 from kubeloop.controllers.replicaset.wakeups import PodWakeups
-from kubeloop.controllers.status_writer import StatusWriter
-from kubeloop.runtime.cache import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
-from kubeloop.runtime.claim import Claimant, claim, live_check
+from kubeloop.controllers.shared.ownership import namespaces
+from kubeloop.controllers.shared.pods.pod_control import PodControl, pod_from_template
+from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Controller, Result, TerminalError
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.expectations import TIMEOUT, Expectations
-from kubeloop.runtime.grouping import Alike
-from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.informer.equivalence_groups import Alike
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
 from kubeloop.runtime.metrics import Histogram, exponential_bounds
-from kubeloop.runtime.slow_start import slow_start
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.controller_ref_manager import Claimant, claim, live_check
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.expectations import TIMEOUT, Expectations
+from kubeloop.runtime.queue.slow_start import slow_start
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 PODS = resource_of_class(Pod)
 

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_ready
-from kubeloop.api.times import parse_time
-from kubeloop.controllers.pod_ranking import Standing, first_to_go
+from kubeloop.api.pods.pod import is_ready
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers.replicaset.looks import Pods
-from kubeloop.runtime.grouping import Alike
+from kubeloop.controllers.shared.pods.deletion_order import Standing, first_to_go
+from kubeloop.runtime.informer.equivalence_groups import Alike
 
 BURST: Final = 500  # creates or deletes at a time; the next ones wait until the cache shows these
 

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from kubeloop.api import codec
-from kubeloop.api.conditions import find_condition
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.scalars.times import format_time, parse_time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.api.selectors import from_labels
-from kubeloop.api.times import format_time, parse_time
-from kubeloop.api.wire import Time
 from kubeloop.controllers.replicaset.looks import Look, Pods, matching, number_of
 
 FAILURE: Final = "ReplicaFailure"

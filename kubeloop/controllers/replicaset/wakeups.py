@@ -7,14 +7,14 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
-from kubeloop.api.owners import controller_of
+from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.api.selectors import LabelSelector, SelectorError
-from kubeloop.controllers.pacing import patience
-from kubeloop.runtime.causes import Event, Origin
-from kubeloop.runtime.expectations import Expectations
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.controllers.shared.pods.batching import patience
+from kubeloop.runtime.causes.cause import Event, Origin
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.expectations import Expectations
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 
 class PodWakeups:

@@ -17,18 +17,18 @@ from typing import Literal, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.resource_v1 import ResourceClaim, ResourceClaimTemplate
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.resourceclaim.caches import PODS_BY_CLAIM, PODS_BY_TEMPLATE, Caches, Informed
 from kubeloop.controllers.resourceclaim.claim_use import ClaimUse
 from kubeloop.controllers.resourceclaim.instruments import Instruments
 from kubeloop.controllers.resourceclaim.pod_claims import PodClaims
 from kubeloop.controllers.resourceclaim.policy import claim_names, extended_claim_name, is_done
-from kubeloop.runtime.causes import Event, Origin
+from kubeloop.runtime.causes.cause import Event, Origin
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.keys import key_of
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.objects.keys import key_of
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "resourceclaim-controller"
 QUEUE = "resource_claim"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.resource_v1 import ResourceClaim
 from kubeloop.controllers.resourceclaim.policy import ANNOTATION, claim_names, owning_pod, template_names
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 PODS_BY_CLAIM = "resourceclaim: claim"
 PODS_BY_TEMPLATE = "resourceclaim: template"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api import codec
-from kubeloop.api.calls import MERGE_PATCH
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.generated.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
+from kubeloop.api.requests import MERGE_PATCH
 from kubeloop.client import Client
 from kubeloop.controllers.resourceclaim.caches import Caches
 from kubeloop.controllers.resourceclaim.policy import FINALIZER, is_done, owning_pod

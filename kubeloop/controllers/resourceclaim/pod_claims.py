@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kubeloop.api import codec
-from kubeloop.api.calls import MERGE_PATCH, STRATEGIC_PATCH
 from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.core_v1 import Pod, PodResourceClaim
 from kubeloop.api.generated.resource_v1 import ResourceClaim, ResourceClaimTemplate
-from kubeloop.api.pods import is_active
+from kubeloop.api.pods.pod import is_active
+from kubeloop.api.requests import MERGE_PATCH, STRATEGIC_PATCH
 from kubeloop.client import Client
 from kubeloop.controllers.resourceclaim.caches import Caches
 from kubeloop.controllers.resourceclaim.instruments import Instruments
@@ -20,7 +20,7 @@ from kubeloop.controllers.resourceclaim.policy import (
     consumer_of,
     lacks_reservation,
 )
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.events.recorder import EventRecorder
 
 
 class CannotMake(Exception):

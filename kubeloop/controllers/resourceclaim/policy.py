@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from kubeloop.api.generated.core_v1 import Pod, PodResourceClaim
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
 from kubeloop.api.generated.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
-from kubeloop.api.owners import controller_of
-from kubeloop.api.pods import is_terminal
+from kubeloop.api.meta.owner_references import controller_of
+from kubeloop.api.pods.pod import is_terminal
 
 ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"

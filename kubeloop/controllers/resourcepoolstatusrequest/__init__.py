@@ -18,19 +18,19 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
-from kubeloop.api.calls import MERGE_PATCH
 from kubeloop.api.errors import Conflict, Invalid, NotFound
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.generated.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
 from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequest
-from kubeloop.api.times import parse_time
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.gates import is_on
+from kubeloop.api.requests import MERGE_PATCH
+from kubeloop.api.scalars.times import parse_time
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.gates import is_on
 from kubeloop.controllers.resourcepoolstatusrequest.answer import is_incomplete, pools_of, status_of, taken_by
 from kubeloop.runtime.controller import Controller, Result, TerminalError
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "resourcepoolstatusrequest-controller"
 QUEUE: Final = "resourcepoolstatusrequest"

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from kubeloop.api.generated.resource_v1 import Device, DeviceTaintRule, ResourceClaim, ResourceSlice
 from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequestSpec
-from kubeloop.api.quantity import Quantity, parse_quantity
-from kubeloop.api.times import format_time
+from kubeloop.api.scalars.quantity import Quantity, parse_quantity
+from kubeloop.api.scalars.times import format_time
 from kubeloop.controllers.resourcepoolstatusrequest.views import Pool, parts_of, views_of
 
 COMPLETE: Final = "Complete"

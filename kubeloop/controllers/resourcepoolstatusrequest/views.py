@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from kubeloop.api.generated.resource_v1 import CounterSet, Device, DeviceCounterConsumption, ResourceSlice
-from kubeloop.api.quantity import Quantity, parse_quantity
+from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 
 MOST_ITEMS: Final = 32  # that the lists of a status can hold
 _ZERO: Final = Quantity(0)

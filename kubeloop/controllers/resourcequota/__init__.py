@@ -19,12 +19,12 @@ Differs from upstream: a quota that was charged is counted once more soon after,
 from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import ResourceQuota
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.resourcequota.reconciler import KINDS, Reconciler
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "resourcequota-controller"
 QUEUE = "resourcequota_primary"  # upstream's, as dashboards know it

@@ -13,9 +13,9 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.quota import is_metered, meter_of
 from kubeloop.api.quota.devices import DEVICE_CLAIMS, DeviceClaimMeter
 from kubeloop.api.quota.meter import Meter
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.runtime.handlers import Callbacks, Handler, Registration
-from kubeloop.runtime.informer import Informer, Informers
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.runtime.informer.event_handlers import Callbacks, Handler, Registration
+from kubeloop.runtime.informer.informer import Informer, Informers
 
 # Kinds that are measured by more than their number, so that their metadata is not enough.
 WHOLE = frozenset(resource_of_class(one) for one in (Pod, Service, PersistentVolumeClaim, ResourceClaim))

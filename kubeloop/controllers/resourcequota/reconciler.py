@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from kubeloop.api.generated.core_v1 import ResourceQuota
 from kubeloop.api.quota.amounts import only
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.garbage_collector.kinds import Kinds
 from kubeloop.controllers.resourcequota.counting import count, lacks_usage, share, status_change
 from kubeloop.controllers.resourcequota.monitors import Monitor, Monitors
-from kubeloop.controllers.status_writer import StatusWriter
-from kubeloop.runtime.causes import Event, Origin
+from kubeloop.controllers.shared.status_writer import StatusWriter
+from kubeloop.runtime.causes.cause import Event, Origin
 from kubeloop.runtime.controller import Result
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.workqueue import LOW, NORMAL, WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.workqueue import LOW, NORMAL, WorkQueue
 
 # Asks for the server's kinds. No quota is without a namespace.
 KINDS: Final = ObjectKey("", "kinds")

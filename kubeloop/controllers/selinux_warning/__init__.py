@@ -16,16 +16,23 @@ from typing import Any, Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import CSIDriver
-from kubeloop.api.volumes import PODS_BY_CLAIM, VOLUMES_BY_DRIVER, claim_keys_of, claim_uses, driver_of, is_made_for
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.api.pods.volumes import (
+    PODS_BY_CLAIM,
+    VOLUMES_BY_DRIVER,
+    claim_keys_of,
+    claim_uses,
+    driver_of,
+    is_made_for,
+)
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.selinux_warning.uses import Conflict, Uses, is_mounted, labels_of, use_of
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.recorder import EventRecorder
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "selinux-warning-controller"
 COMPONENT: Final = "selinux_warning"  # whom upstream's events name

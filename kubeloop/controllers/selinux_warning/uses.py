@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Container, EphemeralContainer, Pod, SELinuxOptions
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.objects.keys import ObjectKey
 
 MOUNT_OPTION: Final = "MountOption"
 RECURSIVE: Final = "Recursive"

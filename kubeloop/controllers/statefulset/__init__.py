@@ -21,17 +21,17 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.dependents import Dependents, Wakeups, concerns_owner
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.ownership.dependents import Dependents, Wakeups, concerns_owner
 from kubeloop.controllers.statefulset.claims import is_claim_of
 from kubeloop.controllers.statefulset.identity import replicas_of
 from kubeloop.controllers.statefulset.instruments import count_unavailable
 from kubeloop.controllers.statefulset.reconciler import CLAIMS, PODS, REVISIONS, SETS, Reconciler
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "statefulset-controller"
 QUEUE = "statefulset"  # upstream's, as dashboards know it

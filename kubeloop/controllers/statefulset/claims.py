@@ -17,10 +17,10 @@ from kubeloop.api.generated.apps_v1 import StatefulSet
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
 from kubeloop.api.kinds import Resource
-from kubeloop.api.owners import is_owned_by
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.api.meta.owner_references import is_owned_by
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.statefulset.identity import claim_name, ordinal_of, ordinals_of
-from kubeloop.runtime.owner_references import controller_reference
+from kubeloop.runtime.objects.owner_references import controller_reference
 
 RETAIN: Final = "Retain"
 DELETE: Final = "Delete"

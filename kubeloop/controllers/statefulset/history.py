@@ -9,8 +9,8 @@ import msgspec
 
 from kubeloop.api.generated.apps_v1 import ControllerRevision, StatefulSet
 from kubeloop.api.generated.core_v1 import PodTemplateSpec
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.revisions import (
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.shared.ownership.controller_revisions import (
     HASH_LABEL,
     Revisions,
     Templates,
@@ -20,7 +20,7 @@ from kubeloop.controllers.revisions import (
     new_metadata,
     next_number,
 )
-from kubeloop.runtime.owner_references import controller_reference
+from kubeloop.runtime.objects.owner_references import controller_reference
 
 _SETS = resource_of_class(StatefulSet)
 

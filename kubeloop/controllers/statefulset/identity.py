@@ -16,9 +16,9 @@ from kubeloop.api.generated.core_v1 import (
     PodTemplateSpec,
     Volume,
 )
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.pod_control import pod_from_template
-from kubeloop.controllers.revisions import POD_REVISION_LABEL
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.shared.ownership.controller_revisions import POD_REVISION_LABEL
+from kubeloop.controllers.shared.pods.pod_control import pod_from_template
 
 POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"

@@ -7,7 +7,7 @@ from typing import Final
 from kubeloop.api.generated.apps_v1 import StatefulSet
 from kubeloop.controllers.statefulset.identity import replicas_of
 from kubeloop.controllers.statefulset.rolling import max_unavailable
-from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.metrics import Registry
 
 _PREFIX: Final = "statefulset_controller_statefulset"

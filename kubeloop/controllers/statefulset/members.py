@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api import codec
-from kubeloop.api.calls import STRATEGIC_PATCH
 from kubeloop.api.errors import AlreadyExists, Conflict, NotFound
 from kubeloop.api.generated.apps_v1 import StatefulSet
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
 from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.client import Client
-from kubeloop.controllers.own_writes import OwnWrites
+from kubeloop.controllers.shared.own_writes import OwnWrites
 from kubeloop.controllers.statefulset.claim_owners import ClaimOwners
 from kubeloop.controllers.statefulset.claims import (
     claim_names_of,
@@ -22,9 +22,9 @@ from kubeloop.controllers.statefulset.claims import (
 )
 from kubeloop.controllers.statefulset.identity import has_storage, repair_patch
 from kubeloop.controllers.statefulset.plan import Act, Step
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import key_of
-from kubeloop.runtime.recorder import EventRecorder
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import key_of
 
 CONFLICTING: Final = "ConflictingController"
 

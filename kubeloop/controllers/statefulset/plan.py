@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kubeloop.api.generated.apps_v1 import StatefulSet
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
-from kubeloop.api.pods import is_available, is_terminal
+from kubeloop.api.pods.pod import is_available, is_terminal
 from kubeloop.controllers.statefulset.claims import claim_names_of, has_right_owners, is_stale
 from kubeloop.controllers.statefulset.history import Rollout
 from kubeloop.controllers.statefulset.identity import (

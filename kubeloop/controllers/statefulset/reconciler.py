@@ -11,22 +11,22 @@ from msgspec.structs import replace
 from kubeloop.api.generated.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
 from kubeloop.api.selectors import SelectorError, from_label_selector
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.dependents import Dependents
-from kubeloop.controllers.own_writes import OwnWrites
-from kubeloop.controllers.revisions import Revisions, beyond_limit, in_order
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.own_writes import OwnWrites
+from kubeloop.controllers.shared.ownership.controller_revisions import Revisions, beyond_limit, in_order
+from kubeloop.controllers.shared.ownership.dependents import Dependents
+from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.controllers.statefulset.history import History, Rollout
 from kubeloop.controllers.statefulset.identity import is_member, revision_of
 from kubeloop.controllers.statefulset.members import MemberControl
 from kubeloop.controllers.statefulset.plan import Plan, Stage, decide, members_of
 from kubeloop.controllers.statefulset.status import completed, seconds_until_next_available, status_of, status_patch
-from kubeloop.controllers.status_writer import StatusWriter
-from kubeloop.runtime.claim import Claimant, LiveCheck, claim, live_check
 from kubeloop.runtime.controller import Result, TerminalError
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.slow_start import slow_start
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.controller_ref_manager import Claimant, LiveCheck, claim, live_check
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.slow_start import slow_start
 
 COMPONENT: Final = "statefulset-controller"
 RECREATE_GATE: Final = "StatefulSetRecreateStrategy"

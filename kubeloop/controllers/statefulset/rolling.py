@@ -7,8 +7,8 @@ from datetime import datetime
 
 from kubeloop.api.generated.apps_v1 import StatefulSet
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.intstr import scaled_value
-from kubeloop.api.pods import is_available
+from kubeloop.api.pods.pod import is_available
+from kubeloop.api.scalars.intstr import scaled_value
 from kubeloop.controllers.statefulset.identity import replicas_of, revision_of
 from kubeloop.controllers.statefulset.status import is_created
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kubeloop.api import codec
 from kubeloop.api.generated.apps_v1 import StatefulSet, StatefulSetStatus
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.pods import is_available, is_ready, seconds_until_available
+from kubeloop.api.pods.pod import is_available, is_ready, seconds_until_available
 from kubeloop.controllers.statefulset.history import Rollout
 from kubeloop.controllers.statefulset.identity import replicas_of, revision_of
 

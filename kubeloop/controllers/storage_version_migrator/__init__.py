@@ -19,12 +19,12 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.storagemigration_v1 import StorageVersionMigration
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.controllers.storage_version_migrator.reconciler import BY_RESOURCE, NAME, Reconciler
 from kubeloop.controllers.storage_version_migrator.turns import resource_named
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 WORKERS: Final = 5  # upstream's
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
-from kubeloop.api.times import format_time
+from kubeloop.api.scalars.times import format_time
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 

@@ -20,8 +20,8 @@ from kubeloop.api.errors import (
 from kubeloop.api.generated.meta_v1 import GroupResource, ObjectMeta
 from kubeloop.api.kinds import Resource
 from kubeloop.client import Client
+from kubeloop.client.discovery.served_resources import discover
 from kubeloop.client.errors import ClientError, TransportError
-from kubeloop.client.served import discover
 
 AT_ONCE: Final = 16  # objects written at a time
 NEEDED: Final = ("update", "patch", "list")

@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import Any, Final
 
 from kubeloop.api import codec
-from kubeloop.api.conditions import set_condition
 from kubeloop.api.generated.meta_v1 import Condition
 from kubeloop.api.generated.storagemigration_v1 import StorageVersionMigration
 from kubeloop.api.kinds import Resource
-from kubeloop.api.times import format_time, parse_time
-from kubeloop.api.wire import Time
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.status_writer import StatusWriter
+from kubeloop.api.meta.conditions import set_condition
+from kubeloop.api.scalars.times import format_time, parse_time
+from kubeloop.api.scalars.wire import Time
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.controllers.storage_version_migrator import turns
 from kubeloop.controllers.storage_version_migrator.definitions import Definitions
 from kubeloop.controllers.storage_version_migrator.objects import (
@@ -24,7 +24,7 @@ from kubeloop.controllers.storage_version_migrator.objects import (
     rewrite,
 )
 from kubeloop.runtime.controller import Result
-from kubeloop.runtime.informer import Informer
+from kubeloop.runtime.informer.informer import Informer
 
 NAME: Final = "storage-version-migrator-controller"
 BY_RESOURCE: Final = "resource"

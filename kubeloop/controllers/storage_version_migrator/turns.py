@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from kubeloop.api.conditions import is_true
 from kubeloop.api.generated.meta_v1 import Condition
 from kubeloop.api.generated.storagemigration_v1 import StorageVersionMigration
+from kubeloop.api.meta.conditions import is_true
 
 RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"

@@ -14,24 +14,24 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kubeloop.api.calls import STRATEGIC_PATCH
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Node, ObjectReference, Pod
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.api.times import format_time
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.api.scalars.times import format_time
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.pod_disruption import disruption_patch
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.shared.pods.pod_disruption import disruption_patch
 from kubeloop.controllers.taint_eviction.policy import Eviction, eviction_of, eviction_taints, seconds_tolerated
-from kubeloop.runtime.cache import NODE, node_name_of
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.keys import key_of
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import NODE, node_name_of
 from kubeloop.runtime.metrics import Registry
-from kubeloop.runtime.recorder import EventRecorder
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.objects.keys import key_of
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "taint-eviction-controller"
 QUEUE = "noexec_taint_pod"

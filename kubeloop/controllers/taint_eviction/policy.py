@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Node, Taint, Toleration
-from kubeloop.api.placement import tolerates
+from kubeloop.api.pods.placement import tolerates
 
 NO_EXECUTE: Final = "NoExecute"
 _LONGEST: Final = 1e10  # a toleration may be of any length, a timer may not

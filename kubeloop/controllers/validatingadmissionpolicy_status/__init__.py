@@ -19,12 +19,12 @@ from kubeloop.api.generated.admissionregistration_v1 import (
     ValidatingAdmissionPolicySpec,
 )
 from kubeloop.client import Client
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.context import Context
+from kubeloop.controllers.app.context import Context
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.informer import Informer
-from kubeloop.runtime.workqueue import WorkQueue
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
 if TYPE_CHECKING:
     from kubeloop.controllers.validatingadmissionpolicy_status.checking import Checker

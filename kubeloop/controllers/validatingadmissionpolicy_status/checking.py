@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeloop.api.admission_typing import Kind, Subject, warnings_about
+from kubeloop.api.expressions.admission_types import Kind, Subject, warnings_about
 from kubeloop.api.generated.admissionregistration_v1 import (
     ExpressionWarning,
     ParamKind,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from kubeloop.api.admission_typing import Kind
 from kubeloop.api.errors import ApiError
+from kubeloop.api.expressions.admission_types import Kind
 from kubeloop.api.structural.declared import Declarations
 from kubeloop.api.structural.referred import schema_of_kind
 from kubeloop.client import Client

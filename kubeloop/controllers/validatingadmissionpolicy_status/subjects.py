@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from kubeloop.api.admission_typing import Kind
+from kubeloop.api.expressions.admission_types import Kind
 from kubeloop.api.generated.admissionregistration_v1 import NamedRuleWithOperations, ValidatingAdmissionPolicySpec
 from kubeloop.client import Client
-from kubeloop.client.served import Served, discover
+from kubeloop.client.discovery.served_resources import Served, discover
 from kubeloop.clock import Clock
 
 MOST_KINDS: Final = 10  # of one rule

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kubeloop.scheduler.cluster import ClusterState, Numbers, Rows
-from kubeloop.scheduler.framework import MAX_SCORE, SKIP, Plugin, Skip
-from kubeloop.scheduler.handle import Handle
-from kubeloop.scheduler.pod_info import PodInfo
-from kubeloop.scheduler.resource_scores import Use, weights_of
+from kubeloop.scheduler.cache.cluster import ClusterState, Numbers, Rows
+from kubeloop.scheduler.cache.pod_info import PodInfo
+from kubeloop.scheduler.framework.handle import Handle
+from kubeloop.scheduler.framework.plugin import MAX_SCORE, SKIP, Plugin, Skip
+from kubeloop.scheduler.plugins.shared.resource_scores import Use, weights_of
 
 _HALF = MAX_SCORE // 2
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from kubeloop.api.generated.core_v1 import Binding, ObjectReference
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.scheduler.framework import Plugin
-from kubeloop.scheduler.outcome import Refusal
+from kubeloop.scheduler.framework.plugin import Plugin
+from kubeloop.scheduler.framework.status import Refusal
 
 if TYPE_CHECKING:
-    from kubeloop.scheduler.cycle import Cycle
+    from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
 
 
 class DefaultBinder(Plugin):

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.scheduler.changes import ASSIGNED_POD, Action
-from kubeloop.scheduler.evictions import Evictions, is_preempted
-from kubeloop.scheduler.extenders import Victims
-from kubeloop.scheduler.framework import Interest, Nominated, Plugin, unresolvable, unschedulable
-from kubeloop.scheduler.handle import Handle
-from kubeloop.scheduler.outcome import Code, Diagnosis, Refusal, fit_message
-from kubeloop.scheduler.pod_info import PodInfo
-from kubeloop.scheduler.preemption import Candidate, best_of, select_victims
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.scheduler.cache.pod_info import PodInfo
+from kubeloop.scheduler.extenders.extender import Victims
+from kubeloop.scheduler.framework.handle import Handle
+from kubeloop.scheduler.framework.plugin import Interest, Nominated, Plugin, unresolvable, unschedulable
+from kubeloop.scheduler.framework.status import Code, Diagnosis, Refusal, fit_message
+from kubeloop.scheduler.preemption.executor import Evictions, is_preempted
+from kubeloop.scheduler.preemption.victims import Candidate, best_of, select_victims
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, Action
 
 if TYPE_CHECKING:
-    from kubeloop.scheduler.cycle import Cycle
+    from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
 
 _NOT_HELPFUL = Refusal(Code.UNRESOLVABLE, ("Preemption is not helpful for scheduling",))
 

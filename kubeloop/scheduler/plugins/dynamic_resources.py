@@ -15,21 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from kubeloop.api.placement import node_selector_matches
-from kubeloop.api.quantity import parse_quantity
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.api.pods.placement import node_selector_matches
+from kubeloop.api.scalars.quantity import parse_quantity
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import new_uid
-from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.keys import key_of
-from kubeloop.scheduler.changes import NODE, TARGET_POD, Action
-from kubeloop.scheduler.claim_attempt import Attempt, Choice, Found, liking
-from kubeloop.scheduler.claim_writes import ClaimWrites, is_reserved_for
-from kubeloop.scheduler.device_conditions import BindingFailed, has_conditions, is_hopeless
-from kubeloop.scheduler.device_instruments import DeviceInstruments
-from kubeloop.scheduler.device_search import Basis, DeviceSearch, Round
-from kubeloop.scheduler.device_use import DeviceUse
-from kubeloop.scheduler.device_waits import DeviceWaits
-from kubeloop.scheduler.extended_devices import (
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.objects.keys import key_of
+from kubeloop.scheduler.cache.pod_info import PodInfo, Template
+from kubeloop.scheduler.config.plugin_args import seconds_of
+from kubeloop.scheduler.dra.allocated import DeviceUse
+from kubeloop.scheduler.dra.binding_conditions import BindingFailed, has_conditions, is_hopeless
+from kubeloop.scheduler.dra.claim_attempt import Attempt, Choice, Found, liking
+from kubeloop.scheduler.dra.claim_writes import ClaimWrites, is_reserved_for
+from kubeloop.scheduler.dra.extended_resources import (
     ClassesByResource,
     may_need_devices,
     needs_of,
@@ -37,21 +35,32 @@ from kubeloop.scheduler.extended_devices import (
     pod_served,
     status_of,
 )
-from kubeloop.scheduler.framework import SKIP, Interest, Nominated, Plugin, Skip, failed, unresolvable, unschedulable
-from kubeloop.scheduler.handle import Handle
-from kubeloop.scheduler.outcome import Refusal, SchedulingError
-from kubeloop.scheduler.plugin_args import seconds_of
-from kubeloop.scheduler.pod_claims import Unusable, check, claims_of
-from kubeloop.scheduler.pod_info import PodInfo, Template
+from kubeloop.scheduler.dra.metrics import DeviceInstruments
+from kubeloop.scheduler.dra.pod_claims import Unusable, check, claims_of
+from kubeloop.scheduler.dra.search import Basis, DeviceSearch, Round
+from kubeloop.scheduler.dra.wait import DeviceWaits
+from kubeloop.scheduler.framework.handle import Handle
+from kubeloop.scheduler.framework.plugin import (
+    SKIP,
+    Interest,
+    Nominated,
+    Plugin,
+    Skip,
+    failed,
+    unresolvable,
+    unschedulable,
+)
+from kubeloop.scheduler.framework.status import Refusal, SchedulingError
+from kubeloop.scheduler.queue.cluster_event import NODE, TARGET_POD, Action
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kubeloop.scheduler.cluster import ClusterState, Rows
-    from kubeloop.scheduler.cycle import Cycle
-    from kubeloop.scheduler.devices import Inventory
-    from kubeloop.scheduler.outcome import Diagnosis
+    from kubeloop.scheduler.cache.cluster import ClusterState, Rows
+    from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
+    from kubeloop.scheduler.dra.inventory import Inventory
+    from kubeloop.scheduler.framework.status import Diagnosis
 
 _NOT_HERE, _NOT_ALL, _INVALID, _LEFT_OVER = 1, 2, 3, 4  # from there on: what went wrong
 _FILTER_SECONDS = 10.0
@@ -235,7 +244,7 @@ class DynamicResources(Plugin):
         return not is_hopeless(claim, self.handle.clock.now(), self._patience)
 
     def _basis(self, state: Attempt) -> Basis:
-        from kubeloop.scheduler.devices import Inventory, with_taints
+        from kubeloop.scheduler.dra.inventory import Inventory, with_taints
 
         if self._inventory is None:
             self._inventory = Inventory(with_taints(self._slices.list(), self._rules.list()))
@@ -279,7 +288,7 @@ class DynamicResources(Plugin):
         return np.array([liking(state, state.found.get(one.metadata.name, nothing)) for one in nodes], np.int64)
 
     def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
-        from kubeloop.scheduler.normalizing import spread_out
+        from kubeloop.scheduler.framework.normalize import spread_out
 
         return spread_out(scores)
 
@@ -289,7 +298,7 @@ class DynamicResources(Plugin):
         state = cycle.states.get(self.name)
         if not isinstance(state, Attempt):
             return None
-        from kubeloop.scheduler.device_results import allocation_of
+        from kubeloop.scheduler.dra.allocation_result import allocation_of
 
         found = state.found.get(node, Found((), ()))
         choice = cycle.states[Choice] = Choice(list(state.claims), found.mappings)

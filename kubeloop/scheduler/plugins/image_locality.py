@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kubeloop.scheduler.cluster import ClusterState, Rows
-from kubeloop.scheduler.framework import MAX_SCORE, SKIP, Plugin, Skip
-from kubeloop.scheduler.pod_info import PodInfo
+from kubeloop.scheduler.cache.cluster import ClusterState, Rows
+from kubeloop.scheduler.cache.pod_info import PodInfo
+from kubeloop.scheduler.framework.plugin import MAX_SCORE, SKIP, Plugin, Skip
 
 _MIB: Final = 1024 * 1024
 # Less than this is pulled at once, and more than that, for each image, makes no difference any more.

@@ -10,15 +10,23 @@ from numpy.typing import NDArray
 
 from kubeloop.api.generated.core_v1 import Namespace, Node, Pod
 from kubeloop.api.selectors import NOTHING, LabelSelector
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.scheduler.changes import ASSIGNED_POD, NODE, TARGET_POD, Action
-from kubeloop.scheduler.cluster import ClusterState, Numbers, Rows
-from kubeloop.scheduler.domains import Domains
-from kubeloop.scheduler.framework import MAX_SCORE, SKIP, Interest, Plugin, Skip, unresolvable, unschedulable
-from kubeloop.scheduler.handle import Handle
-from kubeloop.scheduler.pod_info import PodInfo, Template
-from kubeloop.scheduler.selections import Selection
-from kubeloop.scheduler.terms import Term
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.scheduler.cache.affinity_terms import Term
+from kubeloop.scheduler.cache.cluster import ClusterState, Numbers, Rows
+from kubeloop.scheduler.cache.domains import Domains
+from kubeloop.scheduler.cache.pod_info import PodInfo, Template
+from kubeloop.scheduler.cache.selector_counts import Selection
+from kubeloop.scheduler.framework.handle import Handle
+from kubeloop.scheduler.framework.plugin import (
+    MAX_SCORE,
+    SKIP,
+    Interest,
+    Plugin,
+    Skip,
+    unresolvable,
+    unschedulable,
+)
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, Action
 
 _ABSENT, _NEAR_WHAT_IT_AVOIDS, _AVOIDED = 1, 2, 3
 

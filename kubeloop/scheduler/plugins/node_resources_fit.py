@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.resource_v1 import DeviceClass
 from kubeloop.api.quota.resource_names import DEVICE_CLASS
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.scheduler import amounts
-from kubeloop.scheduler.changes import ASSIGNED_POD, NODE, TARGET_POD, Action
-from kubeloop.scheduler.cluster import ClusterState, Numbers, Rows
-from kubeloop.scheduler.extended_devices import ClassesByResource
-from kubeloop.scheduler.framework import MAX_SCORE, Interest, Plugin
-from kubeloop.scheduler.handle import Handle
-from kubeloop.scheduler.outcome import Code, Refusal
-from kubeloop.scheduler.pod_info import PodInfo
-from kubeloop.scheduler.resource_scores import Use, least_allocated, scorer_of, weights_of
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.scheduler.cache import resources
+from kubeloop.scheduler.cache.cluster import ClusterState, Numbers, Rows
+from kubeloop.scheduler.cache.pod_info import PodInfo
+from kubeloop.scheduler.dra.extended_resources import ClassesByResource
+from kubeloop.scheduler.framework.handle import Handle
+from kubeloop.scheduler.framework.plugin import MAX_SCORE, Interest, Plugin
+from kubeloop.scheduler.framework.status import Code, Refusal
+from kubeloop.scheduler.plugins.shared.resource_scores import Use, least_allocated, scorer_of, weights_of
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, Action
 
 DEVICE_CLASSES: Final = resource_of_class(DeviceClass).qualified
 _TOO_MANY_PODS: Final = 1
@@ -113,7 +113,7 @@ class NodeResourcesFit(Plugin):
         return Refusal(code, tuple(reasons), self.name)
 
     def _sorted(self, requests: Mapping[str, int]) -> list[tuple[str, int]]:
-        order = (amounts.CPU, amounts.MEMORY, amounts.STORAGE)
+        order = (resources.CPU, resources.MEMORY, resources.STORAGE)
         return sorted(
             requests.items(), key=lambda one: (order.index(one[0]) if one[0] in order else len(order), one[0])
         )
@@ -143,22 +143,22 @@ class NodeResourcesFit(Plugin):
 
     def _has_room(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
         """Whether a node that has come, or grown, would take the pod if it were empty."""
-        have = amounts.whole(new.status.allocatable)
+        have = resources.whole(new.status.allocatable)
         delegated = [one for one in self._classes.amounts(pod.requests) if not have.get(one)]
         wanted = {
             name: amount
             for name, amount in pod.requests.items()
             if amount and not self._is_ignored(name) and name not in delegated
         }
-        if have.get(amounts.PODS, 0) < 1 or any(amount > have.get(name, 0) for name, amount in wanted.items()):
+        if have.get(resources.PODS, 0) < 1 or any(amount > have.get(name, 0) for name, amount in wanted.items()):
             return False
         if old is None or delegated:
             return True
-        had = amounts.whole(old.status.allocatable)
-        return any(have.get(name, 0) > had.get(name, 0) for name in (amounts.PODS, *wanted))
+        had = resources.whole(old.status.allocatable)
+        return any(have.get(name, 0) > had.get(name, 0) for name in (resources.PODS, *wanted))
 
     def _freed_what_is_wanted(self, pod: PodInfo, old: Any, new: Any) -> bool:
-        before, after = amounts.requests(old), amounts.requests(new)
+        before, after = resources.requests(old), resources.requests(new)
         return any(amount and before.get(name, 0) > after.get(name, 0) for name, amount in pod.requests.items())
 
 

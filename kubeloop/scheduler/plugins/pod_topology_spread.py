@@ -8,16 +8,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kubeloop.scheduler.changes import ASSIGNED_POD, NODE, TARGET_POD, Action
-from kubeloop.scheduler.cluster import ALL, ClusterState, Numbers, Rows
-from kubeloop.scheduler.domains import HOSTNAME, Domains
-from kubeloop.scheduler.framework import MAX_SCORE, SKIP, Interest, Plugin, Skip, unresolvable, unschedulable
-from kubeloop.scheduler.handle import Handle
-from kubeloop.scheduler.node_terms import RequiredAffinity
-from kubeloop.scheduler.pod_info import PodInfo
-from kubeloop.scheduler.selections import Selection
-from kubeloop.scheduler.spreading import Constraint, Spreading, spreading_hints
-from kubeloop.scheduler.taint_numbers import untolerated
+from kubeloop.scheduler.cache.cluster import ALL, ClusterState, Numbers, Rows
+from kubeloop.scheduler.cache.domains import HOSTNAME, Domains
+from kubeloop.scheduler.cache.node_terms import RequiredAffinity
+from kubeloop.scheduler.cache.pod_info import PodInfo
+from kubeloop.scheduler.cache.selector_counts import Selection
+from kubeloop.scheduler.cache.taint_sets import untolerated
+from kubeloop.scheduler.framework.handle import Handle
+from kubeloop.scheduler.framework.plugin import (
+    MAX_SCORE,
+    SKIP,
+    Interest,
+    Plugin,
+    Skip,
+    unresolvable,
+    unschedulable,
+)
+from kubeloop.scheduler.plugins.shared.topology_constraints import Constraint, Spreading, spreading_hints
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, Action
 
 _NO_LABEL, _TOO_MANY = 1, 2
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeloop.scheduler.framework import Plugin
-from kubeloop.scheduler.queued import QueuedPod
+from kubeloop.scheduler.framework.plugin import Plugin
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
 
 
 class PrioritySort(Plugin):

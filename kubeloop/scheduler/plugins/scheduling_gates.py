@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubeloop.scheduler.changes import TARGET_POD, Action
-from kubeloop.scheduler.framework import Interest, Plugin, unresolvable
-from kubeloop.scheduler.outcome import Refusal
-from kubeloop.scheduler.pod_info import PodInfo
+from kubeloop.scheduler.cache.pod_info import PodInfo
+from kubeloop.scheduler.framework.plugin import Interest, Plugin, unresolvable
+from kubeloop.scheduler.framework.status import Refusal
+from kubeloop.scheduler.queue.cluster_event import TARGET_POD, Action
 
 
 class SchedulingGates(Plugin):

@@ -6,7 +6,7 @@ not has learned the version for the next time.
 
 from __future__ import annotations
 
-from kubeloop.store.etcd.connection import COMPACT, TXN, Connection, Refused
+from kubeloop.store.etcd.grpc.client import COMPACT, TXN, Connection, Refused
 from kubeloop.store.etcd.messages import claim_request, compaction_request, read_txn
 
 KEY = b"compact_rev_key"

@@ -9,7 +9,7 @@ import asyncio
 from math import ceil
 
 from kubeloop.clock import Clock
-from kubeloop.store.etcd.connection import GRANT, Connection
+from kubeloop.store.etcd.grpc.client import GRANT, Connection
 from kubeloop.store.etcd.messages import lease_request, read_lease
 
 _REUSE_SECONDS = 60.0

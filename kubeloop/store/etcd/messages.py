@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeloop.store.etcd.wire import LENGTH, Value, chunk, fields, integer, sized, tag, varint
+from kubeloop.store.etcd.grpc.wire import LENGTH, Value, chunk, fields, integer, sized, tag, varint
 
 _EQUAL = 0
 _VERSION, _MOD_REVISION = 0, 2

@@ -21,12 +21,12 @@ from kubeloop.store.errors import (
 )
 from kubeloop.store.etcd.compaction import Compactions
 from kubeloop.store.etcd.config import EtcdConfig
-from kubeloop.store.etcd.connection import Begun, Connection, Unavailable
-from kubeloop.store.etcd.copy import FollowingCopy
-from kubeloop.store.etcd.freshness import Freshness
+from kubeloop.store.etcd.grpc.client import Begun, Connection, Unavailable
 from kubeloop.store.etcd.leases import Leases
-from kubeloop.store.etcd.loading import Names
+from kubeloop.store.etcd.load import Names
 from kubeloop.store.etcd.pending import PROVISIONAL, PendingWrite, PendingWrites
+from kubeloop.store.etcd.replica import FollowingCopy
+from kubeloop.store.etcd.revision_query import Freshness
 from kubeloop.store.etcd.transactions import Outcome, Transactions
 
 _REACH_SECONDS = 3.0  # how long upstream waits for its cache to become fresh

@@ -11,11 +11,11 @@ import msgspec
 from kubeloop.clock import Clock
 from kubeloop.store.base import Record
 from kubeloop.store.errors import Conflict
-from kubeloop.store.etcd.connection import TXN, Begun, Connection, Refused
+from kubeloop.store.etcd.grpc.client import TXN, Begun, Connection, Refused
 from kubeloop.store.etcd.leases import Leases
-from kubeloop.store.etcd.loading import Names
+from kubeloop.store.etcd.load import Names
 from kubeloop.store.etcd.messages import Mark, TxnAnswer, read_txn, write_request
-from kubeloop.store.etcd.witnesses import SECONDS, Witness, Witnesses
+from kubeloop.store.etcd.write_markers import SECONDS, Witness, Witnesses
 
 _NO_SUCH_LEASE = "lease not found"
 

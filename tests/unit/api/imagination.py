@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.api import wire
+from kubeloop.api.scalars import wire
 
 TEXTS = ("", "a", "a.b", "A_b", "x/y", "10.0.0.1", "10.0.0.0/8", "*", "/", "-1", "5%", "v1", "\u00e9", "a" * 300)
 PLAIN: dict[type, tuple[Any, ...]] = {

@@ -2,7 +2,14 @@
 
 import msgspec
 
-from kubeloop.api.conditions import find_condition, has_status, is_false, is_true, remove_condition, set_condition
+from kubeloop.api.meta.conditions import (
+    find_condition,
+    has_status,
+    is_false,
+    is_true,
+    remove_condition,
+    set_condition,
+)
 
 
 class Condition(msgspec.Struct, frozen=True):

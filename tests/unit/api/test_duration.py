@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.duration import HOUR, MILLISECOND, MINUTE, SECOND, DurationError, format_duration, parse_duration
+from kubeloop.api.scalars.duration import (
+    HOUR,
+    MILLISECOND,
+    MINUTE,
+    SECOND,
+    DurationError,
+    format_duration,
+    parse_duration,
+)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 import pytest
 
-from kubeloop.api import errors, fields
+from kubeloop.api import errors
 from kubeloop.api.errors import ApiError, Cause, Details
-from kubeloop.api.fields import Path
+from kubeloop.api.meta import field_path
+from kubeloop.api.meta.field_path import Path
 
 
 def test_a_status_has_upstreams_keys_in_upstreams_order() -> None:
@@ -117,8 +118,8 @@ def test_details_are_absent_empty_or_full_as_upstream_has_them() -> None:
 
 
 def test_an_invalid_object_lists_all_causes_and_each_message_once() -> None:
-    missing = fields.required(Path("spec").child("selector"))
-    error = errors.invalid("apps", "Deployment", "d", [missing, fields.forbidden(Path("spec"), "no"), missing])
+    missing = field_path.required(Path("spec").child("selector"))
+    error = errors.invalid("apps", "Deployment", "d", [missing, field_path.forbidden(Path("spec"), "no"), missing])
     assert error.message == ('Deployment.apps "d" is invalid: [spec.selector: Required value, spec: Forbidden: no]')
     assert error.status()["details"] == {
         "name": "d",
@@ -133,7 +134,7 @@ def test_an_invalid_object_lists_all_causes_and_each_message_once() -> None:
 
 
 def test_a_single_problem_stands_without_brackets() -> None:
-    error = errors.invalid("", "Pod", "", [fields.required(Path("spec"))])
+    error = errors.invalid("", "Pod", "", [field_path.required(Path("spec"))])
     assert error.message == 'Pod "" is invalid: spec: Required value'
     assert "name" not in error.status()["details"]
 

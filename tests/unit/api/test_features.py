@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kubeloop.api.features import DEFAULT_FEATURES, STAGES, UnusableGate, read_features
-from kubeloop.api.known_features import NEEDS
+from kubeloop.api.features.gates import DEFAULT_FEATURES, STAGES, UnusableGate, read_features
+from kubeloop.api.features.known_features import NEEDS
 
 
 def test_nothing_said_is_the_usual() -> None:

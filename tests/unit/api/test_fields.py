@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeloop.api import fields
-from kubeloop.api.fields import FieldError, Path
+from kubeloop.api.meta import field_path
+from kubeloop.api.meta.field_path import FieldError, Path
 
 SPEC = Path("spec")
 
@@ -36,34 +36,37 @@ class Inner(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (fields.required(SPEC), "spec: Required value"),
-        (fields.required(SPEC, "pick one"), "spec: Required value: pick one"),
-        (fields.invalid(SPEC, "a\nb", "no"), 'spec: Invalid value: "a\\nb": no'),
-        (fields.invalid(SPEC, -1, "no"), "spec: Invalid value: -1: no"),
-        (fields.invalid(SPEC, True, "no"), "spec: Invalid value: true: no"),
-        (fields.invalid(SPEC, 1.5, "no"), "spec: Invalid value: 1.5: no"),
-        (fields.invalid(SPEC, 2.0, "no"), "spec: Invalid value: 2: no"),
-        (fields.invalid(SPEC, fields.OMITTED, "no"), "spec: Invalid value: no"),
-        (fields.invalid(SPEC, None, "no"), "spec: Invalid value: null: no"),
-        (fields.invalid(SPEC, {"b": "<", "a": [1, "é"]}, "no"), 'spec: Invalid value: {"a":[1,"é"],"b":"\\u003c"}: no'),
+        (field_path.required(SPEC), "spec: Required value"),
+        (field_path.required(SPEC, "pick one"), "spec: Required value: pick one"),
+        (field_path.invalid(SPEC, "a\nb", "no"), 'spec: Invalid value: "a\\nb": no'),
+        (field_path.invalid(SPEC, -1, "no"), "spec: Invalid value: -1: no"),
+        (field_path.invalid(SPEC, True, "no"), "spec: Invalid value: true: no"),
+        (field_path.invalid(SPEC, 1.5, "no"), "spec: Invalid value: 1.5: no"),
+        (field_path.invalid(SPEC, 2.0, "no"), "spec: Invalid value: 2: no"),
+        (field_path.invalid(SPEC, field_path.OMITTED, "no"), "spec: Invalid value: no"),
+        (field_path.invalid(SPEC, None, "no"), "spec: Invalid value: null: no"),
         (
-            fields.invalid(SPEC, Inner((80,), {"z": "1", "a": "2"}, "n"), "no"),
+            field_path.invalid(SPEC, {"b": "<", "a": [1, "é"]}, "no"),
+            'spec: Invalid value: {"a":[1,"é"],"b":"\\u003c"}: no',
+        ),
+        (
+            field_path.invalid(SPEC, Inner((80,), {"z": "1", "a": "2"}, "n"), "no"),
             'spec: Invalid value: {"hostPorts":[80],"labels":{"a":"2","z":"1"},"name":"n"}: no',
         ),
-        (fields.type_invalid(SPEC, "x", "must be an integer"), 'spec: Invalid value: "x": must be an integer'),
-        (fields.duplicate(SPEC, "x"), 'spec: Duplicate value: "x"'),
-        (fields.not_found(SPEC, "x"), 'spec: Not found: "x"'),
-        (fields.forbidden(SPEC, "not now"), "spec: Forbidden: not now"),
-        (fields.internal(SPEC, "oh"), "spec: Internal error: oh"),
-        (fields.too_long(SPEC, 253), "spec: Too long: may not be more than 253 bytes"),
-        (fields.too_long(SPEC, 1), "spec: Too long: may not be more than 1 byte"),
-        (fields.too_long(SPEC, -1), "spec: Too long: value is too long"),
-        (fields.too_long_characters(SPEC, 5), "spec: Too long: may not be more than 5 characters"),
-        (fields.too_short(SPEC, 1), "spec: Too short: must be at least 1 character"),
-        (fields.too_many(SPEC, 17, 16), "spec: Too many: 17: must have at most 16 items"),
-        (fields.too_many(SPEC, -1, -1), "spec: Too many: has too many items"),
-        (fields.too_few(SPEC, 0, 1), "spec: Too few: 0: must have at least 1 item"),
-        (fields.required(None), "<nil>: Required value"),
+        (field_path.type_invalid(SPEC, "x", "must be an integer"), 'spec: Invalid value: "x": must be an integer'),
+        (field_path.duplicate(SPEC, "x"), 'spec: Duplicate value: "x"'),
+        (field_path.not_found(SPEC, "x"), 'spec: Not found: "x"'),
+        (field_path.forbidden(SPEC, "not now"), "spec: Forbidden: not now"),
+        (field_path.internal(SPEC, "oh"), "spec: Internal error: oh"),
+        (field_path.too_long(SPEC, 253), "spec: Too long: may not be more than 253 bytes"),
+        (field_path.too_long(SPEC, 1), "spec: Too long: may not be more than 1 byte"),
+        (field_path.too_long(SPEC, -1), "spec: Too long: value is too long"),
+        (field_path.too_long_characters(SPEC, 5), "spec: Too long: may not be more than 5 characters"),
+        (field_path.too_short(SPEC, 1), "spec: Too short: must be at least 1 character"),
+        (field_path.too_many(SPEC, 17, 16), "spec: Too many: 17: must have at most 16 items"),
+        (field_path.too_many(SPEC, -1, -1), "spec: Too many: has too many items"),
+        (field_path.too_few(SPEC, 0, 1), "spec: Too few: 0: must have at least 1 item"),
+        (field_path.required(None), "<nil>: Required value"),
     ],
 )
 def test_each_error_reads_as_upstream_words_it(error: FieldError, message: str) -> None:
@@ -71,15 +74,17 @@ def test_each_error_reads_as_upstream_words_it(error: FieldError, message: str) 
 
 
 def test_supported_values_keep_a_lists_order_and_sort_a_set() -> None:
-    listed = fields.not_supported(SPEC, "x", ["b", "<empty>", "a"])
+    listed = field_path.not_supported(SPEC, "x", ["b", "<empty>", "a"])
     assert listed.body() == 'Unsupported value: "x": supported values: "b", "<empty>", "a"'
-    assert fields.not_supported(SPEC, "x", {"b", "a"}).body() == 'Unsupported value: "x": supported values: "a", "b"'
-    assert fields.not_supported(SPEC, "x", ()).body() == 'Unsupported value: "x"'
+    assert (
+        field_path.not_supported(SPEC, "x", {"b", "a"}).body() == 'Unsupported value: "x": supported values: "a", "b"'
+    )
+    assert field_path.not_supported(SPEC, "x", ()).body() == 'Unsupported value: "x"'
 
 
 def test_messages_aggregate_once_each_and_in_brackets_when_several() -> None:
-    assert fields.aggregate(["a", "a"]) == "a"
-    assert fields.aggregate(["a", "b", "a"]) == "[a, b]"
+    assert field_path.aggregate(["a", "a"]) == "a"
+    assert field_path.aggregate(["a", "b", "a"]) == "[a, b]"
 
 
 @pytest.mark.parametrize(
@@ -94,9 +99,9 @@ def test_messages_aggregate_once_each_and_in_brackets_when_several() -> None:
     ],
 )
 def test_text_is_quoted_with_gos_escapes(text: str, quoted: str) -> None:
-    assert fields.quote(text) == quoted
+    assert field_path.quote(text) == quoted
 
 
 @given(st.text())
 def test_quoted_text_is_always_printable(text: str) -> None:
-    assert fields.quote(text).isprintable()
+    assert field_path.quote(text).isprintable()

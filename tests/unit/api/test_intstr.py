@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeloop.api import intstr
-from kubeloop.api.intstr import IntOrString, IntOrStringError
+from kubeloop.api.scalars import intstr
+from kubeloop.api.scalars.intstr import IntOrString, IntOrStringError
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from kubeloop.api.owners import (
+from kubeloop.api.meta.owner_references import (
     controller_of,
     is_controlled_by,
     is_owned_by,

@@ -14,7 +14,12 @@ from kubeloop.api.generated.core_v1 import (
     Toleration,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.placement import first_untolerated, node_affinity_matches, node_selector_matches, tolerates
+from kubeloop.api.pods.placement import (
+    first_untolerated,
+    node_affinity_matches,
+    node_selector_matches,
+    tolerates,
+)
 
 TAINT = Taint(key="disk", value="7", effect="NoSchedule")
 NODE = Node(metadata=ObjectMeta(name="n1", labels={"zone": "a", "cores": "8"}))

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.quantity import MILLI, Format, Quantity, QuantityError, canonical_quantity, parse_quantity
+from kubeloop.api.scalars.quantity import (
+    MILLI,
+    Format,
+    Quantity,
+    QuantityError,
+    canonical_quantity,
+    parse_quantity,
+)
 
 
 @pytest.mark.parametrize(

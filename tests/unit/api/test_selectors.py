@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.fields import Path
+from kubeloop.api.meta.field_path import Path
 from kubeloop.api.selectors import (
     EVERYTHING,
     NOTHING,

@@ -7,11 +7,11 @@ from itertools import groupby
 import pytest
 
 from kubeloop.api.conversion import differs
-from kubeloop.api.features import STAGES, read_features
+from kubeloop.api.features.gates import STAGES, read_features
+from kubeloop.api.features.optional_resources import OFFERED
+from kubeloop.api.features.resource_config import Serving, UnusableChoice, read_serving, served_resources
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.api.offered import OFFERED
 from kubeloop.api.schema import Node, node_of
-from kubeloop.api.serving import Serving, UnusableChoice, read_serving, served_resources
 
 
 def served(*said: str, gates: str = "") -> set[str]:

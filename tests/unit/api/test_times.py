@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeloop.api import times
-from kubeloop.api.times import TimeError
+from kubeloop.api.scalars import times
+from kubeloop.api.scalars.times import TimeError
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import Chain
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.authentication import Authenticator
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.health import Health
-from kubeloop.apiserver.http import Request
-from kubeloop.apiserver.inflight import InFlight
-from kubeloop.apiserver.service_account_tokens import ServiceAccountTokens, token_keys
-from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens, token_keys
+from kubeloop.apiserver.flowcontrol.inflight import InFlight
+from kubeloop.apiserver.nonresource.health import Health
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.request.context import User
+from kubeloop.http import Request
 from kubeloop.store.memory import MemoryStore
 
 ADMIN = User("admin", ("system:masters", "system:authenticated"), "7", (("team", ("a", "b")),))

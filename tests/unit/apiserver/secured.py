@@ -9,17 +9,17 @@ from typing import Any
 
 from kubeloop.apiserver.admission import default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.admission.quota_ledger import StoredLedger
+from kubeloop.apiserver.admission.plugins.quota.quota_ledger import StoredLedger
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.authentication.bootstrap_tokens import BootstrapTokens
 from kubeloop.apiserver.authentication.service_accounts import recognizer_of
 from kubeloop.apiserver.authorization import DEFAULT_MODES, authorizer_of
 from kubeloop.apiserver.bootstrap import access_objects
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.health import Health
-from kubeloop.apiserver.inflight import InFlight
-from kubeloop.apiserver.own_objects import OwnObjects
+from kubeloop.apiserver.bootstrap.writer import OwnObjects
+from kubeloop.apiserver.flowcontrol.inflight import InFlight
+from kubeloop.apiserver.nonresource.health import Health
+from kubeloop.apiserver.request.context import User
 from tests.unit.apiserver.conftest import ADMIN, Answer, Api, StillClock
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

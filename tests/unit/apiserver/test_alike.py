@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import ConfigMap, Pod, PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.apiserver.alike import AlikeSpecs
+from kubeloop.apiserver.registry.pod_spec_interner import AlikeSpecs
 from kubeloop.testing import builders
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from kubeloop.api.cel.check.types import INT, list_of
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
 from kubeloop.api.cel.program import compiled
-from kubeloop.api.cel.types import INT, list_of
-from kubeloop.apiserver.aside import Aside, asked_in_loop, is_long
+from kubeloop.apiserver.background.offload import Aside, asked_in_loop, is_long
 
 NESTED = compiled("l.all(x, l.all(y, x + y >= 0))", kubernetes_environment().extended({"l": list_of(INT)}))
 

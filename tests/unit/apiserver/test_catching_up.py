@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.apiserver.catching_up import fresh_enough
-from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.registry.consistency import fresh_enough
+from kubeloop.apiserver.request.query import Query
 from kubeloop.store import Overtaken
 
 

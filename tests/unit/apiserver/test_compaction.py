@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kubeloop.apiserver.compaction import Compactor
+from kubeloop.apiserver.background.compaction import Compactor
 from kubeloop.store.memory import MemoryStore
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kubeloop.api.kinds import RESOURCES, SCALE, STATUS, Resource
-from kubeloop.apiserver.discovery import AGGREGATED_MEDIA_TYPE, Discovery, wants_aggregated
-from kubeloop.apiserver.etag import etag_of, is_known
+from kubeloop.apiserver.nonresource.discovery import AGGREGATED_MEDIA_TYPE, Discovery, wants_aggregated
+from kubeloop.apiserver.request.etag import etag_of, is_known
 
 
 def discovery(*resources: Resource) -> Discovery:

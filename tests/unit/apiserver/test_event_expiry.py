@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kubeloop.apiserver.event_expiry import EventExpiry
+from kubeloop.apiserver.background.event_expiry import EventExpiry
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from kubeloop.store.memory import MemoryStore
 

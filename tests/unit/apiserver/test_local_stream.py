@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kubeloop.apiserver.http import Stream, StreamResponse, frame
-from kubeloop.apiserver.local_stream import pieces_of
+from kubeloop.apiserver.inprocess.stream import pieces_of
+from kubeloop.http import Stream, StreamResponse, frame
 
 
 class Written(StreamResponse):

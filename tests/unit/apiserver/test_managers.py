@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from kubeloop.api import codec
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.apiserver.context import Context, User
-from kubeloop.apiserver.http import Request
-from kubeloop.apiserver.managers import _Fresh, _is_plain
-from kubeloop.apiserver.negotiation import PLAIN
-from kubeloop.apiserver.query import Query
-from kubeloop.apiserver.routing import Target
+from kubeloop.apiserver.registry.field_manager import _Fresh, _is_plain
+from kubeloop.apiserver.request.context import Context, User
+from kubeloop.apiserver.request.negotiation import PLAIN
+from kubeloop.apiserver.request.query import Query
+from kubeloop.apiserver.request.routing import Target
+from kubeloop.http import Request
 
 KINDS = {(one.group, one.plural): one for one in RESOURCES if one.version == "v1"}
 EVENTS = KINDS["", "events"]

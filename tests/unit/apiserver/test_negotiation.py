@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.apiserver.negotiation import PLAIN, Format, negotiate
+from kubeloop.apiserver.request.negotiation import PLAIN, Format, negotiate
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 METADATA = "as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

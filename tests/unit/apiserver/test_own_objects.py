@@ -11,8 +11,8 @@ from typing import Any
 
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.bootstrap import BootstrapOptions, bootstrap_objects, essential_objects
-from kubeloop.apiserver.own_objects import OwnObjects
-from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.bootstrap.writer import OwnObjects
+from kubeloop.apiserver.registry.storage import Registry
 from kubeloop.clock import SystemClock
 from kubeloop.store.memory import MemoryStore
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubeloop.apiserver import patched_parts as parts
-from kubeloop.apiserver.endpoints import write
+from kubeloop.apiserver.handlers import partial_patch as parts
+from kubeloop.apiserver.handlers import write
 
 POD, POD_STATUS = "/api/v1/namespaces/shop/pods/p", "/api/v1/namespaces/shop/pods/p/status"
 NODE, NODE_STATUS = "/api/v1/nodes/n", "/api/v1/nodes/n/status"

@@ -9,11 +9,11 @@ import msgspec
 from kubeloop.api.generated.coordination_v1 import Lease, LeaseSpec
 from kubeloop.api.generated.core_v1 import Endpoints
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
-from kubeloop.api.times import format_micro_time
-from kubeloop.api.wire import MicroTime
-from kubeloop.apiserver.identity_lease import IdentityLease, identity_of, is_expired
-from kubeloop.apiserver.live_servers import LiveServers
-from kubeloop.apiserver.own_objects import OwnObjects
+from kubeloop.api.scalars.times import format_micro_time
+from kubeloop.api.scalars.wire import MicroTime
+from kubeloop.apiserver.bootstrap.writer import OwnObjects
+from kubeloop.apiserver.peers.endpoint_reconciler import LiveServers
+from kubeloop.apiserver.peers.identity_lease import IdentityLease, identity_of, is_expired
 from kubeloop.testing import Cluster
 
 

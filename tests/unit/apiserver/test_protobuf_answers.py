@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubeloop.api.protobuf import open_envelope, read_object, write_object
-from kubeloop.apiserver.http import StreamResponse
+from kubeloop.http import StreamResponse
 from tests.unit.apiserver.test_watches import Sink, World, in_a_world
 
 MEDIA = "application/vnd.kubernetes.protobuf"

@@ -14,8 +14,8 @@ from cryptography.x509.oid import NameOID
 
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.apiserver.own_objects import OwnObjects
-from kubeloop.apiserver.trust_map import NAME, NAMESPACE, TrustMap, combined
+from kubeloop.apiserver.bootstrap.extension_apiserver_authentication import NAME, NAMESPACE, TrustMap, combined
+from kubeloop.apiserver.bootstrap.writer import OwnObjects
 from tests.unit.apiserver.conftest import Api, StillClock
 
 NOW = datetime(2026, 5, 10, 12, tzinfo=UTC)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kubeloop.api.errors import ApiError, Forbidden, Invalid, NotFound
+from kubeloop.api.features.optional_resources import OFFERED
 from kubeloop.api.generated.scheduling_v1alpha3 import PodGroup as OldPodGroup
 from kubeloop.api.generated.scheduling_v1beta1 import PodGroup
-from kubeloop.api.offered import OFFERED
 from kubeloop.api.protobuf import open_envelope, read_object, write_object
 from kubeloop.testing import Cluster
 

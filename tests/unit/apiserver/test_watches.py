@@ -12,11 +12,11 @@ from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import Chain
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.authentication import Authenticator
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.health import Health
-from kubeloop.apiserver.http import Request, StreamResponse
-from kubeloop.apiserver.inflight import InFlight
-from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.flowcontrol.inflight import InFlight
+from kubeloop.apiserver.nonresource.health import Health
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.request.context import User
+from kubeloop.http import Request, StreamResponse
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from kubeloop.store.memory import MemoryStore
 

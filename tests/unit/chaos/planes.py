@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kubeloop.chaos.circumstances import Circumstances, Illness, Kind
-from kubeloop.chaos.pace import Pace
+from kubeloop.chaos.checks.circumstances import Circumstances, Illness, Kind
+from kubeloop.chaos.checks.pace import Pace
 from kubeloop.chaos.plan import Plane
-from kubeloop.runtime.leader import Terms
+from kubeloop.runtime.leaderelection.leader_elector import Terms
 
 # A silent API server gets no connections after 3 s, and loses those it has after 6; a silent member of etcd is avoided
 # after 3 s, an election takes up to 2: service is back 6 s after a majority is. A standby leads 5.1 s after the last

@@ -6,10 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from kubeloop.chaos.availability import Attempt, Failure, judge_availability, judge_ends, judge_returns
-from kubeloop.chaos.circumstances import Circumstances, Illness
-from kubeloop.chaos.history import Action
-from kubeloop.chaos.pace import Pace
+from kubeloop.chaos.checks.availability import (
+    Attempt,
+    Failure,
+    judge_availability,
+    judge_ends,
+    judge_returns,
+)
+from kubeloop.chaos.checks.circumstances import Circumstances, Illness
+from kubeloop.chaos.checks.history import Action
+from kubeloop.chaos.checks.pace import Pace
 from tests.unit.chaos.planes import PACE, circumstances, ill
 
 WELL = circumstances()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.chaos.calls import CallFaults, Struck, is_on_purpose
+from kubeloop.chaos.faults.calls import CallFaults, Struck, is_on_purpose
 from kubeloop.chaos.plan import plan_of
 from kubeloop.sim.loop import VirtualLoop, run_virtual
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.chaos.circumstances import Illness, Span, merged, total, without
-from kubeloop.chaos.disturbances import kind_of
+from kubeloop.chaos.checks.circumstances import Illness, Span, merged, total, without
+from kubeloop.chaos.faults.disturbances import kind_of
 from kubeloop.chaos.plan import Moment, plan_of
 from tests.unit.chaos.planes import PACE, circumstances, ill
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.api.calls import Call, ListResult, WatchEvent
 from kubeloop.api.generated.coordination_v1 import Lease, LeaseSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.times import format_micro_time
-from kubeloop.api.wire import MicroTime
-from kubeloop.chaos.elections import ElectionWatcher
-from kubeloop.chaos.leadership import Renewal
+from kubeloop.api.requests import Call, ListResult, WatchEvent
+from kubeloop.api.scalars.times import format_micro_time
+from kubeloop.api.scalars.wire import MicroTime
+from kubeloop.chaos.checks.elections import ElectionWatcher
+from kubeloop.chaos.checks.leadership import Renewal
 from kubeloop.chaos.load import failure_of
 from kubeloop.client.errors import CallTimeout, ConnectionLost, ProtocolError, TlsError
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual

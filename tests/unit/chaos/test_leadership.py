@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kubeloop.chaos.circumstances import Circumstances, Illness, Span
-from kubeloop.chaos.leadership import Leadership, Renewal, judge_leadership, written_at
+from kubeloop.chaos.checks.circumstances import Circumstances, Illness, Span
+from kubeloop.chaos.checks.leadership import Leadership, Renewal, judge_leadership, written_at
 from tests.unit.chaos.planes import PACE, circumstances, ill
 
 KIND = "controller-manager"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.chaos.history import Action, Operation, Outcome
-from kubeloop.chaos.linearizability import first_violation, violations
+from kubeloop.chaos.checks.history import Action, Operation, Outcome
+from kubeloop.chaos.checks.linearizability import first_violation, violations
 
 
 def did(

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kubeloop.chaos import membership
-from kubeloop.chaos.membership import CannotReplace, replace_member
+from kubeloop.chaos.faults import membership
+from kubeloop.chaos.faults.membership import CannotReplace, replace_member
 
 PEER = "http://127.0.0.1:2380"
 

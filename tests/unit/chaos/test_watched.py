@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kubeloop.chaos.history import Operation
-from kubeloop.chaos.watched import Seen, watch_problems
+from kubeloop.chaos.checks.history import Operation
+from kubeloop.chaos.checks.watch_order import Seen, watch_problems
 
 CREATED = Operation(key="k", action="create", outcome="ok", called=0, returned=1, mark="a")
 UPDATED = Operation(key="k", action="update", outcome="ok", called=2, returned=3, mark="b")

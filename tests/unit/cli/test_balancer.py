@@ -12,7 +12,7 @@ from functools import wraps
 
 import pytest
 
-from kubeloop.cli.balancer import Balancer, Server, _address
+from kubeloop.cli.commands.balancer import Balancer, Server, _address
 
 Listening = tuple[str, int]
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from kubeloop.apiserver.server import AccountTokens, AuditConfig, CannotStart
-from kubeloop.cli.apiserver import advertised_address, config_of
-from kubeloop.cli.chaos_flag import faults_of
+from kubeloop.cli.apiserver.run import advertised_address, config_of
+from kubeloop.cli.apiserver.unsupported import ONLY_VALUE, UNSUPPORTED
+from kubeloop.cli.flags.chaos import faults_of
 from kubeloop.cli.main import _parser, main
-from kubeloop.cli.pki import Pki
-from kubeloop.cli.up import plan_of
-from kubeloop.cli.up_flags import default_data_dir
-from kubeloop.cli.upstream_flags import ONLY_VALUE, UNSUPPORTED
+from kubeloop.cli.pki.files import Pki
+from kubeloop.cli.up.flags import default_data_dir
+from kubeloop.cli.up.run import plan_of
 
 
 def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubeloop.cli.kubeconfig import UnusableKubeconfig, admin_kubeconfig, server_url, write_kubeconfig
-from kubeloop.cli.pki import Pki
+from kubeloop.cli.pki.files import Pki
+from kubeloop.cli.pki.kubeconfig import (
+    UnusableKubeconfig,
+    admin_kubeconfig,
+    server_url,
+    write_kubeconfig,
+)
 
 
 @pytest.fixture

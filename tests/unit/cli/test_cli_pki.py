@@ -12,9 +12,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
-from kubeloop.cli import issuing
-from kubeloop.cli import pki as pki_module
-from kubeloop.cli.pki import UnusableKey, ensure_pki, first_service_address, serving_names
+from kubeloop.cli.pki import files as pki_module
+from kubeloop.cli.pki import issue
+from kubeloop.cli.pki.files import (
+    UnusableKey,
+    ensure_pki,
+    first_service_address,
+    serving_names,
+)
 from kubeloop.clock import SystemClock
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -80,7 +85,7 @@ def test_certificates_that_do_not_name_their_authoritys_key_are_renewed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
-        older.setattr(issuing, "_identifier_of", lambda _: None)
+        older.setattr(issue, "_identifier_of", lambda _: None)
         older.setattr(pki_module, "_RULES", 1)
         ensure_pki(tmp_path, NAMES, NOW)
     before = contents(tmp_path)
@@ -98,7 +103,7 @@ def test_public_key_for_tokens_belongs_to_its_private_key(tmp_path: Path) -> Non
 def test_next_start_changes_nothing_and_loads_no_cryptography(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ensure_pki(tmp_path, NAMES, NOW)
     before = contents(tmp_path)
-    monkeypatch.setattr(issuing, "issue_missing", None)
+    monkeypatch.setattr(issue, "issue_missing", None)
     ensure_pki(tmp_path, reversed(NAMES), NOW + timedelta(days=200))
     assert contents(tmp_path) == before
 

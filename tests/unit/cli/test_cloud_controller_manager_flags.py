@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kubeloop.cli.cloud_controller_manager_flags import Options, add_flags, options_of
-from kubeloop.cli.controller_manager_flags import UnusableConfig
+from kubeloop.cli.cloud_controller_manager.flags import Options, add_flags, options_of
+from kubeloop.cli.controller_manager.flags import UnusableConfig
 from kubeloop.cloud.config import CloudConfig
 
 

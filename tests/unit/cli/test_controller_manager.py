@@ -16,21 +16,21 @@ import yaml
 from kubeloop.api import errors
 from kubeloop.api.generated.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
 from kubeloop.api.generated.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
-from kubeloop.apiserver.http import Request
-from kubeloop.cli import candidate
-from kubeloop.cli.controller_manager import root_ca_of, run_controller_manager
-from kubeloop.cli.controller_manager_access import Access
-from kubeloop.cli.controller_manager_clients import server_of
-from kubeloop.cli.controller_manager_flags import UnusableConfig, config_of, flag_of
-from kubeloop.cli.controller_manager_port import CONFIGZ, Pages, configz_of
-from kubeloop.cli.controller_manager_status import table_of
-from kubeloop.cli.flags_in_use import IN_USE, refused_flags, unused_flags
+from kubeloop.cli.controller_manager.effective_flags import IN_USE, refused_flags, unused_flags
+from kubeloop.cli.controller_manager.flags import UnusableConfig, config_of, flag_of
+from kubeloop.cli.controller_manager.run import root_ca_of, run_controller_manager
+from kubeloop.cli.controller_manager.status import table_of
 from kubeloop.cli.main import _parser, main
-from kubeloop.cli.self_signed import ensure_self_signed
-from kubeloop.client.config import Pem
-from kubeloop.client.config import ServerConfig as Server
+from kubeloop.cli.pki.self_signed import ensure_self_signed
+from kubeloop.cli.program import elected
+from kubeloop.cli.secure_port.authz import Access
+from kubeloop.cli.secure_port.clients import server_of
+from kubeloop.cli.secure_port.server import CONFIGZ, Pages, configz_of
+from kubeloop.client.config.server_config import Pem
+from kubeloop.client.config.server_config import ServerConfig as Server
 from kubeloop.client.errors import ConfigError, ConnectError
-from kubeloop.controllers.config import ManagerConfig
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.http import Request
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 SOURCES = Path(__file__).parents[3] / "kubeloop"
@@ -121,8 +121,8 @@ def test_file_of_flags_that_says_nothing_usable_is_refused(tmp_path: Path, text:
 
 
 def test_flags_in_use_are_those_that_the_code_reads() -> None:
-    modules = [*(SOURCES / "cli").glob("*.py"), *(SOURCES / "controllers").rglob("*.py")]
-    code = "\n".join(path.read_text() for path in modules if path.name not in ("config.py", "flags_in_use.py"))
+    modules = [*(SOURCES / "cli").rglob("*.py"), *(SOURCES / "controllers").rglob("*.py")]
+    code = "\n".join(path.read_text() for path in modules if path.name not in ("config.py", "effective_flags.py"))
     read = {name for name in ManagerConfig.__struct_fields__ if re.search(rf"config\.{name}\b", code)}
     assert read == IN_USE
 
@@ -208,10 +208,10 @@ def test_certificate_of_the_port_is_kept_until_it_ends_soon(tmp_path: Path) -> N
 def test_stack_of_what_blocks_the_process_is_shown(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(candidate, "_BLOCKED_SECONDS", 0.05)
+    monkeypatch.setattr(elected, "_BLOCKED_SECONDS", 0.05)
 
     async def block() -> None:
-        living = asyncio.create_task(candidate._live())
+        living = asyncio.create_task(elected._live())
         await asyncio.sleep(0)
         never = threading.Event()
         for _ in range(1000):

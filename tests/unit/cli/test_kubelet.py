@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from kubeloop.api.calls import WatchEvent
 from kubeloop.api.generated.authentication_v1 import TokenReview
 from kubeloop.api.generated.authorization_v1 import SubjectAccessReview
 from kubeloop.api.generated.certificates_v1 import (
@@ -21,20 +20,21 @@ from kubeloop.api.generated.certificates_v1 import (
     CertificateSigningRequestCondition,
     CertificateSigningRequestStatus,
 )
-from kubeloop.apiserver.http import Request
-from kubeloop.apiserver.kubelets.trust import fingerprint
+from kubeloop.api.requests import WatchEvent
+from kubeloop.apiserver.kubelet_client.kubelet_tls import fingerprint
 from kubeloop.apiserver.server import CannotStart
-from kubeloop.cli import kubelet_identity
-from kubeloop.cli.kubelet_dialing import kubelet_config
-from kubeloop.cli.kubelet_flags import add_flags, names_of
-from kubeloop.cli.kubelet_identity import NotIssued, is_due, issued, kubeconfig_of
-from kubeloop.cli.kubelet_keys import life_of, new_request
-from kubeloop.cli.kubelet_port import AccessRules, Denied, KubeletAccess
-from kubeloop.cli.kubelet_serving import Serving
+from kubeloop.cli.apiserver.kubelet_client import kubelet_config
+from kubeloop.cli.kubelet import bootstrap
+from kubeloop.cli.kubelet.bootstrap import NotIssued, is_due, issued, kubeconfig_of
+from kubeloop.cli.kubelet.certificates import Serving
+from kubeloop.cli.kubelet.flags import add_flags, names_of
+from kubeloop.cli.kubelet.keys import life_of, new_request
+from kubeloop.cli.kubelet.server import AccessRules, Denied, KubeletAccess
 from kubeloop.cli.main import _parser
-from kubeloop.cli.pki import Pki
-from kubeloop.cli.self_signed import ensure_self_signed
+from kubeloop.cli.pki.files import Pki
+from kubeloop.cli.pki.self_signed import ensure_self_signed
 from kubeloop.clock import SystemClock
+from kubeloop.http import Request
 
 
 def options(*flags: str) -> argparse.Namespace:
@@ -153,8 +153,8 @@ class Signer:
         self._is_answered = False
 
     async def create(self, made: CertificateSigningRequest) -> CertificateSigningRequest:
-        self._asked = kubelet_identity.CertificateSigningRequest(
-            metadata=kubelet_identity.ObjectMeta(name="csr-1", resource_version="5"), spec=made.spec
+        self._asked = bootstrap.CertificateSigningRequest(
+            metadata=bootstrap.ObjectMeta(name="csr-1", resource_version="5"), spec=made.spec
         )
         return self._asked
 
@@ -179,7 +179,7 @@ class Signer:
 
 def test_a_certificate_is_waited_for_and_comes_with_its_key() -> None:
     signer: Any = Signer()
-    made = asyncio.run(issued(signer, "w1", kubelet_identity.CLIENT_SIGNER))
+    made = asyncio.run(issued(signer, "w1", bootstrap.CLIENT_SIGNER))
     assert made.startswith(b"signed\n-----BEGIN PRIVATE KEY-----")
     assert signer._asked.spec.usages == ("digital signature", "client auth")
 
@@ -187,7 +187,7 @@ def test_a_certificate_is_waited_for_and_comes_with_its_key() -> None:
 def test_a_request_that_is_denied_is_told() -> None:
     signer: Any = Signer(denied=True)
     with pytest.raises(NotIssued, match="csr-1 was denied: no"):
-        asyncio.run(issued(signer, "w1", kubelet_identity.SERVING_SIGNER, ("w1", "10.0.0.1")))
+        asyncio.run(issued(signer, "w1", bootstrap.SERVING_SIGNER, ("w1", "10.0.0.1")))
 
 
 def test_requests_name_the_node_and_where_it_serves() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kubeloop.cli.scheduler_flags import Options, add_flags, options_of, written
-from kubeloop.scheduler.config_file import UnusableConfig
+from kubeloop.cli.scheduler.flags import Options, add_flags, options_of, written
+from kubeloop.scheduler.config.file import UnusableConfig
 
 FILE = """
 apiVersion: kubescheduler.config.k8s.io/v1

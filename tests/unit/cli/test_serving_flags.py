@@ -9,9 +9,9 @@ import pytest
 
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.server import CannotStart
-from kubeloop.cli.apiserver_flags import add_command as add_apiserver
-from kubeloop.cli.serving_flags import gates_of, serving_of
-from kubeloop.cli.up_flags import add_command as add_up
+from kubeloop.cli.apiserver.flags import add_command as add_apiserver
+from kubeloop.cli.flags.runtime_config import gates_of, serving_of
+from kubeloop.cli.up.flags import add_command as add_up
 
 
 def parsed(command: str, *arguments: str) -> argparse.Namespace:

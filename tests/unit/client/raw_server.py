@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kubeloop.client import Client
-from kubeloop.client.config import ServerConfig
-from kubeloop.client.http_transport import HttpTransport
+from kubeloop.client.config.server_config import ServerConfig
+from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import SystemClock
 
 DEADLINE = 10.0

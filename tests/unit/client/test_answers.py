@@ -8,16 +8,16 @@ import sys
 
 import pytest
 
-from kubeloop.api.answers import decode_answer
-from kubeloop.api.calls import Call, ListResult, Verb
-from kubeloop.api.dynamic import Custom, PartialObject
 from kubeloop.api.generated.authentication_v1 import TokenRequest
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
-from kubeloop.client.large_lists import decode_large_list
-from kubeloop.client.resolving import built_in, wanted_of
-from kubeloop.client.sharing import Sharing
+from kubeloop.api.requests import Call, ListResult, Verb
+from kubeloop.api.responses import decode_answer
+from kubeloop.api.unstructured import Custom, PartialObject
+from kubeloop.client.discovery.rest_mapper import built_in, wanted_of
+from kubeloop.client.http.large_lists import decode_large_list
+from kubeloop.client.interner import Sharing
 
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.api.calls import Call, ListResult, WatchEvent
-from kubeloop.api.dynamic import Custom
 from kubeloop.api.generated.core_v1 import ConfigMap, Node, Pod
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
+from kubeloop.api.requests import Call, ListResult, WatchEvent
+from kubeloop.api.unstructured import Custom
 from kubeloop.client import Client
 from kubeloop.client.errors import CallTimeout, ConnectError, ConnectionLost, UnknownKind, UsageError
+from kubeloop.client.http.rate_limit import TokenBucket
 from kubeloop.client.metrics import Unobserved
-from kubeloop.client.rate_limit import TokenBucket
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 

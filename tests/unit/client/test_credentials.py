@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kubeloop.client.config import ExecSpec, Pem, ServerConfig
-from kubeloop.client.credentials import NOBODY, Fixed, TokenFile, credentials_of
+from kubeloop.client.config.credentials import NOBODY, Fixed, TokenFile, credentials_of
+from kubeloop.client.config.exec_plugin import ExecPlugin
+from kubeloop.client.config.server_config import ExecSpec, Pem, ServerConfig
 from kubeloop.client.errors import CredentialError
-from kubeloop.client.exec_plugin import ExecPlugin
 from kubeloop.clock import SystemClock
 
 

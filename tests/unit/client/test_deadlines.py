@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kubeloop.client.deadlines import Deadlines
+from kubeloop.client.http.deadlines import Deadlines
 from kubeloop.sim.loop import run_virtual
 
 

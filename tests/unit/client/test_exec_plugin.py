@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from kubeloop.client.config import ExecSpec
-from kubeloop.client.credentials import Identity
+from kubeloop.client.config.credentials import Identity
+from kubeloop.client.config.exec_plugin import ExecPlugin, is_interactive, read_answer
+from kubeloop.client.config.server_config import ExecSpec
 from kubeloop.client.errors import CredentialError
-from kubeloop.client.exec_plugin import ExecPlugin, is_interactive, read_answer
 
 V1 = "client.authentication.k8s.io/v1"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

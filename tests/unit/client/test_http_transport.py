@@ -13,9 +13,9 @@ from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client
-from kubeloop.client.config import Impersonation, ServerConfig
+from kubeloop.client.config.server_config import Impersonation, ServerConfig
 from kubeloop.client.errors import CallTimeout, ConnectError, ConnectionLost, ProtocolError
-from kubeloop.client.http_transport import HttpTransport
+from kubeloop.client.http.transport import HttpTransport
 from kubeloop.client.metrics import Unobserved
 from kubeloop.clock import SystemClock
 from tests.unit.client.raw_server import NODE, STREAM, Peer, Script, answer, chunked, client_of, raw_server

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 # What asyncio itself loads, such as ssl, costs nothing more.
-COSTLY = ("yaml", "httptools", "cryptography", "kubeloop.client.tls", "kubeloop.api.generated.core_v1")
+COSTLY = ("yaml", "httptools", "cryptography", "kubeloop.client.http.tls", "kubeloop.api.generated.core_v1")
 
 
 def test_importing_the_client_loads_only_what_every_user_needs() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kubeloop.client.config import Pem, ServerConfig, in_cluster, load_config
+from kubeloop.client.config.server_config import Pem, ServerConfig, in_cluster, load_config
 from kubeloop.client.errors import ConfigError
 
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from kubeloop.client.connection import Connection
 from kubeloop.client.errors import ClientError
-from kubeloop.client.pool import Pool
+from kubeloop.client.http.connection import Connection
+from kubeloop.client.http.pool import Pool
 from kubeloop.sim.loop import run_virtual
 
 

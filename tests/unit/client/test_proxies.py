@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeloop.client.errors import ConfigError
-from kubeloop.client.proxies import Proxy, parse_proxy, proxy_for
+from kubeloop.client.http.proxies import Proxy, parse_proxy, proxy_for
 
 PROXY = {"HTTPS_PROXY": "http://me:s%40cret@proxy:3128"}
 

@@ -9,9 +9,9 @@ import pytest
 
 from kubeloop.api.errors import InternalError, NotFound
 from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.client.discovery.served_resources import Served, discover
 from kubeloop.client.errors import ConnectionLost
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.client.served import Served, discover
 
 
 def listed(version: str, *plurals: str) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import ConfigMap, Container, EnvVar, Pod, PodSpec, ResourceRequirements, Volume
 from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta
-from kubeloop.api.wire import Quantity
-from kubeloop.client.sharing import _MOST_PARTS, _TRIALS, Sharing
+from kubeloop.api.scalars.wire import Quantity
+from kubeloop.client.interner import _MOST_PARTS, _TRIALS, Sharing
 
 
 def pod(number: int, **container: Any) -> Pod:

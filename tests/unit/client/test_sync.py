@@ -13,7 +13,7 @@ import pytest
 from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.client import Client, SyncClient
-from kubeloop.client.config import ServerConfig
+from kubeloop.client.config.server_config import ServerConfig
 from kubeloop.client.errors import UsageError
 from tests.unit.client.raw_server import NODE, STREAM, Peer, RawServer, answer, chunked
 

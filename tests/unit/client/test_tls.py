@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.cli.pki import Pki, ensure_pki
+from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.client import Client
-from kubeloop.client.config import ExecSpec, Pem, ServerConfig
+from kubeloop.client.config.server_config import ExecSpec, Pem, ServerConfig
 from kubeloop.client.errors import ConfigError, ProxyError, TlsError
-from kubeloop.client.http_transport import HttpTransport
+from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import SystemClock
 from tests.unit.client.raw_server import NODE, Peer, RawServer, answer, raw_server
 

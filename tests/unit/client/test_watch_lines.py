@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.calls import Call
-from kubeloop.api.dynamic import Custom
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.kinds import Resource
+from kubeloop.api.requests import Call
+from kubeloop.api.unstructured import Custom
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ProtocolError
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.client.sharing import Sharing
-from kubeloop.client.watch_lines import WatchLines
+from kubeloop.client.http.watch_lines import WatchLines
+from kubeloop.client.interner import Sharing
 
 NODES = Call(verb="watch", resource=resource_of_class(Node))
 WIDGETS = Call(verb="watch", resource=Resource("example.com", "v1", "widgets", "Widget"))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 
 from kubeloop.api import errors
-from kubeloop.api.dynamic import Custom
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
-from kubeloop.controllers.context import Context
-from kubeloop.controllers.defining import wired
+from kubeloop.api.unstructured import Custom
+from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.ensure_crds import wired
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.crd import CustomKind, CustomObject
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.crd.definition import CustomKind, CustomObject
 from kubeloop.runtime.manager import Manager
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.testing import Cluster
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.controllers import CONTROLLERS, attach_detach, persistentvolume_binder, root_ca_certificate_publisher
-from kubeloop.controllers.config import ManagerConfig
+from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.runtime.metrics import Registry
 from kubeloop.testing import Cluster, namespace
 from tests.controllers.storage import NS, claim, user_of, volume

@@ -11,9 +11,9 @@ from kubeloop.api.errors import InternalError
 from kubeloop.api.generated.core_v1 import Pod, PodSpec, PodStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
-from kubeloop.api.times import parse_time
-from kubeloop.api.wire import Time
-from kubeloop.client.served import Served
+from kubeloop.api.scalars.times import parse_time
+from kubeloop.api.scalars.wire import Time
+from kubeloop.client.discovery.served_resources import Served
 from kubeloop.controllers.namespace.conditions import (
     Findings,
     changed,

@@ -10,8 +10,8 @@ import pytest
 from kubeloop.api.errors import Conflict, conflict, forbidden
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.patch_or_update import PatchOrUpdate
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 
 MAPS = resource_of_class(ConfigMap)
 

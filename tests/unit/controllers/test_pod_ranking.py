@@ -7,9 +7,15 @@ from msgspec.structs import replace
 
 from kubeloop.api.generated.core_v1 import Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.times import format_time
-from kubeloop.api.wire import Time
-from kubeloop.controllers.pod_ranking import DELETION_COST, Standing, deletion_cost, first_to_go, standing_of
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
+from kubeloop.controllers.shared.pods.deletion_order import (
+    DELETION_COST,
+    Standing,
+    deletion_cost,
+    first_to_go,
+    standing_of,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ from msgspec import Raw
 from kubeloop.api.generated.apps_v1 import ControllerRevision
 from kubeloop.api.generated.core_v1 import PodTemplateSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.wire import Time
-from kubeloop.controllers.revisions import (
+from kubeloop.api.scalars.wire import Time
+from kubeloop.controllers.shared.ownership.controller_revisions import (
     Templates,
     UnreadableRevision,
     beyond_limit,
@@ -20,7 +20,7 @@ from kubeloop.controllers.revisions import (
     next_number,
     template_in,
 )
-from kubeloop.controllers.template_hash import safe_text
+from kubeloop.controllers.shared.ownership.template_hash import safe_text
 from kubeloop.testing import container, stateful_set
 
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from kubeloop.api.errors import Conflict, conflict, forbidden
 from kubeloop.api.generated.apps_v1 import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.status_writer import StatusWriter
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.shared.status_writer import StatusWriter
 
 FAILURE = ReplicaSetCondition(type="ReplicaFailure", status="True")
 

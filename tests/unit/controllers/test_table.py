@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kubeloop import controllers
-from kubeloop.api.features import STAGES
+from kubeloop.api.features.gates import STAGES
 from kubeloop.controllers import CONTROLLERS, UnusableChoice, select
 
 # What makes the tokens of accounts cannot wait for one of its own.

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
-from kubeloop.api.calls import Call
 from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.api.requests import Call
 from kubeloop.apiserver.admission import Chain
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.authentication import Authenticator
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.entry import LocalEntry
-from kubeloop.apiserver.health import Health
-from kubeloop.apiserver.inflight import InFlight
-from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.flowcontrol.inflight import InFlight
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.nonresource.health import Health
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.request.context import User
 from kubeloop.client.client import Client
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from kubeloop.store import Store

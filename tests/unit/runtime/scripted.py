@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
-from kubeloop.api.calls import EventType, ListResult, WatchEvent
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.requests import EventType, ListResult, WatchEvent
 
 # Instead of an answer: nothing, for ever, as on a connection that is only half there.
 SILENCE: Final = "silence"

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
-from kubeloop.api.dynamic import Custom
 from kubeloop.api.generated.core_v1 import Pod, PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
-from kubeloop.runtime.cache import (
+from kubeloop.api.unstructured import Custom
+from kubeloop.runtime.informer.equivalence_groups import Place
+from kubeloop.runtime.informer.store import (
     CONTROLLER,
     NODE,
     OWNER,
@@ -23,8 +24,7 @@ from kubeloop.runtime.cache import (
     owner_uids_of,
     reads,
 )
-from kubeloop.runtime.grouping import Place
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.objects.keys import ObjectKey
 
 
 def pod(name: str, namespace: str = "default", node: str = "", owners: tuple[OwnerReference, ...] = ()) -> Pod:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.calls import Call, WatchEvent
 from kubeloop.api.errors import Conflict, conflict
 from kubeloop.api.generated import core_v1, meta_v1
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.runtime import causes
-from kubeloop.runtime.caused_transport import CausedTransport
-from kubeloop.runtime.causes import Cause, Origin, Write
+from kubeloop.api.requests import Call, WatchEvent
+from kubeloop.runtime.causes import cause as causes
+from kubeloop.runtime.causes.cause import Cause, Origin, Write
+from kubeloop.runtime.causes.transport import CausedTransport
 from kubeloop.sim.loop import run_virtual
 
 PODS = next(one for one in RESOURCES if one.plural == "pods")

@@ -8,8 +8,8 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kubeloop.runtime import causes
-from kubeloop.runtime.causes import (
+from kubeloop.runtime.causes import cause as causes
+from kubeloop.runtime.causes.cause import (
     MAX_ORIGINS,
     MAX_TEXT,
     MAX_WRITES,

@@ -8,10 +8,17 @@ import pytest
 
 from kubeloop.api.errors import Conflict, Invalid, conflict
 from kubeloop.api.generated import apps_v1, core_v1, meta_v1
+from kubeloop.api.scalars.wire import Time
 from kubeloop.api.selectors import parse_labels
-from kubeloop.api.wire import Time
-from kubeloop.runtime.claim import CannotAdopt, Claimant, Verdict, claim, live_check, verdict_of
-from kubeloop.runtime.owner_references import adoption_patch, controller_reference, release_patch
+from kubeloop.runtime.objects.controller_ref_manager import (
+    CannotAdopt,
+    Claimant,
+    Verdict,
+    claim,
+    live_check,
+    verdict_of,
+)
+from kubeloop.runtime.objects.owner_references import adoption_patch, controller_reference, release_patch
 from tests.unit.runtime.in_process import Server, play, resource
 
 PODS, SETS = resource("pods"), resource("replicasets", "apps")

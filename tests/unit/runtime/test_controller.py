@@ -15,11 +15,11 @@ import pytest
 from kubeloop.api import errors
 from kubeloop.api.generated import apps_v1, core_v1, meta_v1
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.runtime.causes import Origin, Write, current_cause
+from kubeloop.runtime.causes.cause import Origin, Write, current_cause
 from kubeloop.runtime.controller import STALE_TRIES, Controller, Reconcile, Result, Telemetry, TerminalError
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.handlers import Handler
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.informer.event_handlers import Handler
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 PODS = next(one for one in RESOURCES if one.plural == "pods")

@@ -14,9 +14,9 @@ from kubeloop.api.errors import Invalid
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
 from kubeloop.api.generated.core_v1 import PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.wire import Quantity
-from kubeloop.runtime.crd import CustomKind, CustomObject, is_established, root_schema
-from kubeloop.runtime.crd_schema import NoSchema, schema_of
+from kubeloop.api.scalars.wire import Quantity
+from kubeloop.runtime.crd.definition import CustomKind, CustomObject, is_established, root_schema
+from kubeloop.runtime.crd.schema import NoSchema, schema_of
 from kubeloop.testing import Cluster
 
 

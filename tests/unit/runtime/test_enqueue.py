@@ -9,10 +9,10 @@ import pytest
 
 from kubeloop.api.generated import core_v1, meta_v1
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.runtime.causes import Origin
-from kubeloop.runtime.enqueue import Enqueue, Predicate, controller_key, own_key
-from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.workqueue import LOW, NORMAL, Item, WorkQueue
+from kubeloop.runtime.causes.cause import Origin
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.enqueue import Enqueue, Predicate, controller_key, own_key
+from kubeloop.runtime.queue.workqueue import LOW, NORMAL, Item, WorkQueue
 from kubeloop.sim.loop import VirtualClock, VirtualLoop
 
 SETS = next(one for one in RESOURCES if one.plural == "replicasets")

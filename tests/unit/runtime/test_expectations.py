@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeloop.runtime.expectations import Expectations
+from kubeloop.runtime.queue.expectations import Expectations
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 

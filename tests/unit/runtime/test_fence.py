@@ -9,11 +9,12 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.client import Client, http_transport
-from kubeloop.client.config import ServerConfig
-from kubeloop.client.http_transport import HttpTransport
+from kubeloop.client import Client
+from kubeloop.client.config.server_config import ServerConfig
+from kubeloop.client.http import transport as http_transport
+from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.fence import Fence, FencedTransport, LeadershipLost
+from kubeloop.runtime.leaderelection.fence import Fence, FencedTransport, LeadershipLost
 from tests.unit.client.raw_server import NODE, Peer, answer, raw_server
 
 LEASE_SECONDS = 10.0

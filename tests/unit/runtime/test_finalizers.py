@@ -6,7 +6,7 @@ import pytest
 
 from kubeloop.api.errors import Conflict
 from kubeloop.api.generated import core_v1, meta_v1
-from kubeloop.runtime.finalizers import ensure_finalizer, remove_finalizer
+from kubeloop.runtime.objects.finalizers import ensure_finalizer, remove_finalizer
 from tests.unit.runtime.in_process import Server, play, resource
 
 MAPS = resource("configmaps")

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 
 from kubeloop.api.generated import core_v1, meta_v1
 from kubeloop.client.client import Client
-from kubeloop.runtime.caused_transport import CausedTransport
-from kubeloop.runtime.causes import Origin, cause_text
+from kubeloop.runtime.causes.cause import Origin, cause_text
+from kubeloop.runtime.causes.transport import CausedTransport
 from kubeloop.runtime.controller import Controller, Telemetry
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.informer import Informers
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.runtime.owner_references import controller_reference
+from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.owner_references import controller_reference
+from kubeloop.runtime.queue.enqueue import own_key
 from tests.unit.runtime.in_process import Server, play, resource
 
 MAPS, SECRETS = resource("configmaps"), resource("secrets")

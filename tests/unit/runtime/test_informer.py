@@ -11,15 +11,15 @@ import msgspec
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.api.calls import WatchEvent
-from kubeloop.api.dynamic import PartialObject
 from kubeloop.api.generated.core_v1 import ConfigMap, Secret
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.requests import WatchEvent
+from kubeloop.api.unstructured import PartialObject
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.handlers import Callbacks, Deleted
-from kubeloop.runtime.informer import Informer, Informers
-from kubeloop.runtime.keys import ObjectKey, key_of
-from kubeloop.runtime.source import Selection
+from kubeloop.runtime.informer.event_handlers import Callbacks, Deleted
+from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.runtime.informer.list_watch import Selection
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from tests.unit.runtime.in_process import Server, play, resource
 from tests.unit.runtime.scripted import ScriptedSource, bookmark, config, event, page
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kubeloop.runtime.causes import Origin, Write
-from kubeloop.runtime.journal import Journal
+from kubeloop.runtime.causes.cause import Origin, Write
+from kubeloop.runtime.causes.journal import Journal
 from kubeloop.sim.loop import START
 
 WHY = (Origin("Pod", "d", "a", "1", "ADDED"),)

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api import errors
-from kubeloop.api.calls import Call
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.api.times import parse_time
-from kubeloop.runtime.fence import Fence, FencedTransport, LeadershipLost
+from kubeloop.api.requests import Call
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.runtime.instruments import leader_instruments
-from kubeloop.runtime.leader import JITTER, LeaderElector, Terms, new_identity
+from kubeloop.runtime.leaderelection.fence import Fence, FencedTransport, LeadershipLost
+from kubeloop.runtime.leaderelection.leader_elector import JITTER, LeaderElector, Terms, new_identity
 from kubeloop.runtime.metrics import Registry
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 

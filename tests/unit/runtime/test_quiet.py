@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from kubeloop.runtime.quiet import quiet_moment
-from kubeloop.runtime.recorder import HURRIED, LONGEST_WAIT, PATIENT, EventRecorder
+from kubeloop.runtime.events.recorder import HURRIED, LONGEST_WAIT, PATIENT, EventRecorder
+from kubeloop.runtime.idle import quiet_moment
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from kubeloop.testing.builders import config_map
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeloop.runtime.rate_limits import Bucket, ItemExponential, MaxOf, default_limiter
+from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf, default_limiter
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubeloop.api import errors
-from kubeloop.api.dynamic import Custom
 from kubeloop.api.generated import core_v1, events_v1
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.runtime.recorder import EventRecorder, reference_to
+from kubeloop.api.unstructured import Custom
+from kubeloop.runtime.events.recorder import EventRecorder, reference_to
 from tests.unit.runtime.in_process import Server, play
 
 THING = ConfigMap(metadata=ObjectMeta(name="thing", namespace="default", uid="1-2-3"))

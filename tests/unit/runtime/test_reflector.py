@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api import errors
-from kubeloop.api.calls import WatchEvent
-from kubeloop.runtime.backoff import Backoff
-from kubeloop.runtime.reflector import Reflector
-from kubeloop.runtime.reflector_states import BackingOff, Empty, Listing, StreamingList, Watching
+from kubeloop.api.requests import WatchEvent
+from kubeloop.runtime.informer.reflector import Reflector
+from kubeloop.runtime.informer.reflector_states import BackingOff, Empty, Listing, StreamingList, Watching
+from kubeloop.runtime.queue.backoff import Backoff
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from tests.unit.runtime.scripted import SILENCE, ScriptedSource, Step, bookmark, config, event, page
 

@@ -12,8 +12,8 @@ import pytest
 from kubeloop.api import errors
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.informer import Informers
-from kubeloop.runtime.reflector import Patience
+from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.reflector import Patience
 from tests.unit.client.raw_server import STREAM, Peer, answer, chunked, client_of, raw_server
 
 NODES = next(one for one in RESOURCES if one.plural == "nodes")

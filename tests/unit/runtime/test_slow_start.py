@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeloop.runtime.slow_start import slow_start
+from kubeloop.runtime.queue.slow_start import slow_start
 from kubeloop.sim.loop import VirtualLoop, run_virtual
 
 

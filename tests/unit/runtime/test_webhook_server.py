@@ -15,10 +15,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kubeloop.cli.pki import Pki, ensure_pki
+from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.admission_review import json_patch
-from kubeloop.runtime.webhook_server import MAX_BODY, Denied, Review, respond, serving
+from kubeloop.runtime.webhook.review import json_patch
+from kubeloop.runtime.webhook.server import MAX_BODY, Denied, Review, respond, serving
 from kubeloop.sim.loop import run_virtual
 
 

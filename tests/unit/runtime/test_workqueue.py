@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kubeloop.runtime.causes import Origin
+from kubeloop.runtime.causes.cause import Origin
 from kubeloop.runtime.metrics import Registry
-from kubeloop.runtime.rate_limits import ItemExponential
-from kubeloop.runtime.workqueue import LOW, PASSED_OVER, PATIENCE, Item, WorkQueue
+from kubeloop.runtime.queue.rate_limits import ItemExponential
+from kubeloop.runtime.queue.workqueue import LOW, PASSED_OVER, PATIENCE, Item, WorkQueue
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 

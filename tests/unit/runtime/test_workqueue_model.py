@@ -9,8 +9,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kubeloop.runtime.causes import MAX_ORIGINS, Origin, Origins
-from kubeloop.runtime.workqueue import LOW, NORMAL, PASSED_OVER, PATIENCE, Item, Priority, WorkQueue
+from kubeloop.runtime.causes.cause import MAX_ORIGINS, Origin, Origins
+from kubeloop.runtime.queue.workqueue import (
+    LOW,
+    NORMAL,
+    PASSED_OVER,
+    PATIENCE,
+    Item,
+    Priority,
+    WorkQueue,
+)
 from kubeloop.sim.loop import VirtualClock, VirtualLoop
 
 KEYS = st.sampled_from("abcdef")

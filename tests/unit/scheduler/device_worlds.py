@@ -8,9 +8,9 @@ from typing import Any
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
-from kubeloop.scheduler.device_allocator import Allocator
-from kubeloop.scheduler.device_use import DeviceId, InUse, Part
-from kubeloop.scheduler.devices import Inventory
+from kubeloop.scheduler.dra.allocated import DeviceId, InUse, Part
+from kubeloop.scheduler.dra.allocator import Allocator
+from kubeloop.scheduler.dra.inventory import Inventory
 
 DRIVER = "gpu.example.com"
 NODE = from_plain({"metadata": {"name": "n1", "labels": {"zone": "east"}}}, Node)

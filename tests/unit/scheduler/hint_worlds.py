@@ -8,9 +8,9 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim
 from kubeloop.api.generated.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.scheduler.changes import ASSIGNED_POD, NODE, TARGET_POD, Action
-from kubeloop.scheduler.framework import Plugin
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.scheduler.framework.plugin import Plugin
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, Action
 from tests.unit.scheduler.world import World
 
 ZONE = "topology.kubernetes.io/zone"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kubeloop.clock import SystemClock
-from kubeloop.scheduler.attempts import Attempts
-from kubeloop.scheduler.framework import TakesTime
-from kubeloop.scheduler.queued import QueuedPod
+from kubeloop.scheduler.cycle.loop import Attempts
+from kubeloop.scheduler.framework.plugin import TakesTime
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
 from tests.unit.scheduler.test_device_plugin import pod_with
 from tests.unit.scheduler.world import World
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kubeloop.scheduler.config import ProfileConfig
-from kubeloop.scheduler.config_file import UnusableConfig, config_of, parse
+from kubeloop.scheduler.config.configuration import ProfileConfig
+from kubeloop.scheduler.config.file import UnusableConfig, config_of, parse
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 

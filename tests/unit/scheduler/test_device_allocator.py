@@ -8,9 +8,9 @@ import pytest
 
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.resource_v1 import DeviceClass
-from kubeloop.api.quantity import Quantity
-from kubeloop.scheduler.device_allocator import AllocationError, InvalidPools, OutOfTime
-from kubeloop.scheduler.device_use import DeviceId, InUse, Part
+from kubeloop.api.scalars.quantity import Quantity
+from kubeloop.scheduler.dra.allocated import DeviceId, InUse, Part
+from kubeloop.scheduler.dra.allocator import AllocationError, InvalidPools, OutOfTime
 from tests.unit.scheduler.device_worlds import (
     DRIVER,
     NODE,

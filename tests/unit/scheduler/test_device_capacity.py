@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.resource_v1 import CapacityRequirements, Device
-from kubeloop.scheduler.device_capacity import CapacityError, share_of
+from kubeloop.scheduler.dra.capacity import CapacityError, share_of
 
 
 def taken(value: str, policy: dict[str, Any] | None, asked: str | None) -> str | None:

@@ -11,7 +11,7 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.resource_v1 import ResourceClaim
 from kubeloop.clock import SystemClock
-from kubeloop.scheduler.outcome import Code
+from kubeloop.scheduler.framework.status import Code
 from kubeloop.scheduler.plugins.dynamic_resources import DynamicResources
 from tests.unit.scheduler.device_worlds import DRIVER, claim_of, device_class, exactly, slice_of
 from tests.unit.scheduler.world import World

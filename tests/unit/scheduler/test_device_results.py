@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
-from kubeloop.scheduler.device_results import allocation_of
-from kubeloop.scheduler.device_use import DeviceId, DeviceUse, InUse, parts_of
+from kubeloop.scheduler.dra.allocated import DeviceId, DeviceUse, InUse, parts_of
+from kubeloop.scheduler.dra.allocation_result import allocation_of
 from tests.unit.scheduler.device_worlds import (
     DRIVER,
     NODE,

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.generated.resource_v1 import ResourceClaim
-from kubeloop.api.quantity import Quantity
-from kubeloop.scheduler.device_allocator import AllocationError
-from kubeloop.scheduler.device_use import DeviceId, InUse, Part
+from kubeloop.api.scalars.quantity import Quantity
+from kubeloop.scheduler.dra.allocated import DeviceId, InUse, Part
+from kubeloop.scheduler.dra.allocator import AllocationError
 from tests.unit.scheduler.device_worlds import DRIVER, NODE, allocator, claim_of, exactly, slice_of
 
 _COUNTERS = 3  # that devices share

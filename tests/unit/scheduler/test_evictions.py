@@ -14,9 +14,9 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.errors import not_found
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.scheduler.evictions import Evictions
-from kubeloop.scheduler.pod_info import PodInfo, Templates
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.scheduler.cache.pod_info import PodInfo, Templates
+from kubeloop.scheduler.preemption.executor import Evictions
 
 
 class Scene:

@@ -10,16 +10,16 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from kubeloop.api.generated.storage_v1 import CSINode, StorageClass
-from kubeloop.cli.why_pending import Verdict, rendered
-from kubeloop.scheduler.config import default_profile
-from kubeloop.scheduler.explaining import Objection, explain
-from kubeloop.scheduler.framework import implements
-from kubeloop.scheduler.nominations import Nominations
-from kubeloop.scheduler.one_node import OneNodePlugin
-from kubeloop.scheduler.profile import Profile
-from kubeloop.scheduler.registry import PLUGINS, Registry
-from kubeloop.scheduler.remedies import OF_NODES
-from kubeloop.scheduler.remedies_of_claims import OF_CLAIMS
+from kubeloop.cli.scheduler.why_pending import Verdict, rendered
+from kubeloop.scheduler.config.configuration import default_profile
+from kubeloop.scheduler.explain.claim_remedies import OF_CLAIMS
+from kubeloop.scheduler.explain.explain import Objection, explain
+from kubeloop.scheduler.explain.remedies import OF_NODES
+from kubeloop.scheduler.framework.per_node_plugin import OneNodePlugin
+from kubeloop.scheduler.framework.plugin import implements
+from kubeloop.scheduler.framework.profile import Profile
+from kubeloop.scheduler.framework.registry import PLUGINS, Registry
+from kubeloop.scheduler.queue.nominator import Nominations
 from tests.unit.scheduler.world import World
 
 

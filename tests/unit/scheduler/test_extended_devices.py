@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.resource_v1 import DeviceClass
-from kubeloop.scheduler.extended_devices import ClassesByResource, may_need_devices, needs_of
+from kubeloop.scheduler.dra.extended_resources import ClassesByResource, may_need_devices, needs_of
 from kubeloop.scheduler.plugins.dynamic_resources import DynamicResources
 from kubeloop.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from tests.unit.scheduler.device_worlds import device_class, slice_of

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kubeloop.scheduler.extender_calls import ExtenderCalls
-from kubeloop.scheduler.extender_settings import ExtenderSettings
-from kubeloop.scheduler.extenders import ExtenderFailed
+from kubeloop.scheduler.config.extender_settings import ExtenderSettings
+from kubeloop.scheduler.extenders.extender import ExtenderFailed
+from kubeloop.scheduler.extenders.http import ExtenderCalls
 
 
 async def asked(answer: bytes | None, **settings: Any) -> tuple[Any, str]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.scheduler.changes import ASSIGNED_POD, NODE, Action
-from kubeloop.scheduler.framework import Plugin
+from kubeloop.scheduler.framework.plugin import Plugin
 from kubeloop.scheduler.plugins.default_preemption import DefaultPreemption
-from kubeloop.scheduler.plugins.node_affinity import NodeAffinity
-from kubeloop.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
-from kubeloop.scheduler.plugins.node_name import NodeName
-from kubeloop.scheduler.plugins.node_ports import NodePorts
 from kubeloop.scheduler.plugins.node_resources_fit import NodeResourcesFit
-from kubeloop.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from kubeloop.scheduler.plugins.nodes.node_affinity import NodeAffinity
+from kubeloop.scheduler.plugins.nodes.node_declared_features import NodeDeclaredFeatures
+from kubeloop.scheduler.plugins.nodes.node_name import NodeName
+from kubeloop.scheduler.plugins.nodes.node_ports import NodePorts
+from kubeloop.scheduler.plugins.nodes.node_unschedulable import NodeUnschedulable
+from kubeloop.scheduler.plugins.nodes.taint_toleration import TaintToleration
 from kubeloop.scheduler.plugins.scheduling_gates import SchedulingGates
-from kubeloop.scheduler.plugins.taint_toleration import TaintToleration
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, Action
 from tests.unit.scheduler.hint_worlds import (
     NO,
     YES,

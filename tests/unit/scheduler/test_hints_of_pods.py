@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.scheduler.changes import ASSIGNED_POD, NODE, Action
-from kubeloop.scheduler.framework import Plugin
+from kubeloop.scheduler.framework.plugin import Plugin
 from kubeloop.scheduler.plugins.inter_pod_affinity import InterPodAffinity
-from kubeloop.scheduler.plugins.node_ports import NodePorts
+from kubeloop.scheduler.plugins.nodes.node_ports import NodePorts
 from kubeloop.scheduler.plugins.pod_topology_spread import PodTopologySpread
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, Action
 from tests.unit.scheduler.hint_worlds import (
     NO,
     YES,

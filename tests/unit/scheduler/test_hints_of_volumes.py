@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.scheduler.changes import NODE, Action
-from kubeloop.scheduler.framework import Plugin
+from kubeloop.scheduler.framework.plugin import Plugin
 from kubeloop.scheduler.plugins.dynamic_resources import DynamicResources
-from kubeloop.scheduler.plugins.node_volume_limits import NodeVolumeLimits
-from kubeloop.scheduler.plugins.volume_binding import VolumeBinding
-from kubeloop.scheduler.plugins.volume_restrictions import VolumeRestrictions
-from kubeloop.scheduler.plugins.volume_zone import VolumeZone
+from kubeloop.scheduler.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from kubeloop.scheduler.plugins.volumes.volume_binding import VolumeBinding
+from kubeloop.scheduler.plugins.volumes.volume_restrictions import VolumeRestrictions
+from kubeloop.scheduler.plugins.volumes.volume_zone import VolumeZone
+from kubeloop.scheduler.queue.cluster_event import NODE, Action
 from tests.unit.scheduler.hint_worlds import (
     NO,
     YES,

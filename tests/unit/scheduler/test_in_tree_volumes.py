@@ -9,8 +9,8 @@ import pytest
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from kubeloop.api.generated.storage_v1 import CSINode, StorageClass
-from kubeloop.scheduler.in_tree_volumes import driver_of_provisioner, of_inline, of_persistent
-from kubeloop.scheduler.plugins.node_volume_limits import NodeVolumeLimits
+from kubeloop.scheduler.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from kubeloop.scheduler.volumes.csi_translation import driver_of_provisioner, of_inline, of_persistent
 from tests.unit.scheduler.world import World
 
 EBS, GCE = "ebs.csi.aws.com", "pd.csi.storage.gke.io"

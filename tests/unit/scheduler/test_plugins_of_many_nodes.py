@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from kubeloop.api.generated.core_v1 import Namespace, Node, Pod, PodAffinityTerm
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.placement import first_untolerated, node_affinity_matches
+from kubeloop.api.pods.placement import first_untolerated, node_affinity_matches
 from kubeloop.api.selectors import from_label_selector
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kubeloop.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from tests.unit.scheduler import world as w

@@ -10,17 +10,22 @@ from msgspec.structs import replace
 
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import ContainerImage, Node, Pod, Taint
-from kubeloop.api.placement import first_untolerated, node_affinity_matches, term_matches, tolerates
-from kubeloop.scheduler import amounts
+from kubeloop.api.pods.placement import (
+    first_untolerated,
+    node_affinity_matches,
+    term_matches,
+    tolerates,
+)
+from kubeloop.scheduler.cache import resources as amounts
 from kubeloop.scheduler.plugins.balanced_allocation import BalancedAllocation
 from kubeloop.scheduler.plugins.image_locality import ImageLocality
-from kubeloop.scheduler.plugins.node_affinity import NodeAffinity
-from kubeloop.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
-from kubeloop.scheduler.plugins.node_name import NodeName
-from kubeloop.scheduler.plugins.node_ports import NodePorts
 from kubeloop.scheduler.plugins.node_resources_fit import NodeResourcesFit
-from kubeloop.scheduler.plugins.node_unschedulable import NodeUnschedulable
-from kubeloop.scheduler.plugins.taint_toleration import TaintToleration
+from kubeloop.scheduler.plugins.nodes.node_affinity import NodeAffinity
+from kubeloop.scheduler.plugins.nodes.node_declared_features import NodeDeclaredFeatures
+from kubeloop.scheduler.plugins.nodes.node_name import NodeName
+from kubeloop.scheduler.plugins.nodes.node_ports import NodePorts
+from kubeloop.scheduler.plugins.nodes.node_unschedulable import NodeUnschedulable
+from kubeloop.scheduler.plugins.nodes.taint_toleration import TaintToleration
 from tests.unit.scheduler import world as w
 from tests.unit.scheduler.world import World, by_node, pods, worlds
 

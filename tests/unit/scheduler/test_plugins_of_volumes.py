@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
-from kubeloop.scheduler.plugins.node_volume_limits import NodeVolumeLimits
-from kubeloop.scheduler.plugins.volume_binding import VolumeBinding
-from kubeloop.scheduler.plugins.volume_restrictions import VolumeRestrictions
-from kubeloop.scheduler.plugins.volume_zone import VolumeZone
+from kubeloop.scheduler.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from kubeloop.scheduler.plugins.volumes.volume_binding import VolumeBinding
+from kubeloop.scheduler.plugins.volumes.volume_restrictions import VolumeRestrictions
+from kubeloop.scheduler.plugins.volumes.volume_zone import VolumeZone
 from tests.unit.scheduler.world import World
 
 few = settings(max_examples=40, deadline=None)

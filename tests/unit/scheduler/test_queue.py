@@ -10,13 +10,13 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Pod, PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.scheduler.changes import NODE, TARGET_POD, About, Action
-from kubeloop.scheduler.framework import Interest, Plugin, unresolvable
-from kubeloop.scheduler.outcome import Refusal
-from kubeloop.scheduler.pod_info import PodInfo, Templates
-from kubeloop.scheduler.queue import Listeners, Patience, SchedulingQueue
-from kubeloop.scheduler.urgency import Rules
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.scheduler.cache.pod_info import PodInfo, Templates
+from kubeloop.scheduler.framework.plugin import Interest, Plugin, unresolvable
+from kubeloop.scheduler.framework.status import Refusal
+from kubeloop.scheduler.queue.cluster_event import NODE, TARGET_POD, About, Action
+from kubeloop.scheduler.queue.queueing_hints import Rules
+from kubeloop.scheduler.queue.scheduling_queue import Listeners, Patience, SchedulingQueue
 
 
 class Clock:

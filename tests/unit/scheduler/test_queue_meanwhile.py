@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from kubeloop.runtime.keys import ObjectKey
-from kubeloop.scheduler.changes import ASSIGNED_POD, NODE, TARGET_POD, About, Action
-from kubeloop.scheduler.framework import Interest
-from kubeloop.scheduler.queue import Listeners, Patience, SchedulingQueue
-from kubeloop.scheduler.queued import QueuedPod
-from kubeloop.scheduler.urgency import Rules
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.scheduler.framework.plugin import Interest
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, About, Action
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
+from kubeloop.scheduler.queue.queueing_hints import Rules
+from kubeloop.scheduler.queue.scheduling_queue import Listeners, Patience, SchedulingQueue
 from tests.unit.scheduler.test_queue import Clock, Gate, Setting
 
 NODE_CAME = About(NODE, Action.ADD)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
-from kubeloop.scheduler.config import default_profile
-from kubeloop.scheduler.cycle import Cycle
-from kubeloop.scheduler.nominations import Nominations
-from kubeloop.scheduler.outcome import Refusal
-from kubeloop.scheduler.preemption import Candidate, best_of, protected_by, select_victims
-from kubeloop.scheduler.profile import Profile
-from kubeloop.scheduler.registry import Registry
+from kubeloop.scheduler.config.configuration import default_profile
+from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
+from kubeloop.scheduler.framework.profile import Profile
+from kubeloop.scheduler.framework.registry import Registry
+from kubeloop.scheduler.framework.status import Refusal
+from kubeloop.scheduler.preemption.victims import Candidate, best_of, protected_by, select_victims
+from kubeloop.scheduler.queue.nominator import Nominations
 from tests.unit.scheduler.world import World
 
 

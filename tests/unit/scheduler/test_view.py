@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.scheduler.cycle.signature_results import View, Weighed
+from kubeloop.scheduler.cycle.stopwatch import Stopwatch
 from kubeloop.scheduler.plugins.balanced_allocation import BalancedAllocation
 from kubeloop.scheduler.plugins.image_locality import ImageLocality
-from kubeloop.scheduler.plugins.node_affinity import NodeAffinity
-from kubeloop.scheduler.plugins.node_ports import NodePorts
 from kubeloop.scheduler.plugins.node_resources_fit import NodeResourcesFit
-from kubeloop.scheduler.plugins.node_unschedulable import NodeUnschedulable
-from kubeloop.scheduler.plugins.taint_toleration import TaintToleration
-from kubeloop.scheduler.stopwatch import Stopwatch
-from kubeloop.scheduler.view import View, Weighed
+from kubeloop.scheduler.plugins.nodes.node_affinity import NodeAffinity
+from kubeloop.scheduler.plugins.nodes.node_ports import NodePorts
+from kubeloop.scheduler.plugins.nodes.node_unschedulable import NodeUnschedulable
+from kubeloop.scheduler.plugins.nodes.taint_toleration import TaintToleration
 from tests.unit.scheduler import world as w
 from tests.unit.scheduler.test_plugins_of_one_node import node_rules
 from tests.unit.scheduler.world import World, nodes, pods, worlds

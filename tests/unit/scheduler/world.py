@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.kinds import Resource
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import SystemClock
 from kubeloop.runtime.metrics import Registry
-from kubeloop.scheduler.cluster import ALL, ClusterState
-from kubeloop.scheduler.framework import Pace, Plugin, Skip, implements
-from kubeloop.scheduler.outcome import Narrowed, Refusal
-from kubeloop.scheduler.pod_info import PodInfo, Templates
+from kubeloop.scheduler.cache.cluster import ALL, ClusterState
+from kubeloop.scheduler.cache.pod_info import PodInfo, Templates
+from kubeloop.scheduler.framework.plugin import Pace, Plugin, Skip, implements
+from kubeloop.scheduler.framework.status import Narrowed, Refusal
 
 NAMESPACES = ("default", "other")
 ZONE, HOST = "zone", "kubernetes.io/hostname"

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.store.errors import StoreError
-from kubeloop.store.etcd.connection import Connection, Unavailable
-from kubeloop.store.etcd.freshness import Freshness
-from kubeloop.store.etcd.wire import chunk, integer
+from kubeloop.store.etcd.grpc.client import Connection, Unavailable
+from kubeloop.store.etcd.grpc.wire import chunk, integer
+from kubeloop.store.etcd.revision_query import Freshness
 
 
 class FakeEtcd:

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.sim.loop import VirtualLoop, run_virtual
-from kubeloop.store.etcd.hpack import BadHeaders, block_of, read_block
-from kubeloop.store.etcd.http2 import Http2
-from kubeloop.store.etcd.streams import DEADLINE_EXCEEDED, UNAVAILABLE, RpcError
+from kubeloop.store.etcd.grpc.hpack import BadHeaders, block_of, read_block
+from kubeloop.store.etcd.grpc.http2 import Http2
+from kubeloop.store.etcd.grpc.streams import DEADLINE_EXCEEDED, UNAVAILABLE, RpcError
 
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW = 0, 1, 3, 4, 6, 7, 8
 END_STREAM, ACK, END_HEADERS = 1, 1, 4

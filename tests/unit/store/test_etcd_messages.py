@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kubeloop.store import StoreError
 from kubeloop.store.etcd.config import EtcdConfig, config_of_servers, config_of_url
+from kubeloop.store.etcd.grpc.wire import chunk, fields, integer
 from kubeloop.store.etcd.messages import read_key_value, read_txn, read_watch, write_request
-from kubeloop.store.etcd.wire import chunk, fields, integer
 
 NO_FILES: dict[str, str] = {}
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kubeloop.store import StoreError
-from kubeloop.store.formats import FORMAT_KEY, Step, ensure_format
+from kubeloop.store.backup.formats import FORMAT_KEY, Step, ensure_format
 from kubeloop.store.memory import MemoryStore
 
 

@@ -21,11 +21,10 @@ from kubeloop.store import (
     StoreError,
     StoreFull,
     StoreInUse,
-    checkpoint,
     engine,
-    sqlite_file,
 )
-from kubeloop.store.sqlite import SqliteStore
+from kubeloop.store.sqlite import checkpoint, file
+from kubeloop.store.sqlite.store import SqliteStore
 
 
 @asynccontextmanager
@@ -203,8 +202,8 @@ def test_a_full_disk_is_told_in_etcds_words_until_a_trial_finds_room(
                     raise sqlite3.OperationalError("still no room")
                 really_touch(used)
 
-            really_touch = sqlite_file.touch
-            monkeypatch.setattr(sqlite_file, "touch", touch)
+            really_touch = file.touch
+            monkeypatch.setattr(file, "touch", touch)
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             connection.execute(f"PRAGMA max_page_count={pages}").fetchall()
             with pytest.raises(
@@ -264,7 +263,7 @@ def test_a_second_instance_is_refused_and_told_who_has_it(tmp_path: Path) -> Non
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     hold = (
-        "import os, sys; from kubeloop.store.filelock import FileLock;"
+        "import os, sys; from kubeloop.store.sqlite.filelock import FileLock;"
         "FileLock(sys.argv[1]).acquire('it'); print('held', flush=True); os.kill(os.getpid(), 9)"
     )
     root = str(Path(kubeloop.__file__).parent.parent)
@@ -285,7 +284,7 @@ def test_a_missing_or_unusable_folder_is_told(tmp_path: Path) -> None:
 def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     opens = (
-        "import asyncio, sys; from kubeloop.store.sqlite import SqliteStore;"
+        "import asyncio, sys; from kubeloop.store.sqlite.store import SqliteStore;"
         "asyncio.run(SqliteStore(sys.argv[1], history_bytes=1).start())"
     )
     command = [sys.executable, "-c", opens, str(tmp_path / "store.db")]

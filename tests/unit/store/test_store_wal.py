@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kubeloop.store import StoreCorrupt
-from kubeloop.store.sqlite import SqliteStore
-from kubeloop.store.sqlite_file import PAGE_SIZE
+from kubeloop.store.sqlite.file import PAGE_SIZE
+from kubeloop.store.sqlite.store import SqliteStore
 
 HEADER = 32
 FRAME = 24 + PAGE_SIZE

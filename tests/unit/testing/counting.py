@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import ConfigMap
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
 
 NOTE = "example.com/keys"
 AGAIN = 3600.0

@@ -14,10 +14,10 @@ from kubeloop.api.errors import ApiError, InternalError
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.chaos.plan import PlanError, plan_of
 from kubeloop.client import Client
-from kubeloop.client.config import load_config
+from kubeloop.client.config.server_config import load_config
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ConnectionLost
-from kubeloop.client.http_transport import HttpTransport
-from kubeloop.client.resolving import resource_of_class
+from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import SystemClock
 from kubeloop.testing import Cluster, config_map
 

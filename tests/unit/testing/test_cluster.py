@@ -11,13 +11,13 @@ import pytest
 
 from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import ConfigMap, Node, Pod
-from kubeloop.client.resolving import resource_of_class
-from kubeloop.controllers.context import Context
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.controllers.app.context import Context
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.enqueue import own_key
-from kubeloop.runtime.handlers import Callbacks
-from kubeloop.runtime.informer import Informers
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.testing import Cluster, config_map, namespace, node, pod
 from kubeloop.testing.cluster import CacheChanged, LoopEnded
 from tests.unit.testing.counting import NOTE, counting

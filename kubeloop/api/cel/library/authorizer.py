@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, ClassVar, Final
 
+from kubeloop.api.cel.check.types import BOOL, STRING, Type, opaque
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.declaring import STRING_FACTOR, function, method
-from kubeloop.api.cel.types import BOOL, STRING, Type, opaque
 from kubeloop.api.cel.values import CelError, size_of
-from kubeloop.api.names import check_dns1123_label, check_dns1123_subdomain
+from kubeloop.api.meta.name_rules import check_dns1123_label, check_dns1123_subdomain
 
 AUTHORIZER: Final = opaque("kubernetes.authorization.Authorizer")
 PATH_CHECK: Final = opaque("kubernetes.authorization.PathCheck")

@@ -6,17 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import function, traversing
-from kubeloop.api.cel.library.times import (
-    duration_of,
-    duration_text,
-    seconds_of,
-    timestamp_of,
-    timestamp_of_seconds,
-    timestamp_text,
-)
-from kubeloop.api.cel.types import (
+from kubeloop.api.cel.check.types import (
     ANY,
     BOOL,
     BYTES,
@@ -33,6 +23,16 @@ from kubeloop.api.cel.types import (
     optional_of,
     type_of,
     variable,
+)
+from kubeloop.api.cel.environment import Overload
+from kubeloop.api.cel.library.declaring import function, traversing
+from kubeloop.api.cel.library.times import (
+    duration_of,
+    duration_text,
+    seconds_of,
+    timestamp_of,
+    timestamp_of_seconds,
+    timestamp_text,
 )
 from kubeloop.api.cel.values import INT_MAX, UINT_MAX, CelError, Duration, Optional, Timestamp, UInt, is_list
 

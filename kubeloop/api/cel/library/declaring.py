@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from math import ceil
 from typing import Any, Final
 
+from kubeloop.api.cel.check.types import Type, list_of, map_of, variable
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.types import Type, list_of, map_of, variable
 from kubeloop.api.cel.values import size_of
 
 STRING_FACTOR = 0.1  # of a step, for each character that is looked at

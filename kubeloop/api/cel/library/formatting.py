@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from kubeloop.api.cel.check.types import Type
 from kubeloop.api.cel.library.conversions import double_text, type_of_value
 from kubeloop.api.cel.library.times import duration_text, timestamp_text
-from kubeloop.api.cel.types import Type
 from kubeloop.api.cel.values import CelError, Duration, Timestamp, is_list, is_number
 
 _CLAUSE: Final = re.compile(r"%(?:%|(?:\.(\d{1,18}))?([a-zA-Z]))")

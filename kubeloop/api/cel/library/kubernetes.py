@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
+from kubeloop.api.cel.check.literal_checks import literal_problems
+from kubeloop.api.cel.check.types import Type
 from kubeloop.api.cel.environment import Environment, merged
 from kubeloop.api.cel.library import (
     authorizer,
@@ -20,8 +22,6 @@ from kubeloop.api.cel.library import (
     versions,
 )
 from kubeloop.api.cel.library.conversions import TYPE_NAMES
-from kubeloop.api.cel.literal_checks import literal_problems
-from kubeloop.api.cel.types import Type
 
 _LIBRARIES: Final = (
     standard, times, optionals, strings, lists, quantities, networks, urls, named_formats, versions, authorizer,

@@ -7,10 +7,7 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any, Final
 
-from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import LIST, STRING_FACTOR, A, B, function, method
-from kubeloop.api.cel.library.times import span
-from kubeloop.api.cel.types import (
+from kubeloop.api.cel.check.types import (
     ANY,
     BOOL,
     BYTES,
@@ -24,6 +21,9 @@ from kubeloop.api.cel.types import (
     map_of,
     optional_of,
 )
+from kubeloop.api.cel.environment import Overload
+from kubeloop.api.cel.library.declaring import LIST, STRING_FACTOR, A, B, function, method
+from kubeloop.api.cel.library.times import span
 from kubeloop.api.cel.values import NONE, CelError, Duration, Optional, UInt, contains, equal, is_list
 
 _SUMMABLE: Final = {"int": INT, "uint": UINT, "double": DOUBLE, "duration": DURATION}

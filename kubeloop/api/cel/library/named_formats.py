@@ -8,12 +8,12 @@ from functools import partial
 from math import ceil
 from typing import Any, ClassVar, Final
 
-from kubeloop.api import names
+from kubeloop.api.cel.check.types import STRING, Type, list_of, opaque, optional_of
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.declaring import REGEX_FACTOR, STRING_FACTOR, function, method
 from kubeloop.api.cel.library.urls import UrlError, check_request_uri
-from kubeloop.api.cel.types import STRING, Type, list_of, opaque, optional_of
 from kubeloop.api.cel.values import NONE, Optional
+from kubeloop.api.meta import name_rules
 from kubeloop.api.structural.formats import FORMATS
 
 FORMAT: Final = opaque("kubernetes.NamedFormat")
@@ -43,16 +43,20 @@ def _checked_as(format: str, message: str) -> Callable[[str], list[str]]:
 
 
 _NAMED: Final = {
-    "dns1123Label": CelFormat("DNS1123Label", names.check_dns1123_label, 30),
-    "dns1123Subdomain": CelFormat("DNS1123Subdomain", names.check_dns1123_subdomain, 60),
-    "dns1035Label": CelFormat("DNS1035Label", names.check_dns1035_label, 30),
-    "qualifiedName": CelFormat("QualifiedName", names.check_qualified_name, 60),
-    "dns1123LabelPrefix": CelFormat("DNS1123LabelPrefix", partial(names.for_prefix, names.check_dns1123_label), 30),
-    "dns1123SubdomainPrefix": CelFormat(
-        "DNS1123SubdomainPrefix", partial(names.for_prefix, names.check_dns1123_subdomain), 60
+    "dns1123Label": CelFormat("DNS1123Label", name_rules.check_dns1123_label, 30),
+    "dns1123Subdomain": CelFormat("DNS1123Subdomain", name_rules.check_dns1123_subdomain, 60),
+    "dns1035Label": CelFormat("DNS1035Label", name_rules.check_dns1035_label, 30),
+    "qualifiedName": CelFormat("QualifiedName", name_rules.check_qualified_name, 60),
+    "dns1123LabelPrefix": CelFormat(
+        "DNS1123LabelPrefix", partial(name_rules.for_prefix, name_rules.check_dns1123_label), 30
     ),
-    "dns1035LabelPrefix": CelFormat("DNS1035LabelPrefix", partial(names.for_prefix, names.check_dns1035_label), 30),
-    "labelValue": CelFormat("LabelValue", names.check_label_value, 40),
+    "dns1123SubdomainPrefix": CelFormat(
+        "DNS1123SubdomainPrefix", partial(name_rules.for_prefix, name_rules.check_dns1123_subdomain), 60
+    ),
+    "dns1035LabelPrefix": CelFormat(
+        "DNS1035LabelPrefix", partial(name_rules.for_prefix, name_rules.check_dns1035_label), 30
+    ),
+    "labelValue": CelFormat("LabelValue", name_rules.check_label_value, 40),
     "uri": CelFormat("URI", _check_uri, 1103),
     "uuid": CelFormat("uuid", _checked_as("uuid", "does not match the UUID format"), 81),
     "byte": CelFormat("byte", _checked_as("byte", "invalid base64"), 84),

@@ -6,11 +6,11 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from math import ceil
 from typing import Any, ClassVar, Final
 
+from kubeloop.api.cel.check.types import BOOL, INT, STRING, Type, opaque
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.declaring import STRING_FACTOR, Cost, function, method, traversing
-from kubeloop.api.cel.types import BOOL, INT, STRING, Type, opaque
 from kubeloop.api.cel.values import CelError, size_of
-from kubeloop.api.fields import quote
+from kubeloop.api.meta.field_path import quote
 
 IP: Final = opaque("net.IP")
 CIDR: Final = opaque("net.CIDR")

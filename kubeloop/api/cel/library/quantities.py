@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
+from kubeloop.api.cel.check.types import BOOL, DOUBLE, INT, STRING, Type, opaque
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.declaring import function, method, traversing
-from kubeloop.api.cel.types import BOOL, DOUBLE, INT, STRING, Type, opaque
 from kubeloop.api.cel.values import INT_MAX, CelError
-from kubeloop.api.quantity import Quantity, QuantityError, parse_quantity
+from kubeloop.api.scalars.quantity import Quantity, QuantityError, parse_quantity
 
 QUANTITY: Final = opaque("kubernetes.Quantity")
 _ONE: Final = 10**9

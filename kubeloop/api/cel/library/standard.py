@@ -6,6 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any, Final
 
+from kubeloop.api.cel.check.types import (
+    ANY,
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    INT,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Type,
+    optional_of,
+)
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.conversions import CONVERSIONS
 from kubeloop.api.cel.library.declaring import (
@@ -22,19 +35,6 @@ from kubeloop.api.cel.library.declaring import (
     traversing_shorter,
 )
 from kubeloop.api.cel.library.times import added, subtracted
-from kubeloop.api.cel.types import (
-    ANY,
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DURATION,
-    INT,
-    STRING,
-    TIMESTAMP,
-    UINT,
-    Type,
-    optional_of,
-)
 from kubeloop.api.cel.values import (
     INT_MAX,
     NONE,

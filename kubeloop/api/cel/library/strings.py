@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any, Final
 
+from kubeloop.api.cel.check.types import ANY, INT, STRING, list_of
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.declaring import REGEX_FACTOR, STRING_FACTOR, Cost, function, method, traversing
 from kubeloop.api.cel.library.formatting import formatted
-from kubeloop.api.cel.types import ANY, INT, STRING, list_of
 from kubeloop.api.cel.values import LARGEST, TOO_LARGE, Cancelled, CelError, size_of
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 

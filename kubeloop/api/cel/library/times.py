@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Any, Final
 
+from kubeloop.api.cel.check.types import DURATION, INT, STRING, TIMESTAMP
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.declaring import method
-from kubeloop.api.cel.types import DURATION, INT, STRING, TIMESTAMP
 from kubeloop.api.cel.values import INT_MAX, CelError, Duration, Timestamp
-from kubeloop.api.duration import DurationError, parse_duration
-from kubeloop.api.times import TimeError, parse_time
+from kubeloop.api.scalars.duration import DurationError, parse_duration
+from kubeloop.api.scalars.times import TimeError, parse_time
 
 _OFFSET: Final = re.compile(r"([+-]?)([0-9]{2}):([0-9]{2})")
 _WRITTEN_OFFSET: Final = re.compile(r"[+-][0-9]{2}:[0-9]{2}$")

@@ -8,11 +8,11 @@ from typing import ClassVar, Final
 from urllib.parse import parse_qs, unquote
 from urllib.parse import quote as escaped
 
+from kubeloop.api.cel.check.types import BOOL, STRING, Type, list_of, map_of, opaque
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.declaring import function, method, traversing
-from kubeloop.api.cel.types import BOOL, STRING, Type, list_of, map_of, opaque
 from kubeloop.api.cel.values import CelError
-from kubeloop.api.fields import quote
+from kubeloop.api.meta.field_path import quote
 
 URL: Final = opaque("kubernetes.URL")
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")

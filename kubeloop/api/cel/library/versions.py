@@ -6,11 +6,11 @@ import re
 from functools import lru_cache
 from typing import ClassVar, Final
 
+from kubeloop.api.cel.check.types import BOOL, INT, STRING, Type, opaque
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.declaring import function, method, traversing
-from kubeloop.api.cel.types import BOOL, INT, STRING, Type, opaque
 from kubeloop.api.cel.values import UINT_MAX, CelError
-from kubeloop.api.fields import quote
+from kubeloop.api.meta.field_path import quote
 
 SEMVER: Final = opaque("kubernetes.Semver")
 _PARTS: Final = ("Major", "Minor", "Patch")

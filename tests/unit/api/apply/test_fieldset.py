@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.apply import fieldset
-from kubeloop.api.apply.elements import canonical, display, order
-from kubeloop.api.apply.fieldset import FieldTree, InvalidFields, Path, paths
+from kubeloop.api.apply.fields import fieldset
+from kubeloop.api.apply.fields.fieldset import FieldTree, InvalidFields, Path, paths
+from kubeloop.api.apply.fields.path_elements import canonical, display, order
 
 ELEMENTS = ["f:a", "f:b", "f:c", 'k:{"name":"x"}', 'k:{"port":9}', 'k:{"port":80}', 'v:"s"', "v:2", "v:10"]
 some_paths = st.sets(st.lists(st.sampled_from(ELEMENTS), min_size=1, max_size=4).map(tuple), max_size=12)

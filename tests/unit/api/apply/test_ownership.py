@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.apply.compare import compare
-from kubeloop.api.apply.entries import Entry
-from kubeloop.api.apply.ownership import track_update
+from kubeloop.api.apply.fields.compare import compare
+from kubeloop.api.apply.fields.field_owners import track_update
+from kubeloop.api.apply.fields.managed_fields_entries import Entry
 from kubeloop.api.apply.settable import all_but
 from kubeloop.api.apply.shape import shape_of
 from kubeloop.api.apply.whole import fresh_tree

@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.apply import fieldset
-from kubeloop.api.apply.compare import compare
-from kubeloop.api.apply.entries import Entry
+from kubeloop.api.apply.fields import fieldset
+from kubeloop.api.apply.fields.compare import compare
+from kubeloop.api.apply.fields.field_owners import NEVER_OWNED, track_update
+from kubeloop.api.apply.fields.managed_fields_entries import Entry
 from kubeloop.api.apply.merge import applied_fields
-from kubeloop.api.apply.ownership import NEVER_OWNED, track_update
 from kubeloop.api.apply.server_side import apply
 from kubeloop.api.apply.shape import shape_of
 from kubeloop.api.apply.validate import problems

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.apply.entries import Entry, same_but_times
-from kubeloop.api.apply.ownership import track_update
+from kubeloop.api.apply.fields.field_owners import track_update
+from kubeloop.api.apply.fields.managed_fields_entries import Entry, same_but_times
 from kubeloop.api.apply.server_side import Applied, apply
 from kubeloop.api.errors import ApiError, BadRequest, Conflict
 from kubeloop.api.schema import Node, node_of

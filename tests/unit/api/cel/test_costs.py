@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.cel.costs import estimated_cost
-from kubeloop.api.cel.estimates import MOST, Range
+from kubeloop.api.cel.check.types import ANY, INT, STRING, Type, list_of, map_of
+from kubeloop.api.cel.cost.actual_costs import estimated_cost
+from kubeloop.api.cel.cost.estimates import MOST, Range
 from kubeloop.api.cel.library.authorizer import AUTHORIZER
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
 from kubeloop.api.cel.program import compiled
-from kubeloop.api.cel.types import ANY, INT, STRING, Type, list_of, map_of
 
 ENVIRONMENT = kubernetes_environment().extended(
     {"authorizer": AUTHORIZER, "n": INT, "l": list_of(INT), "s": STRING, "m": map_of(STRING, INT)}

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from kubeloop.api.cel.check.types import ANY, INT, STRING, list_of, map_of
+from kubeloop.api.cel.cost.budget import TakesLong, at_most
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
-from kubeloop.api.cel.patience import TakesLong, at_most
+from kubeloop.api.cel.parse.syntax import CompileError
 from kubeloop.api.cel.program import compiled
-from kubeloop.api.cel.syntax import CompileError
-from kubeloop.api.cel.types import ANY, INT, STRING, list_of, map_of
 from kubeloop.api.cel.values import Cancelled, CelError
 
 ENVIRONMENT = kubernetes_environment().extended(

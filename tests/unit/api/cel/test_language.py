@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from kubeloop.api.cel.check.types import ANY, INT, STRING, list_of, map_of, object_named
 from kubeloop.api.cel.environment import Environment, Field, ObjectType, merged
 from kubeloop.api.cel.library import optionals, standard, times
 from kubeloop.api.cel.library.conversions import TYPE_NAMES
+from kubeloop.api.cel.parse.syntax import CompileError
 from kubeloop.api.cel.program import compiled
-from kubeloop.api.cel.syntax import CompileError
-from kubeloop.api.cel.types import ANY, INT, STRING, list_of, map_of, object_named
 from kubeloop.api.cel.values import Cancelled, CelError
 
 THING = ObjectType(

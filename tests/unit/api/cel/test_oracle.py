@@ -8,10 +8,10 @@ from cel_expr_python import cel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kubeloop.api.cel.check.types import BOOL, DOUBLE, INT, STRING, list_of, map_of
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
+from kubeloop.api.cel.parse.syntax import CompileError
 from kubeloop.api.cel.program import compiled
-from kubeloop.api.cel.syntax import CompileError
-from kubeloop.api.cel.types import BOOL, DOUBLE, INT, STRING, list_of, map_of
 from kubeloop.api.cel.values import CelError
 
 ENVIRONMENT = kubernetes_environment().extended(

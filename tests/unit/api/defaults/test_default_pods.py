@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.api import codec
 from kubeloop.api.defaults import apply_defaults
-from kubeloop.api.defaults.images import pull_policy_of
+from kubeloop.api.defaults.pods.images import pull_policy_of
 from kubeloop.api.generated import apps_v1, batch_v1, core_v1
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kubeloop.api import codec, kinds
 from kubeloop.api.defaults import DEFAULTERS, apply_defaults
+from kubeloop.api.features.optional_resources import OFFERED
 from kubeloop.api.kinds import Resource
-from kubeloop.api.offered import OFFERED
 from tests.unit.api.imagination import Imagination
 
 # Of what is served on request, the kinds whose defaults aren't those of another version.

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kubeloop.api.features.optional_resources import DEFINITIONS as OFFERED
 from kubeloop.api.kinds import DEFINITIONS
-from kubeloop.api.offered import DEFINITIONS as OFFERED
 from kubeloop.api.protobuf import open_envelope, read_object, write_object
 from kubeloop.api.protobuf.messages import Message
 from kubeloop.api.protobuf.table import message_of, table

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Pod, ResourceQuota
-from kubeloop.api.quantity import parse_quantity
 from kubeloop.api.quota import QuotaRefusal, charges_of, meter_of
 from kubeloop.api.quota.amounts import spelled
+from kubeloop.api.scalars.quantity import parse_quantity
 
 NOON = datetime(2026, 5, 10, 12, tzinfo=UTC)
 PODS = meter_of("pods")

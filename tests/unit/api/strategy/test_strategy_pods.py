@@ -9,9 +9,9 @@ import pytest
 from kubeloop.api import codec
 from kubeloop.api.defaults import apply_defaults
 from kubeloop.api.generated.core_v1 import Binding, Pod, PodSpec
-from kubeloop.api.strategy.binding import binding_refused, bound
-from kubeloop.api.strategy.pods import POD, grace_period_of
-from kubeloop.api.strategy.qos import qos_class_of
+from kubeloop.api.strategy.pods.binding import binding_refused, bound
+from kubeloop.api.strategy.pods.pod import POD, grace_period_of
+from kubeloop.api.strategy.pods.qos import qos_class_of
 
 NOW = "2026-01-31T09:30:00Z"
 

@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api import codec, kinds
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.defaults import apply_defaults
-from kubeloop.api.offered import OFFERED
+from kubeloop.api.features.optional_resources import OFFERED
 from kubeloop.api.strategy import STRATEGIES, strategy_of
 
 STORED = {f"{one.group_version} {one.plural}": one for one in (*kinds.RESOURCES, *OFFERED) if one.is_stored}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.fields import Path
+from kubeloop.api.meta.field_path import Path
 from kubeloop.api.structural.checks import schema_problems
 from kubeloop.api.structural.declared import Declarations, escaped
 

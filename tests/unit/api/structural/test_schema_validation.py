@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from kubeloop.api.fields import Path
+from kubeloop.api.meta.field_path import Path
 from kubeloop.api.structural.model import Structural
 from kubeloop.api.structural.unique_lists import repeated_items
 from kubeloop.api.structural.validation import Checker

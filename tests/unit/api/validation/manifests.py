@@ -7,7 +7,7 @@ from typing import Any
 
 from kubeloop.api import codec, kinds
 from kubeloop.api.defaults import apply_defaults
-from kubeloop.api.offered import OFFERED
+from kubeloop.api.features.optional_resources import OFFERED
 from kubeloop.api.strategy import strategy_of
 from kubeloop.api.validation import validate_create, validate_update
 

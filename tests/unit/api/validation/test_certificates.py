@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from kubeloop.api.validation.pem import pem_blocks
+from kubeloop.api.validation.certificates.pem import pem_blocks
 from tests.unit.api.validation.manifests import altered, create_problems, update_problems
 
 REQUESTS = "certificatesigningrequests.certificates.k8s.io"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.features import DEFAULT_FEATURES, put_in_force, read_features
+from kubeloop.api.features.gates import DEFAULT_FEATURES, put_in_force, read_features
 from kubeloop.api.strategy import strategy_of
 from tests.unit.api.validation.manifests import RESOURCES, altered, create_problems, decoded, update_problems
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api import codec, kinds, wire
+from kubeloop.api import codec, kinds
 from kubeloop.api.defaults import apply_defaults
-from kubeloop.api.fields import FieldError
+from kubeloop.api.meta.field_path import FieldError
+from kubeloop.api.scalars import wire
 from kubeloop.api.validation import RULES, validate_create, validate_update
 
 GROUPS = ("core_v1", "apps_v1", "batch_v1")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.validation.cron_format import schedule_problem, time_zone_problems
-from kubeloop.api.validation.index_ranges import IndexListError, count_indexes, overlap
+from kubeloop.api.validation.workloads.cron_format import schedule_problem, time_zone_problems
+from kubeloop.api.validation.workloads.index_ranges import IndexListError, count_indexes, overlap
 from tests.unit.api.validation.manifests import altered, create_problems, update_problems
 
 LABELS = {"app": "a"}

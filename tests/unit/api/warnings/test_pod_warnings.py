@@ -8,7 +8,7 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.defaults import apply_defaults
 from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.strategy.pods import POD
+from kubeloop.api.strategy.pods.pod import POD
 from kubeloop.api.warnings import warnings_for
 
 

@@ -16,7 +16,7 @@ from kubeloop.api.generated.core_v1 import ResourceQuota
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.quota import Charge
 from kubeloop.apiserver.admission import Attempt, Chain, default_chain
-from kubeloop.apiserver.context import User
+from kubeloop.apiserver.request.context import User
 
 Plain = dict[str, Any]
 

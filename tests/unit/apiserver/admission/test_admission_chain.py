@@ -10,7 +10,7 @@ from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import Attempt, Chain, Plugin
-from kubeloop.apiserver.context import User
+from kubeloop.apiserver.request.context import User
 
 CONFIG_MAPS = next(r for r in RESOURCES if r.plural == "configmaps")
 SECRETS = next(r for r in RESOURCES if r.plural == "secrets")

@@ -7,8 +7,8 @@ import pytest
 from kubeloop.api import errors
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.apiserver.admission.pod_security.evaluation import details, evaluate
-from kubeloop.apiserver.admission.pod_security.labels import LevelVersion, policy_of
+from kubeloop.apiserver.admission.plugins.pod_security.evaluation import details, evaluate
+from kubeloop.apiserver.admission.plugins.pod_security.labels import LevelVersion, policy_of
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
 WARN = "pod-security.kubernetes.io/warn"

@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.registry.storage import Registry
 from kubeloop.clock import SystemClock
 from kubeloop.store.memory import MemoryStore
 

@@ -10,8 +10,8 @@ import pytest
 from kubeloop.api import errors
 from kubeloop.apiserver.admission import Chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.admission.quota_ledger import StoredLedger
-from kubeloop.apiserver.admission.resource_quota import ResourceQuotaPlugin
+from kubeloop.apiserver.admission.plugins.quota.quota_ledger import StoredLedger
+from kubeloop.apiserver.admission.plugins.quota.resource_quota import ResourceQuotaPlugin
 from tests.unit.apiserver.conftest import Api, StillClock
 
 CONFIG_MAPS = "/api/v1/namespaces/shop/configmaps"

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from kubeloop.apiserver.aggregation.following import AggregatorConfig
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.entry import LocalEntry
-from kubeloop.apiserver.http import Request, Response
+from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
-from kubeloop.cli.pki import Pki, ensure_pki
+from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.clock import SystemClock
+from kubeloop.http import Request, Response
 from tests.unit.apiserver.aggregation.extension_server import GROUP, VERSION, Authority, Gardens, listening
 
 API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"

@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from kubeloop.apiserver.http import (
+from kubeloop.clock import SystemClock
+from kubeloop.http import (
     HijackResponse,
     Limits,
     Request,
@@ -29,7 +30,6 @@ from kubeloop.apiserver.http import (
     frame,
     serve,
 )
-from kubeloop.clock import SystemClock
 
 GROUP, VERSION = "flowers.example.com", "v1"
 ROOT = f"/apis/{GROUP}/{VERSION}"

@@ -13,9 +13,9 @@ import pytest
 from kubeloop.api.generated.apiregistration_v1 import APIService
 from kubeloop.api.generated.core_v1 import Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
-from kubeloop.api.wire import Time
-from kubeloop.apiserver.aggregation.addresses import Address, NowhereToGo, cluster_address, endpoint_address
-from kubeloop.apiserver.aggregation.conditions import PASSED, failed_discovery, obstacle, with_verdict
+from kubeloop.api.scalars.wire import Time
+from kubeloop.apiserver.aggregator.availability import PASSED, failed_discovery, obstacle, with_verdict
+from kubeloop.apiserver.aggregator.endpoints import Address, NowhereToGo, cluster_address, endpoint_address
 from tests.unit.apiserver.aggregation.conftest import API_SERVICES, NAME, Scenario, World
 from tests.unit.apiserver.aggregation.extension_server import GROUP, ROOT, Authority
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
-from kubeloop.api.calls import Call
 from kubeloop.api.errors import NotFound
 from kubeloop.api.kinds import Resource
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.http import StreamResponse
-from kubeloop.apiserver.local_stream import pieces_of
+from kubeloop.api.requests import Call
+from kubeloop.apiserver.inprocess.stream import pieces_of
+from kubeloop.apiserver.request.context import User
+from kubeloop.http import StreamResponse
 from tests.unit.apiserver.aggregation.conftest import NAME, Scenario, World
 from tests.unit.apiserver.aggregation.extension_server import GROUP, ROOT, VERSION
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.apiserver.aggregation.registration import Registration
+from kubeloop.apiserver.aggregator.autoregister import Registration
 from tests.unit.apiserver.conftest import Api, StillClock
 from tests.unit.apiserver.custom.conftest import DEFINITIONS, NAME, definition, version
 

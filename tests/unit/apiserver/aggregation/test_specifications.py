@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.apiserver.aggregation.documents import RemoteVersion, all_at_once
-from kubeloop.apiserver.aggregation.merging import MergedDiscovery
-from kubeloop.apiserver.aggregation.specifications import add_specification
-from kubeloop.apiserver.discovery import Discovery
+from kubeloop.apiserver.aggregator.discovery_cache import RemoteVersion, all_at_once
+from kubeloop.apiserver.aggregator.merged_discovery import MergedDiscovery
+from kubeloop.apiserver.aggregator.merged_openapi import add_specification
+from kubeloop.apiserver.nonresource.discovery import Discovery
 
 
 def address() -> str:

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import Chain
-from kubeloop.apiserver.allocation import ServiceRanges
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.authentication import Authenticator
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.health import Health
-from kubeloop.apiserver.http import Request
-from kubeloop.apiserver.inflight import InFlight
-from kubeloop.apiserver.storage import Registry
+from kubeloop.apiserver.flowcontrol.inflight import InFlight
+from kubeloop.apiserver.nonresource.health import Health
+from kubeloop.apiserver.registry.allocation import ServiceRanges
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.request.context import User
+from kubeloop.http import Request
 from kubeloop.store import Event, StoreError
 from kubeloop.store.engine import LoggedStore
 from kubeloop.store.log import Appended, LoadedLog

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kubeloop.apiserver.allocation import ServiceRanges
+from kubeloop.apiserver.registry.allocation import ServiceRanges
 from tests.unit.apiserver.allocation.cluster import Cluster
 
 

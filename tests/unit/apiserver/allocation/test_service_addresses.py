@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from kubeloop.api.apply.ownership import track_update
+from kubeloop.api.apply.fields.field_owners import track_update
 from kubeloop.api.kinds import definition_of
 from kubeloop.api.schema import node_of
 from tests.unit.apiserver.allocation.cluster import ADDRESSES, NETWORKS, SERVICES, assert_exact

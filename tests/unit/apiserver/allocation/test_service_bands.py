@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.apiserver.allocation.bands import choose, lower_band
-from kubeloop.apiserver.allocation.networks import Network
+from kubeloop.apiserver.registry.allocation.bands import choose, lower_band
+from kubeloop.apiserver.registry.allocation.service_cidrs import Network
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeloop.apiserver.allocation import ServiceRanges
+from kubeloop.apiserver.registry.allocation import ServiceRanges
 from tests.unit.apiserver.allocation.cluster import SERVICES, assert_exact
 
 V4, V6 = ["IPv4"], ["IPv6"]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from kubeloop.api.generated.core_v1 import Service, ServicePort, ServiceSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.apiserver.allocation import ServiceRanges
-from kubeloop.apiserver.allocation.ip_objects import ip_object
-from kubeloop.apiserver.view import stored_bytes
+from kubeloop.apiserver.registry.allocation import ServiceRanges
+from kubeloop.apiserver.registry.allocation.ip_addresses import ip_object
+from kubeloop.apiserver.registry.serializer import stored_bytes
 from tests.unit.apiserver.allocation.cluster import SERVICES, Cluster, assert_exact
 
 WRITERS = 64

@@ -7,7 +7,7 @@ import yaml
 
 from kubeloop.apiserver.audit.policy import LEVELS, PolicyError, read_policy
 from kubeloop.apiserver.authorization.attributes import Attributes
-from kubeloop.apiserver.context import User
+from kubeloop.apiserver.request.context import User
 
 BOB = User("bob", ("devs",))
 

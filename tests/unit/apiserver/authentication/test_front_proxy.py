@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from kubeloop.api.errors import Unauthorized
 from kubeloop.apiserver.authentication import Authenticator, FrontProxy, RequestHeaders
-from kubeloop.apiserver.http import Request
-from kubeloop.cli.pki import Pki, ensure_pki
+from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.clock import SystemClock
+from kubeloop.http import Request
 
 NAMED = {
     "x-remote-user": "alice",

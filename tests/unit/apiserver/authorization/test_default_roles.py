@@ -12,7 +12,7 @@ from kubeloop.apiserver.authorization.attributes import Attributes
 from kubeloop.apiserver.bootstrap.cluster_roles import CLUSTER_RULES
 from kubeloop.apiserver.bootstrap.controller_roles import CONTROLLER_RULES
 from kubeloop.apiserver.bootstrap.policy_notation import rules
-from kubeloop.apiserver.context import User
+from kubeloop.apiserver.request.context import User
 from tests.unit.apiserver.secured import GROUP
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate", "escalate")

@@ -11,7 +11,7 @@ from kubeloop.apiserver.authorization.attributes import Attributes
 from kubeloop.apiserver.authorization.escalation import missing_rights
 from kubeloop.apiserver.authorization.rules import RuleSet
 from kubeloop.apiserver.bootstrap.policy_notation import rule
-from kubeloop.apiserver.context import User
+from kubeloop.apiserver.request.context import User
 
 USER = User("bob")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.calls import Call
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.api.requests import Call
+from kubeloop.apiserver.inprocess.transport import LocalEntry
 from tests.unit.apiserver.admission.hook_server import HookServer, make_pki
 from tests.unit.apiserver.conftest import ADMIN, Api, StillClock
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from kubeloop.api.calls import Call
-from kubeloop.api.dynamic import Custom
 from kubeloop.api.errors import NotFound
 from kubeloop.api.kinds import Resource
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.api.requests import Call
+from kubeloop.api.unstructured import Custom
+from kubeloop.apiserver.inprocess.transport import LocalEntry
 from tests.unit.apiserver.conftest import ADMIN
 from tests.unit.apiserver.custom.conftest import DEFINITIONS, NAME, THINGS, fields, thing, version
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.apiserver.custom.json_path import JsonPathError, find, parse
+from kubeloop.apiserver.apiextensions.json_path import JsonPathError, find, parse
 
 DOCUMENT: dict[str, Any] = {
     "metadata": {"labels": {"a.b/c": "lab"}},

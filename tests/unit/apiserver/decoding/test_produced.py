@@ -12,7 +12,7 @@ from kubeloop.apiserver.decoding import decode_document
 from kubeloop.apiserver.decoding.from_map import conversion_error
 from kubeloop.apiserver.decoding.produced import after_merge, after_operations
 from kubeloop.apiserver.decoding.shapes import shape_of
-from kubeloop.apiserver.patching import JSON_PATCH, MERGE_PATCH, apply_patch, refuse_produced
+from kubeloop.apiserver.handlers.patch import JSON_PATCH, MERGE_PATCH, apply_patch, refuse_produced
 
 STRATEGIC = "application/strategic-merge-patch+json"
 DEPLOYMENT = next(resource for resource in RESOURCES if resource.kind == "Deployment")

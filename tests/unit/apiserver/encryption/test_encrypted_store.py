@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.calls import MERGE_PATCH, Call
 from kubeloop.api.errors import InternalError
 from kubeloop.api.generated.core_v1 import ConfigMap, Secret
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.apiserver.context import User
+from kubeloop.api.requests import MERGE_PATCH, Call
 from kubeloop.apiserver.encryption.configuration import Transformers
 from kubeloop.apiserver.encryption.reloading import Reloading
 from kubeloop.apiserver.encryption.store import EncryptedStore, place_of
-from kubeloop.apiserver.entry import LocalEntry
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.server import RunningServer, ServerConfig
 from kubeloop.clock import SystemClock
 from kubeloop.store.memory import MemoryStore

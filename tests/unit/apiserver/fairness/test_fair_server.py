@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kubeloop.apiserver.http import Request, Response
 from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
 from kubeloop.clock import SystemClock
+from kubeloop.http import Request, Response
 
 SCHEMAS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
 LEVELS = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeloop.apiserver.fairness.configuration import LevelConfig
-from kubeloop.apiserver.fairness.level import Level, NoSeat
-from kubeloop.apiserver.fairness.shares import Bounds
+from kubeloop.apiserver.flowcontrol.config import LevelConfig
+from kubeloop.apiserver.flowcontrol.priority_level import Level, NoSeat
+from kubeloop.apiserver.flowcontrol.seat_allocation import Bounds
 
 
 def level(seats: int = 1, *, queues: int = 4, length: int = 2, kind: str = "Limited") -> Level:
@@ -145,7 +145,7 @@ def test_a_seat_that_comes_as_its_owner_leaves_goes_to_the_next() -> None:
 
 
 def test_whoever_waits_too_long_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubeloop.apiserver.fairness.level._LONGEST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("kubeloop.apiserver.flowcontrol.priority_level._LONGEST_WAIT_SECONDS", 0.0)
 
     async def scenario() -> None:
         one = level(1)

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api import codec
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.apiserver.authorization.attributes import Attributes
 from kubeloop.apiserver.bootstrap.flow_control import flow_schemas, priority_levels
-from kubeloop.apiserver.context import User
-from kubeloop.apiserver.fairness.configuration import LevelConfig, Schema, read_levels, read_schemas, usable
-from kubeloop.apiserver.fairness.matching import distinguisher, schema_for
-from kubeloop.apiserver.fairness.sharding import hand_of
-from kubeloop.apiserver.fairness.shares import Bounds, Need, bounds_of, limits_for
+from kubeloop.apiserver.flowcontrol.config import LevelConfig, Schema, read_levels, read_schemas, usable
+from kubeloop.apiserver.flowcontrol.flow_schema_match import distinguisher, schema_for
+from kubeloop.apiserver.flowcontrol.seat_allocation import Bounds, Need, bounds_of, limits_for
+from kubeloop.apiserver.flowcontrol.shuffle_sharding import hand_of
+from kubeloop.apiserver.request.context import User
 from kubeloop.store import Record
 
 NOW = Time("2026-01-01T00:00:00Z")

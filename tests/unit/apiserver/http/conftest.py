@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from kubeloop.apiserver.http import Handler, Hooks, Limits, Request, Response, Server, serve
 from kubeloop.clock import SystemClock
+from kubeloop.http import Handler, Hooks, Limits, Request, Response, Server, serve
 
 RunOnLoop = Callable[[Coroutine[Any, Any, None]], None]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.apiserver.http import HijackResponse, Hooks, Request, Response
+from kubeloop.http import HijackResponse, Hooks, Request, Response
 
 
 async def body_of(client: Any, path: str) -> bytes:

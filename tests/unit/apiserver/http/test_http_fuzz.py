@@ -6,10 +6,10 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.apiserver.http import Hooks, Limits, Request, Response
-from kubeloop.apiserver.http.protocol import Connection
-from kubeloop.apiserver.http.service import Service
 from kubeloop.clock import SystemClock
+from kubeloop.http import Hooks, Limits, Request, Response
+from kubeloop.http.connections import Service
+from kubeloop.http.protocol import Connection
 
 
 class FakeTransport:

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from kubeloop.apiserver.http import Hooks, Limits, Request, Response
+from kubeloop.http import Hooks, Limits, Request, Response
 
 HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n"
 

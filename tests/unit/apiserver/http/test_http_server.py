@@ -10,8 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from kubeloop.apiserver.http import Limits, Request, Response, Stream, StreamResponse, serve
 from kubeloop.clock import SystemClock
+from kubeloop.http import Limits, Request, Response, Stream, StreamResponse, serve
 
 
 def make_certificate(folder: Path, name: str) -> Path:

@@ -4,8 +4,16 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 
-from kubeloop.apiserver.http import Hooks, Limits, Request, Response, Stream, StreamResponse, frame
-from kubeloop.apiserver.http.outbox import Cork, Outbox
+from kubeloop.http import (
+    Hooks,
+    Limits,
+    Request,
+    Response,
+    Stream,
+    StreamResponse,
+    frame,
+)
+from kubeloop.http.write_buffer import Cork, Outbox
 
 
 class Opened(StreamResponse):

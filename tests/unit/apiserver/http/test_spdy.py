@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.apiserver.http.spdy import SpdyConnection, SpdyStream
-from kubeloop.apiserver.http.spdy_frames import (
+from kubeloop.http.upgrade.spdy import SpdyConnection, SpdyStream
+from kubeloop.http.upgrade.spdy_frames import (
     DATA,
     DICTIONARY,
     FIN,

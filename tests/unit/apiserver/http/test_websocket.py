@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.apiserver.http.websocket import WebSocket, chosen_protocol, handshake, wants_websocket
+from kubeloop.http.upgrade.websocket import WebSocket, chosen_protocol, handshake, wants_websocket
 
 MASK = b"\x01\xfe\x80\x33"
 

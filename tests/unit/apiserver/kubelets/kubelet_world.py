@@ -27,9 +27,9 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.node_calls import Duplex, ForwardFailed, LogOptions, NodeAnswer, NodeRefused, Streams
-from kubeloop.apiserver.http import Limits, Request, Response, serve
 from kubeloop.apiserver.streaming.kubelet import kubelet_response
 from kubeloop.clock import SystemClock
+from kubeloop.http import Limits, Request, Response, serve
 
 POD = Pod(
     metadata=ObjectMeta(name="web", namespace="default", uid="u1"),

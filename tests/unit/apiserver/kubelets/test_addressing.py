@@ -9,9 +9,9 @@ import pytest
 from kubeloop.api.errors import ApiError
 from kubeloop.api.generated.core_v1 import Node, NodeAddress, NodeStatus
 from kubeloop.api.node_calls import LogOptions, Wanted
-from kubeloop.apiserver.kubelets.addressing import ADDRESS_TYPES, address_of, log_target, stream_target
-from kubeloop.apiserver.kubelets.dialer import is_out_there, refusal
-from kubeloop.cli.apiserver_flags import add_command
+from kubeloop.apiserver.kubelet_client.dialer import is_out_there, refusal
+from kubeloop.apiserver.kubelet_client.kubelet_address import ADDRESS_TYPES, address_of, log_target, stream_target
+from kubeloop.cli.apiserver.flags import add_command
 from tests.unit.apiserver.kubelets.kubelet_world import POD, node_at
 
 

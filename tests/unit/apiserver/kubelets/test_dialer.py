@@ -11,9 +11,9 @@ import pytest
 
 from kubeloop.api.errors import ApiError, BadRequest, NotFound, ServiceUnavailable
 from kubeloop.api.node_calls import CommandFailed, LogOptions, NodeRefused, TerminalSize, ToldByNode, Wanted
-from kubeloop.apiserver.http import Request
-from kubeloop.apiserver.kubelets.dialer import Kubelets
-from kubeloop.apiserver.kubelets.trust import KubeletConfig
+from kubeloop.apiserver.kubelet_client.dialer import Kubelets
+from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletConfig
+from kubeloop.http import Request
 from tests.unit.apiserver.kubelets.kubelet_world import POD, Authority, FakeNodes, Terminal, kubelet, node_at
 from tests.unit.apiserver.streaming.wires import in_loop
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from kubeloop.apiserver.aggregation.addresses import Address
-from kubeloop.apiserver.aggregation.connection import Unreachable
-from kubeloop.apiserver.kubelets.direct import direct
+from kubeloop.apiserver.aggregator.connection import Unreachable
+from kubeloop.apiserver.aggregator.endpoints import Address
+from kubeloop.apiserver.kubelet_client.pod_dialer import direct
 from tests.unit.apiserver.kubelets.test_dialer import Caller
 from tests.unit.apiserver.streaming.wires import in_loop
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kubeloop.api.errors import ApiError
-from kubeloop.api.usage import NODES, PODS, Used
-from kubeloop.apiserver.kubelets.exposition import NODE, read, used
-from kubeloop.apiserver.kubelets.metrics_group import KubeletMetrics
+from kubeloop.api.pods.usage import NODES, PODS, Used
+from kubeloop.apiserver.kubelet_client.metrics_group import KubeletMetrics
+from kubeloop.apiserver.kubelet_client.resource_metrics import NODE, read, used
 from kubeloop.testing import Cluster, builders
 
 WEB = ("default", "web", "app")

@@ -10,7 +10,7 @@ import pytest
 from kubeloop.api.errors import NotFound, ServiceUnavailable
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.node_calls import SIMULATED
-from kubeloop.node.roster import STATE, STOPPED
+from kubeloop.kubelet.node_status.served_nodes import STATE, STOPPED
 from kubeloop.testing import Cluster, builders
 
 

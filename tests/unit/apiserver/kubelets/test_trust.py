@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.apiserver.aggregation.addresses import Address
-from kubeloop.apiserver.aggregation.connection import Unreachable
-from kubeloop.apiserver.kubelets.trust import KubeletConfig, Trust, fingerprint
+from kubeloop.apiserver.aggregator.connection import Unreachable
+from kubeloop.apiserver.aggregator.endpoints import Address
+from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletConfig, Trust, fingerprint
 from tests.unit.apiserver.kubelets.kubelet_world import Authority, der_of, kubelet, node_at
 from tests.unit.apiserver.streaming.wires import in_loop
 

@@ -10,8 +10,8 @@ import pytest
 
 from kubeloop.api import schema
 from kubeloop.api.kinds import RESOURCES, SCALE, STATUS, Resource
-from kubeloop.apiserver.etag import digest_of, etag_of
-from kubeloop.apiserver.openapi import JSON, PROTOBUF_V2, OpenAPI, v2_media_type, v3_media_type
+from kubeloop.apiserver.nonresource.openapi import JSON, PROTOBUF_V2, OpenAPI, v2_media_type, v3_media_type
+from kubeloop.apiserver.request.etag import digest_of, etag_of
 
 METHODS = {"get": {"get", "list"}, "post": {"create"}, "put": {"update"}, "patch": {"patch"}}
 METHODS |= {"delete": {"delete", "deletecollection"}}

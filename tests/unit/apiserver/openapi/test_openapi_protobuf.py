@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.apiserver.openapi import OpenAPI, protobuf
+from kubeloop.apiserver.nonresource.openapi import OpenAPI, protobuf
 
 Fields = dict[int, list[Any]]
 

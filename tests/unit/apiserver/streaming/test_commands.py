@@ -11,10 +11,10 @@ import pytest
 
 from kubeloop.api import errors
 from kubeloop.api.node_calls import Streams, TerminalSize
-from kubeloop.apiserver.http import HijackResponse, Request
-from kubeloop.apiserver.http.spdy_frames import DATA, FrameReader, FrameWriter
 from kubeloop.apiserver.streaming.commands import command_response
 from kubeloop.apiserver.streaming.sessions import Run, StreamOptions
+from kubeloop.http import HijackResponse, Request
+from kubeloop.http.upgrade.spdy_frames import DATA, FrameReader, FrameWriter
 from tests.unit.apiserver.streaming.wires import Wire, in_loop, masked, unmasked
 
 ALL = StreamOptions(stdin=True, stdout=True, stderr=True, tty=False)

@@ -9,10 +9,10 @@ import pytest
 
 from kubeloop.api import errors
 from kubeloop.api.node_calls import Duplex, ForwardFailed
-from kubeloop.apiserver.http import HijackResponse, Request
-from kubeloop.apiserver.http.spdy_frames import DATA, FIN, RST_STREAM, Frame, FrameReader, FrameWriter
-from kubeloop.apiserver.query import Query
+from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.streaming.forwarding import Forwarding, forward_response, ports_of
+from kubeloop.http import HijackResponse, Request
+from kubeloop.http.upgrade.spdy_frames import DATA, FIN, RST_STREAM, Frame, FrameReader, FrameWriter
 from tests.unit.apiserver.streaming.wires import Wire, in_loop, masked, unmasked
 
 FAILURE = b"error forwarding port 81 to pod abc, uid : connection refused"

@@ -10,7 +10,7 @@ import pytest
 
 from kubeloop.api.codec import from_plain
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.apiserver.tables import cells_of, columns_of
+from kubeloop.apiserver.response.tables import cells_of, columns_of
 
 NOW = datetime(2026, 5, 10, 12, 0, 0, tzinfo=UTC)
 

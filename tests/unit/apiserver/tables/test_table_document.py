@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from kubeloop.api.features.optional_resources import OFFERED
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.api.offered import OFFERED
-from kubeloop.apiserver.tables import cells_of, columns_of, render_table, table_rows
-from kubeloop.apiserver.tables.registry import PRINTERS
+from kubeloop.apiserver.response.tables import cells_of, columns_of, render_table, table_rows
+from kubeloop.apiserver.response.tables.registry import PRINTERS
 
 STORED = [resource for resource in (*RESOURCES, *OFFERED) if "get" in resource.verbs]
 # Upstream's rows of addresses have one cell more than there are columns.
@@ -130,7 +130,7 @@ def test_rows_of_a_list_keep_its_order(resource: Any, build: Any, now: Any) -> N
 
 def test_printing_one_kind_does_not_load_the_types_of_all_others() -> None:
     program = (
-        "import sys, kubeloop.apiserver.tables; "
+        "import sys, kubeloop.apiserver.response.tables; "
         "print(sum(name.startswith('kubeloop.api.generated.') for name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

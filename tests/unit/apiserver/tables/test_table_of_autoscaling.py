@@ -11,7 +11,7 @@ import pytest
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.autoscaling_v1 import Scale
 from kubeloop.api.kinds import Resource
-from kubeloop.apiserver.tables import cells_of
+from kubeloop.apiserver.response.tables import cells_of
 
 V2 = "horizontalpodautoscalers.autoscaling/v2"
 V1 = "horizontalpodautoscalers.autoscaling/v1"

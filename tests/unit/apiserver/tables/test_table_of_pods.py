@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.apiserver.tables import conditions_of
+from kubeloop.apiserver.response.tables import conditions_of
 
 
 def running(name: str = "a", ready: bool = True, **more: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.apiserver.tables import table_rows
+from kubeloop.apiserver.response.tables import table_rows
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.apiserver.tables import table_rows
+from kubeloop.apiserver.response.tables import table_rows
 
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 DELETED = {"deletionTimestamp": "2026-05-10T12:00:00Z"}

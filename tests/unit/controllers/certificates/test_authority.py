@@ -10,8 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
-from kubeloop.controllers.certificates.authority import Authority, CannotSign, term_of
-from kubeloop.controllers.certificates.requested import UnreadableRequest, requested_in
+from kubeloop.controllers.shared.certificates.authority import Authority, CannotSign, term_of
+from kubeloop.controllers.shared.certificates.requested import UnreadableRequest, requested_in
 from tests.controllers.certificate_requests import KEY, authority_in, pem_request
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.validation.cron_format import ScheduleError
+from kubeloop.api.validation.workloads.cron_format import ScheduleError
 from kubeloop.controllers.cronjob.cron import parse
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.api.generated.batch_v1 import CronJob, CronJobSpec, CronJobStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.cronjob.cron import parse
 from kubeloop.controllers.cronjob.due import NeverDue, due, seconds_until_next
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kubeloop.api.generated.apps_v1 import DaemonSet, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.daemonset import manage, rolling
 from kubeloop.controllers.daemonset.manage import Changes
 from kubeloop.controllers.daemonset.nodes import Verdict

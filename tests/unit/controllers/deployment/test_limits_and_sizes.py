@@ -17,7 +17,7 @@ from kubeloop.api.generated.apps_v1 import (
     ReplicaSetStatus,
     RollingUpdateDeployment,
 )
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.deployment.limits import Limits, fewest_available, limits_of, most_pods
 from kubeloop.controllers.deployment.replica_sets import Family, size_of, total_size
 from kubeloop.controllers.deployment.rolling import shrinking, size_of_new

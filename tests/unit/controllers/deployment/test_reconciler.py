@@ -14,7 +14,7 @@ from kubeloop.clock import SystemClock
 from kubeloop.controllers.deployment.observing import Caches
 from kubeloop.controllers.deployment.reconciler import Reconciler
 from kubeloop.runtime.controller import TerminalError
-from kubeloop.runtime.keys import ObjectKey, key_of
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.testing import deployment
 
 replace = msgspec.structs.replace

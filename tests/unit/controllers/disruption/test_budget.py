@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus
 from kubeloop.api.generated.meta_v1 import Condition, LabelSelector, LabelSelectorRequirement, ObjectMeta
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from kubeloop.api.intstr import IntOrStringError
+from kubeloop.api.scalars.intstr import IntOrStringError
+from kubeloop.api.scalars.wire import Time
 from kubeloop.api.selectors.objects import debug_text
-from kubeloop.api.wire import Time
 from kubeloop.controllers.disruption.budget import (
     Verdict,
     count_healthy,

@@ -23,7 +23,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.controllers.endpointslice.desired import address_types_of, desired_of, endpoint_of, ports_of
 from kubeloop.controllers.endpointslice.slice_labels import are_current, labels_of
 from kubeloop.controllers.endpointslice.traffic import distribution_of, wants_topology
-from kubeloop.controllers.serving.slices import name_prefix
+from kubeloop.controllers.shared.endpoints.slices import name_prefix
 
 NODE = Node(metadata=ObjectMeta(name="n", labels={"topology.kubernetes.io/zone": "z"}))
 

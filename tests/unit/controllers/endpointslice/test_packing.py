@@ -12,7 +12,7 @@ from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointPort, Endpoint
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
 from kubeloop.controllers.endpointslice.desired import Desired, Group
 from kubeloop.controllers.endpointslice.packing import Draft, Mold, Plan, plan_for
-from kubeloop.controllers.serving.slices import Ports, key_of_endpoint
+from kubeloop.controllers.shared.endpoints.slices import Ports, key_of_endpoint
 
 SERVICE = Service(metadata=ObjectMeta(name="s", namespace="d", uid="service"))
 OWNER = OwnerReference(kind="Service", api_version="v1", name="s", uid="service", controller=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kubeloop.api.generated.core_v1 import Node, NodeCondition, NodeStatus
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointHints, ForZone
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.wire import Quantity
+from kubeloop.api.scalars.wire import Quantity
 from kubeloop.controllers.endpointslice.packing import Draft, Plan
 from kubeloop.controllers.endpointslice.zones import (
     Share,

@@ -8,10 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.garbage_collector.graph import AbsentOwners, Graph, Node
 from kubeloop.controllers.garbage_collector.identity import Identity, alternative
-from kubeloop.runtime.causes import Origins
+from kubeloop.runtime.causes.cause import Origins
 
 NOW = Time("2026-01-01T00:00:00Z")
 

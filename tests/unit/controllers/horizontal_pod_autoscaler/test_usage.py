@@ -18,8 +18,8 @@ from kubeloop.api.generated.core_v1 import (
     ResourceRequirements,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.times import format_time
-from kubeloop.api.wire import Quantity, Time
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Quantity, Time
 from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsError, PodMetric
 from kubeloop.controllers.horizontal_pod_autoscaler.proposals import Proposed, largest
 from kubeloop.controllers.horizontal_pod_autoscaler.requests import requests_of

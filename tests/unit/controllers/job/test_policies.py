@@ -10,7 +10,7 @@ import pytest
 from kubeloop.api import codec
 from kubeloop.api.generated.batch_v1 import PodFailurePolicy, SuccessPolicy
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.times import format_time
+from kubeloop.api.scalars.times import format_time
 from kubeloop.controllers.job.backoff import Failures, index_seconds_left
 from kubeloop.controllers.job.failure_policy import ruling_on
 from kubeloop.controllers.job.indexes import Indexes

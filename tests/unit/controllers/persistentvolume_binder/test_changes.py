@@ -8,7 +8,13 @@ import pytest
 
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
-from kubeloop.api.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, MIGRATED_TO, PROVISIONED_BY, STORAGE_PROVISIONER
+from kubeloop.api.pods.volumes import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    MIGRATED_TO,
+    PROVISIONED_BY,
+    STORAGE_PROVISIONER,
+)
 from kubeloop.controllers.persistentvolume_binder.changes import (
     PRE_RESIZE_CAPACITY,
     NoCapacity,

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
-from kubeloop.api.volumes import class_of_claim, class_of_volume, is_meant_for, requested_size, size_of_volume
+from kubeloop.api.pods.volumes import (
+    class_of_claim,
+    class_of_volume,
+    is_meant_for,
+    requested_size,
+    size_of_volume,
+)
 from kubeloop.controllers.persistentvolume_binder.shelf import Shelf
 
 MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Pod, PodSpec, PodStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
+from kubeloop.api.scalars.wire import Time
 from kubeloop.api.selectors import from_labels
-from kubeloop.api.wire import Time
 from kubeloop.controllers.replicaset.looks import by_look, look_of, matching, number_of, of_state, place_of
 
 

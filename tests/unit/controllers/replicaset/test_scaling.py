@@ -8,10 +8,10 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodSpec, PodStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.wire import Time
-from kubeloop.controllers.pacing import patience
+from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.replicaset.looks import by_look
 from kubeloop.controllers.replicaset.scaling import age_ratios, crowding_of, pods_to_delete, surplus
+from kubeloop.controllers.shared.pods.batching import patience
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 

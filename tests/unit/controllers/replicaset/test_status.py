@@ -10,7 +10,7 @@ import pytest
 from kubeloop.api.generated.apps_v1 import ReplicaSet, ReplicaSetCondition, ReplicaSetSpec, ReplicaSetStatus
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus, PodTemplateSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.replicaset.looks import by_look
 from kubeloop.controllers.replicaset.status import (
     Counts,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kubeloop.api.generated.core_v1 import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
-from kubeloop.api.quantity import parse_quantity
 from kubeloop.api.quota import meter_of
 from kubeloop.api.quota.meter import Meter
+from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.controllers.resourcequota.counting import count, lacks_usage, status_change
 from kubeloop.sim.loop import START
 

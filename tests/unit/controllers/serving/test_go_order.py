@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from kubeloop.api.generated import core_v1, discovery_v1
-from kubeloop.controllers.serving.go_order import fnv128a, order_of_port, order_of_slice_port, order_of_subset
+from kubeloop.controllers.shared.endpoints.go_order import (
+    fnv128a,
+    order_of_port,
+    order_of_slice_port,
+    order_of_subset,
+)
 
 
 def test_hash_is_the_published_one() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus, Service
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.wire import Time
-from kubeloop.controllers.serving.pace import rest_after
-from kubeloop.controllers.serving.trigger_times import TriggerTimes
-from kubeloop.controllers.serving.writer import map_patch
-from kubeloop.runtime.keys import ObjectKey
+from kubeloop.api.scalars.wire import Time
+from kubeloop.controllers.shared.endpoints.pace import rest_after
+from kubeloop.controllers.shared.endpoints.trigger_times import TriggerTimes
+from kubeloop.controllers.shared.endpoints.writer import map_patch
+from kubeloop.runtime.objects.keys import ObjectKey
 
 KEY = ObjectKey("d", "s")
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeloop.api.generated.core_v1 import EndpointAddress, EndpointPort, EndpointSubset, ObjectReference
-from kubeloop.controllers.serving.repacking import repacked
+from kubeloop.controllers.shared.endpoints.repacking import repacked
 
 
 def address(ip: str, uid: str = "") -> EndpointAddress:

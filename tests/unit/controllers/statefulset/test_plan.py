@@ -17,7 +17,7 @@ from kubeloop.api.generated.apps_v1 import (
 )
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.wire import Time
+from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.statefulset.history import Rollout
 from kubeloop.controllers.statefulset.identity import new_pod
 from kubeloop.controllers.statefulset.plan import decide, members_of

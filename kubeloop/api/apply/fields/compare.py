@@ -1,0 +1,139 @@
+"""What changed between two versions of an object, as sets of fields.
+
+Only what differs is walked: subtrees that are the same object, or equal, cost one comparison.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kubeloop.api.apply import shape as shapes
+from kubeloop.api.apply.fields.fieldset import LEAF, FieldTree, in_order
+from kubeloop.api.apply.fields.path_elements import MEMBER, field
+from kubeloop.api.apply.shape import RECORD, Shape
+from kubeloop.api.apply.whole import Repeated, indexed, tree_of, tree_of_item
+
+
+class Comparison(NamedTuple):
+    changed: FieldTree
+    """Fields that are new or have another value."""
+    removed: FieldTree
+
+
+def compare(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> Comparison:
+    """The difference between two whole objects of one kind."""
+    changed, removed = _records(old, new, shape)
+    return Comparison(changed or {}, removed or {})
+
+
+_Pair = tuple[FieldTree | None, FieldTree | None]
+"""What changed and what went at one place; an empty tree is the place itself, None is nothing."""
+
+
+def _places(old: Any, new: Any, shape: Shape) -> _Pair:
+    """Compares two values that are both present and known to differ."""
+    if shape.kind == shapes.LEAF:
+        return LEAF, None
+    if not old and not new:
+        # Null against empty: the difference is the container's own.
+        return LEAF, None
+    if shape.kind != RECORD:
+        return _lists(old, new, shape)
+    if shape.free_form and not (_is_record(old) and _is_record(new)):
+        return _retyped(old, new, shape)
+    return _records(old if _is_record(old) else {}, new if _is_record(new) else {}, shape)
+
+
+def _is_record(value: Any) -> bool:
+    return value is None or type(value) is dict
+
+
+def _retyped(old: Any, new: Any, shape: Shape) -> _Pair:
+    """A free-form value that turned from a map into something else, or back, or never was a map."""
+    gone = {key: child for key, child in tree_of(old, shape).items() if key != MEMBER}
+    return tree_of(new, shape), gone or None
+
+
+def _records(old: dict[str, Any] | None, new: dict[str, Any] | None, shape: Shape) -> _Pair:
+    old, new = old or {}, new or {}
+    fields, other = shape.fields, shape.other
+    changed: FieldTree = {}
+    removed: FieldTree = {}
+    for name, value in new.items():
+        before = old.get(name, _ABSENT)
+        if before is value:
+            continue
+        known = fields.get(name)
+        element, inner, always, leaf = (field(name), other, False, False) if known is None else known
+        if before is _ABSENT:
+            if not always:
+                changed[element] = LEAF if leaf else tree_of(value, inner)
+                continue
+            before = inner.zero
+        if not (same(before, value) if inner.free_form else before == value):
+            _note(element, _places(before, value, inner), changed, removed)
+    if len(old) != len(new) or not old.keys() <= new.keys():
+        _note_gone(old, new, shape, changed, removed)
+    return in_order(changed) or None, in_order(removed) or None
+
+
+_ABSENT: Any = object()
+
+
+def _note(element: str, pair: _Pair, changed: FieldTree, removed: FieldTree) -> None:
+    if pair[0] is not None:
+        changed[element] = pair[0]
+    if pair[1] is not None:
+        removed[element] = pair[1]
+
+
+def _note_gone(old: dict[str, Any], new: dict[str, Any], shape: Shape, changed: FieldTree, removed: FieldTree) -> None:
+    for name, value in old.items():
+        if name in new:
+            continue
+        known = shape.fields.get(name)
+        inner = shape.other if known is None else known.shape
+        if known is None or not known.always:
+            removed[field(name)] = tree_of(value, inner)
+        elif value != inner.zero:
+            _note(field(name), _places(value, inner.zero, inner), changed, removed)
+
+
+def _lists(old: Any, new: Any, shape: Shape) -> _Pair:
+    inner = shape.other
+    before, after = indexed(old, shape), indexed(new, shape)
+    changed: FieldTree = {}
+    removed: FieldTree = {}
+    for element, value in after.items():
+        was = before.get(element, _ABSENT)
+        if was is _ABSENT:
+            changed[element] = tree_of_item(value, inner)
+        elif was is not value and was != value:
+            _note(element, _items(was, value, inner), changed, removed)
+    for element, value in before.items():
+        if element not in after:
+            removed[element] = tree_of_item(value, inner)
+    return in_order(changed) or None, in_order(removed) or None
+
+
+def _items(was: Any, value: Any, inner: Shape) -> _Pair:
+    """What one element names before and after: one item each, unless a list holds repeated ones."""
+    repeated = type(was) is Repeated, type(value) is Repeated
+    if not any(repeated):
+        return _places(was, value, inner)
+    if all(repeated):
+        return LEAF, None
+    return tree_of_item(value, inner), tree_of_item(was, inner)
+
+
+def same(left: Any, right: Any) -> bool:
+    """JSON equality: unlike Python's, true is not 1."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return left == right and not isinstance(left, bool) and not isinstance(right, bool)
+    if type(left) is dict:
+        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
+    if type(left) is list:
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)

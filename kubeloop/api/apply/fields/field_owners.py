@@ -1,0 +1,103 @@
+"""Who owns what after a create, an update or a patch that is no apply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kubeloop.api.apply.change import Change, Convert
+from kubeloop.api.apply.fields.fieldset import FieldTree, difference, of, union
+from kubeloop.api.apply.fields.managed_fields_entries import (
+    Entry,
+    Manager,
+    capped,
+    find,
+    in_order,
+    manager_named,
+    new_entry,
+    starting_entries,
+    with_fields,
+)
+from kubeloop.api.apply.settable import Settable
+from kubeloop.api.apply.shape import shape_of
+from kubeloop.api.schema import Node
+
+NEVER_OWNED: FieldTree = of(
+    ("apiVersion",),
+    ("kind",),
+    ("metadata",),
+    ("metadata", "clusterName"),
+    ("metadata", "creationTimestamp"),
+    ("metadata", "generation"),
+    ("metadata", "managedFields"),
+    ("metadata", "name"),
+    ("metadata", "namespace"),
+    ("metadata", "resourceVersion"),
+    ("metadata", "selfLink"),
+    ("metadata", "uid"),
+)
+"""Identity and bookkeeping, which the server alone decides."""
+
+
+def track_update(
+    old: dict[str, Any] | None,
+    new: dict[str, Any],
+    node: Node,
+    manager: str,
+    api_version: str,
+    subresource: str,
+    now: str,
+    entries: Sequence[Entry],
+    settable: Settable | None = None,
+    convert: Convert | None = None,
+) -> list[Entry]:
+    """The managedFields of `new`, which replaces `old` (None when it is created).
+
+    `entries` are those of the stored object; what the client put into `new` is considered too. What isn't `settable`
+    (status on the main resource) is not the request's to change, and so is never owned through it. `convert` is for
+    kinds of several versions, whose managers may have written in another one.
+    """
+    metadata = new.get("metadata") or {}
+    current = starting_entries(entries, metadata.get("managedFields"), by_subresource=bool(subresource))
+    if old is not None and not current:
+        # An object without entries was made to forget them; it is tracked again from its next apply on.
+        return current
+    change = Change(old, new, shape_of(node), api_version, settable, convert)
+    return moved(change, manager_named(manager, "Update", api_version, subresource), now, current)
+
+
+def moved(change: Change, manager: Manager, now: str, entries: list[Entry]) -> list[Entry]:
+    """Gives what changed to `manager`, and takes what changed or went from everybody else."""
+    changed, removed = change.main
+    gained = difference(changed, NEVER_OWNED)
+    previous = find(entries, manager)
+    kept = take_away([entry for entry in entries if entry is not previous], change)
+    if previous is not None:
+        # What the manager owned and changed again stays its own: only what went is taken.
+        previous = left_with(previous, difference(previous["fieldsV1"], removed))
+    if gained:
+        mine = gained if previous is None else union(previous["fieldsV1"], gained)
+        previous = new_entry(manager, mine, now)
+    if previous is not None:
+        kept.append(previous)
+    return in_order(capped(kept))
+
+
+def take_away(entries: list[Entry], change: Change) -> list[Entry]:
+    """The entries without the fields that changed or went; an entry of a version that is no more goes altogether."""
+    kept: list[Entry] = []
+    for entry in entries:
+        seen = change.at(entry["apiVersion"])
+        if seen is None:
+            continue
+        rest = left_with(entry, difference(entry["fieldsV1"], union(seen.changed, seen.removed)))
+        if rest is not None:
+            kept.append(rest)
+    return kept
+
+
+def left_with(entry: Entry, fields: FieldTree) -> Entry | None:
+    """The entry with the fields it has left: itself if these are all, none if there are none."""
+    if fields is entry["fieldsV1"]:
+        return entry
+    return with_fields(entry, fields) if fields else None

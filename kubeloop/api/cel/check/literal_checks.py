@@ -1,0 +1,90 @@
+"""What can be said of literals before anything is evaluated: times, patterns, and collections of one type only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from kubeloop.api.cel.check.types import Type, is_optional
+from kubeloop.api.cel.library.times import duration_of, timestamp_of, timestamp_of_seconds
+from kubeloop.api.cel.parse.syntax import (
+    Call,
+    Entry,
+    ListNode,
+    Literal,
+    MapNode,
+    Node,
+    Problem,
+    children,
+)
+from kubeloop.api.cel.values import CelError
+from kubeloop.api.structural.go_regex import RegexError, compile_pattern
+
+# By function and the literal's type.
+_READ: Final[Mapping[tuple[str, type], Callable[[Any], Any]]] = {
+    ("duration", str): duration_of,
+    ("timestamp", str): timestamp_of,
+    ("timestamp", int): timestamp_of_seconds,
+    ("matches", str): compile_pattern,
+}
+_MAY_BE_MIXED: Final = "format"  # the call that takes values of any types, as a list
+
+
+def literal_problems(tree: Node) -> list[Problem]:
+    """What is wrong with the literals of a tree that was checked."""
+    return sorted(_problems(tree), key=lambda problem: problem.offset)
+
+
+def _problems(tree: Node) -> Iterator[Problem]:
+    left = [(tree, False)]
+    while left:
+        node, may_be_mixed = left.pop()
+        if isinstance(node, Call):
+            yield from _argument_problems(node)
+            may_be_mixed = may_be_mixed or node.function == _MAY_BE_MIXED
+        if not may_be_mixed and isinstance(node, ListNode):
+            yield from _list_problems(node)
+        elif not may_be_mixed and isinstance(node, MapNode):
+            yield from _map_problems(node.entries)
+        left.extend((part, may_be_mixed) for part in children(node))
+
+
+def _argument_problems(node: Call) -> Iterator[Problem]:
+    arg = node.args[0] if node.args else None
+    read = _READ.get((node.function, type(arg.value))) if isinstance(arg, Literal) else None
+    if read is None or not isinstance(arg, Literal):
+        return
+    try:
+        read(arg.value)
+    except (CelError, RegexError):
+        yield Problem(arg.offset, f"invalid {node.function} argument")
+
+
+def _list_problems(node: ListNode) -> Iterator[Problem]:
+    first: Type | None = None
+    for index, element in enumerate(node.elements):
+        found = _type_of(element, index in node.optional)
+        if first is None:
+            first = found
+        elif found != first:
+            yield _mismatch(element, first, found)
+            return
+
+
+def _map_problems(entries: list[Entry]) -> Iterator[Problem]:
+    for entry in entries[1:]:
+        first = entries[0]
+        if entry.key.type != first.key.type:
+            yield _mismatch(entry.key, first.key.type, entry.key.type)
+        wanted, found = _type_of(first.value, first.is_optional), _type_of(entry.value, entry.is_optional)
+        if found != wanted:
+            yield _mismatch(entry.value, wanted, found)
+
+
+def _type_of(node: Node, may_be_missing: bool) -> Type:
+    found: Type = node.type
+    return found.params[0] if may_be_missing and is_optional(found) else found
+
+
+def _mismatch(node: Node, wanted: Type, found: Type) -> Problem:
+    return Problem(node.offset, f"expected type '{wanted}' but found '{found}'")

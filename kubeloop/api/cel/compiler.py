@@ -1,0 +1,370 @@
+"""From a tree that was checked to closures, each of which counts what it costs.
+
+Costs are cel-go's: a name or a field is one, a list ten, a map thirty, an object forty, a call what its overload says.
+What consists of literals alone is made once, and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from kubeloop.api.cel.attributes import (
+    accumulated,
+    costing_one,
+    costs_itself,
+    field,
+    has_field,
+    holds_objects,
+    is_attribute,
+    local,
+    local_costing_one,
+    optional_field,
+    repeated,
+    variable,
+)
+from kubeloop.api.cel.check.types import Type
+from kubeloop.api.cel.comprehensions import (
+    LIST_COST,
+    MAP_COST,
+    Addition,
+    Quantifier,
+    addition_of,
+    rounds,
+)
+from kubeloop.api.cel.dispatch import Dispatch, dispatcher_of
+from kubeloop.api.cel.evaluation import Constant, Frame, Step
+from kubeloop.api.cel.logic import SPECIAL, choice, settled, truth
+from kubeloop.api.cel.parse.macros import RESULT, TARGET
+from kubeloop.api.cel.parse.syntax import (
+    Bind,
+    Call,
+    Fold,
+    Ident,
+    ListNode,
+    Literal,
+    MapNode,
+    Node,
+    ObjectNode,
+    Select,
+)
+from kubeloop.api.cel.values import Cancelled, CelError, MadeObject, Optional, contains, is_list
+from kubeloop.api.cel.visitor import Visitor
+from kubeloop.api.structural.go_regex import RegexError, compile_pattern
+
+OBJECT_COST: Final = 40
+_ENOUGH: Final = 1_000_000  # for what is made of literals
+_BY_PATTERN: Final = frozenset(("matches", "find", "findAll"))
+_CONVERSIONS: Final = frozenset(
+    ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
+)
+
+
+class Compiler(Visitor[Step]):
+    def __init__(self) -> None:
+        self._scope: dict[str, int] = {}
+        self.size = 0
+
+    def _literal(self, node: Literal) -> Step:
+        return Constant(node.value)
+
+    # Names.
+
+    def _ident(self, node: Ident) -> Step:
+        name = node.name
+        if node.is_type:
+            return self._type_value(node.type.params[0])
+        if name == TARGET:
+            return repeated(self._scope[name], self._scope[f"{name} costs"])
+        if name in self._scope and name != RESULT:
+            return local_costing_one(self._scope[name])
+        return self._whole(node)
+
+    def _select(self, node: Select) -> Step:
+        if not node.field:
+            return self.visit(node.operand)  # all of it is one name
+        if node.is_test:
+            return has_field(self._chained(node.operand), node.key or node.field, holds_objects(node.operand))
+        return self._whole(node)
+
+    def _whole(self, node: Node) -> Step:
+        """A chain whose value is used."""
+        return costing_one(self._attribute(node)) if costs_itself(node) else self._attribute(node)
+
+    def _chained(self, node: Node) -> Step:
+        """What a chain goes on from, or chooses: without what it would cost by itself."""
+        return self._attribute(node) if is_attribute(node) else self.visit(node)
+
+    def _attribute(self, node: Node) -> Step:
+        match node:
+            case Ident(name=name):
+                slot = self._scope.get(name)
+                if slot is None:
+                    return variable(name.removeprefix("."))
+                return accumulated(slot) if name == RESULT else local(slot)
+            case Select(operand=operand):
+                return field(self._chained(operand), node.key or node.field, holds_objects(operand))
+            case Call(function="_?_:_", args=[condition, yes, no]):
+                return choice(self.visit(condition), self._chained(yes), self._chained(no))
+            case Call(function="_?._", args=[operand, Literal(value=key)]):
+                return optional_field(self._chained(operand), key, holds_objects(operand))
+            case Call(args=[operand, index]):
+                dispatch = dispatcher_of(node.function, node.overloads, [one.type for one in node.operands])
+                held, key_of = self._chained(operand), self._chained(index)
+                return lambda frame: dispatch(frame, (held(frame), key_of(frame)))
+        raise TypeError(type(node))
+
+    def _type_value(self, described: Type) -> Step:
+        value = Type(described.kind, described.name)  # of what it holds, nothing is known at run time
+        return Constant(value)
+
+    @contextmanager
+    def _inner(self) -> Iterator[None]:
+        """Names that are given here are forgotten afterwards."""
+        outer = dict(self._scope)
+        yield
+        self._scope = outer
+
+    def _named(self, name: str) -> int:
+        """A new place for a local variable."""
+        self._scope[name] = self.size
+        self.size += 1
+        return self._scope[name]
+
+    # Calls.
+
+    def _call(self, node: Call) -> Step:
+        if is_attribute(node):
+            return self._whole(node)
+        operands = [self.visit(operand) for operand in node.operands]
+        if (special := SPECIAL.get(node.function)) is not None:
+            return special(operands)
+        if node.function in _BY_PATTERN and isinstance(operands[1], Constant):
+            _check_pattern(operands[1].value)
+        dispatch = dispatcher_of(node.function, node.overloads, [one.type for one in node.operands])
+        if len(operands) == 1:
+            (only,) = operands
+            if isinstance(only, Constant) and node.function in _CONVERSIONS:
+                return Constant(dispatch(Frame({}, _ENOUGH, 0), (only.value,)))
+            return _strict_unary(dispatch, only)
+        if len(operands) == 2:
+            left, right = operands
+            if isinstance(right, Constant) and _is_fixed_list(node, right.value):
+                return _member_of(right.value, left)
+            return _strict_binary(dispatch, left, right)
+        return lambda frame: dispatch(frame, tuple([operand(frame) for operand in operands]))
+
+    # Collections and objects.
+
+    def _list(self, node: ListNode) -> Step:
+        elements = [self.visit(element) for element in node.elements]
+        optional = node.optional
+
+        def make(frame: Frame) -> Any:
+            made = []
+            for index, element in enumerate(elements):
+                value = element(frame)
+                if index not in optional:
+                    made.append(value)
+                elif _held(value).has_value:
+                    made.append(value.value)
+            frame.spend(LIST_COST)
+            return made
+
+        return _made_once(make, elements)
+
+    def _map(self, node: MapNode) -> Step:
+        entries = [(self.visit(entry.key), self.visit(entry.value), entry.is_optional) for entry in node.entries]
+
+        def make(frame: Frame) -> Any:
+            made: dict[Any, Any] = {}
+            for key_of, value_of, is_optional in entries:
+                key, value = key_of(frame), value_of(frame)
+                if key in made:
+                    raise CelError(f"Failed with repeated key {key}")
+                if not is_optional:
+                    made[key] = value
+                elif _held(value).has_value:
+                    made[key] = value.value
+            frame.spend(MAP_COST)
+            return made
+
+        return _made_once(make, [part for entry in entries for part in entry[:2]])
+
+    def _object(self, node: ObjectNode) -> Step:
+        entries = [(entry.key, self.visit(entry.value), entry.is_optional) for entry in node.entries]
+        type_name = node.type_name
+
+        def make(frame: Frame) -> Any:
+            made = MadeObject(type_name)
+            for key, value_of, is_optional in entries:
+                value = value_of(frame)
+                if not is_optional:
+                    made[key] = value
+                elif _held(value).has_value:
+                    made[key] = value.value
+            frame.spend(OBJECT_COST)
+            return made
+
+        return make
+
+    # Comprehensions.
+
+    def _fold(self, node: Fold) -> Step:
+        if (addition := addition_of(node)) is not None:
+            return self._collecting(node, addition)
+        if (quantifier := Quantifier.of(node)) is not None:
+            return self._deciding(node, quantifier)
+        ranged, start = self.visit(node.range), self.visit(node.start)
+        with self._inner():
+            accumulator = self._named(node.accumulator)
+            with self._inner():
+                begin = rounds([self._named(name) for name in node.variables])
+                condition, step = self.visit(node.condition), self.visit(node.step)
+            result = self.visit(node.result)
+
+        def fold(frame: Frame) -> Any:
+            values = ranged(frame)
+            places = frame.locals
+            places[accumulator] = start(frame)
+            for _ in begin(frame, values):
+                if condition(frame) is False:
+                    break
+                places[accumulator] = settled(step, frame)
+            return result(frame)
+
+        return fold
+
+    def _deciding(self, node: Fold, quantifier: Quantifier) -> Step:
+        """A loop that asks whether something holds of all elements, or of one; failures count if nothing decides."""
+        ranged = self.visit(node.range)
+        with self._inner():
+            begin = rounds([self._named(name) for name in node.variables])
+            predicate = self.visit(quantifier.predicate)
+        decisive, looking = quantifier.decisive, quantifier.looking
+
+        def decide(frame: Frame) -> bool:
+            failure: CelError | None = None
+            decided = False
+            for _ in begin(frame, ranged(frame)):
+                frame.spend(looking)
+                if decided:
+                    break
+                frame.cost += 1  # what there is so far is named
+                try:
+                    decided = truth(predicate(frame)) is decisive
+                except Cancelled:
+                    raise
+                except CelError as error:
+                    failure = failure or error
+            frame.cost += 1  # the result is named
+            if failure is not None and not decided:
+                raise failure
+            return decisive if decided else not decisive
+
+        return decide
+
+    def _collecting(self, node: Fold, addition: Addition) -> Step:
+        """A loop that adds to a list or map: in place, because nobody else has it yet."""
+        ranged = self.visit(node.range)
+        with self._inner():
+            begin = rounds([self._named(name) for name in node.variables])
+            predicate = self.visit(addition.predicate) if addition.predicate is not None else None
+            parts = [self.visit(part) for part in addition.parts]
+        add, cost = addition.add, addition.cost
+        if isinstance(node.start, ListNode) and isinstance(parts[0], Constant):
+            cost -= LIST_COST  # the list of one is always the same
+
+        def collect(frame: Frame) -> Any:
+            made = addition.empty()
+            for _ in begin(frame, ranged(frame)):
+                if predicate is not None and not truth(predicate(frame)):
+                    continue
+                add(made, *[part(frame) for part in parts])
+                frame.spend(cost)
+            frame.cost += 1  # the result is named
+            return made
+
+        return collect
+
+    def _bind(self, node: Bind) -> Step:
+        value = self.visit(node.value)
+        with self._inner():
+            slot = self._named(node.name)
+            paid = self._named(f"{node.name} costs")
+            body = self.visit(node.body)
+
+        def bind(frame: Frame) -> Any:
+            frame.locals[slot] = value(frame)
+            return body(frame)
+
+        def bind_repeated(frame: Frame) -> Any:
+            """Upstream evaluates the expression wherever the name stands: so much is paid there, not here."""
+            before = frame.cost
+            frame.locals[slot] = value(frame)
+            frame.locals[paid] = frame.cost - before
+            frame.cost = before
+            return body(frame)
+
+        return bind_repeated if node.name == TARGET else bind
+
+
+def _strict_unary(dispatch: Dispatch, only: Step) -> Step:
+    def call(frame: Frame) -> Any:
+        try:
+            value = only(frame)
+        except Cancelled:
+            raise
+        except CelError:
+            frame.spend(1)  # a call costs even where there is nothing to call it with
+            raise
+        return dispatch(frame, (value,))
+
+    return call
+
+
+def _strict_binary(dispatch: Dispatch, left: Step, right: Step) -> Step:
+    def call(frame: Frame) -> Any:
+        try:
+            values = (left(frame), right(frame))
+        except Cancelled:
+            raise
+        except CelError:
+            frame.spend(1)
+            raise
+        return dispatch(frame, values)
+
+    return call
+
+
+def _check_pattern(pattern: Any) -> None:
+    """A pattern that is written down is compiled beforehand."""
+    try:
+        compile_pattern(pattern)
+    except RegexError as error:
+        raise CelError(str(error)) from None
+
+
+def _is_fixed_list(node: Call, values: Any) -> bool:
+    """Whether it is asked for what a list of literals has."""
+    if not any(overload.name == "in_list" for overload in node.overloads) or not is_list(values):
+        return False
+    return all(isinstance(value, (bool, int, float, str)) for value in values)
+
+
+def _member_of(values: Sequence[Any], wanted: Step) -> Step:
+    """Costs nothing, however long the list."""
+    if not values:
+        return Constant(False)
+    return lambda frame: contains(values, wanted(frame))
+
+
+def _made_once(make: Step, parts: Sequence[Step]) -> Step:
+    return Constant(make(Frame({}, _ENOUGH, 0))) if all(isinstance(part, Constant) for part in parts) else make
+
+
+def _held(value: Any) -> Optional:
+    if not isinstance(value, Optional):
+        raise CelError("cannot initialize optional entry from non-optional value")
+    return value

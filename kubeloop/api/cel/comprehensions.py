@@ -1,0 +1,110 @@
+"""What comprehensions go over, and which of them do nothing but collect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, cast
+
+from kubeloop.api.cel.evaluation import Frame
+from kubeloop.api.cel.parse.syntax import Call, Fold, ListNode, MapNode, Node
+from kubeloop.api.cel.values import CelError, is_list
+
+LIST_COST: Final = 10
+MAP_COST: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What a loop adds to a collection in each round: on which condition, of which parts, at what cost."""
+
+    empty: Callable[[], Any]
+    add: Callable[..., None]
+    predicate: Node | None
+    parts: list[Node]
+    cost: int
+
+
+def addition_of(node: Fold) -> Addition | None:
+    """For a loop that only adds to a list or a map."""
+    step, predicate = node.step, None
+    if isinstance(step, Call) and step.function == "_?_:_":
+        predicate, step = step.args[0], step.args[1]
+    if not isinstance(step, Call):
+        return None
+    if isinstance(node.start, ListNode) and not node.start.elements and step.function == "_+_":
+        element = step.args[1]
+        assert isinstance(element, ListNode)
+        # What there is so far is named, a list of one is made, and both are joined.
+        return Addition(list, list.append, predicate, element.elements, LIST_COST + 2)
+    if isinstance(node.start, MapNode) and not node.start.entries and step.function == "cel.@mapInsert":
+        add = _insert if len(step.args) == 3 else _merge
+        return Addition(dict, add, predicate, step.args[1:], 2)
+    return None
+
+
+def _insert(values: dict[Any, Any], key: Any, value: Any) -> None:
+    if key in values:
+        raise CelError(f"insert failed: key {key} already exists")
+    values[key] = value
+
+
+def _merge(values: dict[Any, Any], more: Mapping[Any, Any]) -> None:
+    for key, value in more.items():
+        _insert(values, key, value)
+
+
+def iterated(values: Any) -> Iterable[Any]:
+    """The values of a loop's only variable, round by round: keys of maps, elements of lists."""
+    if isinstance(values, (list, Mapping)) or is_list(values):
+        return cast(Iterable[Any], values)
+    raise CelError("no such overload")
+
+
+def iterated_in_pairs(values: Any) -> Iterable[tuple[Any, Any]]:
+    """The same for two variables: keys and values, or indexes and elements."""
+    if isinstance(values, Mapping):
+        return values.items()
+    if is_list(values):
+        return enumerate(values)
+    raise CelError("no such overload")
+
+
+def rounds(variables: Sequence[int]) -> Callable[[Frame, Any], Iterator[None]]:
+    """What goes over a collection, with its variables in their places before each round."""
+    if len(variables) == 1:
+        return partial(_rounds_of_one, variables[0])
+    first, second = variables
+    return partial(_rounds_of_two, first, second)
+
+
+def _rounds_of_one(slot: int, frame: Frame, values: Any) -> Iterator[None]:
+    places = frame.locals
+    for value in iterated(values):
+        places[slot] = value
+        yield
+
+
+def _rounds_of_two(first: int, second: int, frame: Frame, values: Any) -> Iterator[None]:
+    places = frame.locals
+    for places[first], places[second] in iterated_in_pairs(values):
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Quantifier:
+    """`all` and `exists`: a loop that ends at the first element that decides."""
+
+    decisive: bool
+    predicate: Node
+    looking: int  # what it costs in each round to see whether it is decided
+
+    @classmethod
+    def of(cls, node: Fold) -> Quantifier | None:
+        step = node.step  # only macros make loops: one with such a step is none but these
+        if not isinstance(step, Call) or step.function not in ("_&&_", "_||_"):
+            return None
+        is_any = step.function == "_||_"
+        # Each round asks whether it is decided: a call and a name; `exists` negates what it has besides.
+        return cls(is_any, step.args[1], 3 if is_any else 2)

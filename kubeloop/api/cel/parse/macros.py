@@ -1,0 +1,185 @@
+"""Calls that are written like functions and mean something else: each comes to a tree of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kubeloop.api.cel.parse.syntax import (
+    Bind,
+    Call,
+    Fold,
+    Ident,
+    ListNode,
+    Literal,
+    MapNode,
+    Node,
+    Select,
+)
+
+RESULT: Final = "@result"
+TARGET: Final = "@target"
+SORTED: Final = "@__sortBy_input__"
+
+
+class MacroError(Exception):
+    """A macro with arguments that it can't have."""
+
+    def __init__(self, offset: int, message: str) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+# From the place of the call, its target and its arguments; None if it is an ordinary call after all.
+Macro = Callable[[int, Node | None, list[Node]], Node | None]
+
+
+def _name(node: Node, message: str = "argument must be a simple name") -> str:
+    if not isinstance(node, Ident) or node.name.startswith("."):
+        raise MacroError(node.offset, message)
+    if node.name == RESULT:
+        raise MacroError(node.offset, "iteration variable overwrites accumulator variable")
+    return node.name
+
+
+def _names(nodes: list[Node]) -> tuple[str, ...]:
+    names = tuple(map(_name, nodes))
+    if len(set(names)) != len(names):
+        raise MacroError(nodes[1].offset, f"duplicate variable name: {names[1]}")
+    return names
+
+
+def _call(offset: int, function: str, *args: Node) -> Call:
+    return Call(offset, function, None, list(args))
+
+
+def _accumulator(offset: int) -> Ident:
+    return Ident(offset, RESULT)
+
+
+def _has(offset: int, _: Node | None, args: list[Node]) -> Node:
+    (arg,) = args
+    if not isinstance(arg, Select):
+        raise MacroError(arg.offset, "invalid argument to has() macro")
+    return Select(offset, arg.operand, arg.field, is_test=True)
+
+
+def _all(offset: int, target: Node | None, args: list[Node]) -> Node:
+    *names, predicate = args
+    assert target is not None
+    going_on = _call(offset, "@not_strictly_false", _accumulator(offset))
+    step = _call(offset, "_&&_", _accumulator(offset), predicate)
+    return Fold(offset, target, _names(names), RESULT, Literal(offset, True), going_on, step, _accumulator(offset))
+
+
+def _exists(offset: int, target: Node | None, args: list[Node]) -> Node:
+    *names, predicate = args
+    assert target is not None
+    going_on = _call(offset, "@not_strictly_false", _call(offset, "!_", _accumulator(offset)))
+    step = _call(offset, "_||_", _accumulator(offset), predicate)
+    return Fold(offset, target, _names(names), RESULT, Literal(offset, False), going_on, step, _accumulator(offset))
+
+
+def _exists_one(offset: int, target: Node | None, args: list[Node]) -> Node:
+    *names, predicate = args
+    assert target is not None
+    one = _call(offset, "_+_", _accumulator(offset), Literal(offset, 1))
+    step = _call(offset, "_?_:_", predicate, one, _accumulator(offset))
+    result = _call(offset, "_==_", _accumulator(offset), Literal(offset, 1))
+    return Fold(offset, target, _names(names), RESULT, Literal(offset, 0), Literal(offset, True), step, result)
+
+
+def _listing(offset: int, target: Node | None, names: list[Node], predicate: Node | None, value: Node) -> Node:
+    assert target is not None
+    step: Node = _call(offset, "_+_", _accumulator(offset), ListNode(offset, [value]))
+    if predicate is not None:
+        step = _call(offset, "_?_:_", predicate, step, _accumulator(offset))
+    start = ListNode(offset, [])
+    return Fold(offset, target, _names(names), RESULT, start, Literal(offset, True), step, _accumulator(offset))
+
+
+def _map(offset: int, target: Node | None, args: list[Node]) -> Node:
+    name, *predicate, value = args
+    return _listing(offset, target, [name], predicate[0] if predicate else None, value)
+
+
+def _filter(offset: int, target: Node | None, args: list[Node]) -> Node:
+    name, predicate = args
+    return _listing(offset, target, [name], predicate, Ident(offset, _name(name)))
+
+
+def _transform_list(offset: int, target: Node | None, args: list[Node]) -> Node:
+    first, second, *predicate, value = args
+    return _listing(offset, target, [first, second], predicate[0] if predicate else None, value)
+
+
+def _transform_map(offset: int, target: Node | None, args: list[Node]) -> Node:
+    first, second, *predicate, value = args
+    return _inserting(offset, target, [first, second], predicate, [Ident(offset, _name(first)), value])
+
+
+def _transform_map_entry(offset: int, target: Node | None, args: list[Node]) -> Node:
+    first, second, *predicate, entry = args
+    return _inserting(offset, target, [first, second], predicate, [entry])
+
+
+def _inserting(offset: int, target: Node | None, names: list[Node], predicate: list[Node], entry: list[Node]) -> Node:
+    assert target is not None
+    step: Node = _call(offset, "cel.@mapInsert", _accumulator(offset), *entry)
+    if predicate:
+        step = _call(offset, "_?_:_", predicate[0], step, _accumulator(offset))
+    start, always = MapNode(offset, []), Literal(offset, True)
+    return Fold(offset, target, _names(names), RESULT, start, always, step, _accumulator(offset))
+
+
+def _opt_map(offset: int, target: Node | None, args: list[Node]) -> Node:
+    return _over_optional(offset, target, args, lambda value: _call(offset, "optional.of", value))
+
+
+def _opt_flat_map(offset: int, target: Node | None, args: list[Node]) -> Node:
+    return _over_optional(offset, target, args, lambda value: value)
+
+
+def _over_optional(offset: int, target: Node | None, args: list[Node], wrap: Callable[[Node], Node]) -> Node:
+    name, value = args
+    assert target is not None
+    held = Ident(offset, TARGET)
+    inner = Bind(offset, _name(name, "optMap() variable name must be a simple identifier"),
+                 Call(offset, "value", held, []), wrap(value))  # fmt: skip
+    chosen = _call(offset, "_?_:_", Call(offset, "hasValue", held, []), inner, _call(offset, "optional.none"))
+    return Bind(offset, TARGET, target, chosen)
+
+
+def _sort_by(offset: int, target: Node | None, args: list[Node]) -> Node:
+    """The keys of all elements are made first, then the elements are sorted by them."""
+    assert target is not None
+    if isinstance(target, (Literal, MapNode)):
+        applicable = "a list, identifier, comprehension, call or select expression"
+        raise MacroError(target.offset, f"sortBy can only be applied to {applicable}")
+    keys = _map(offset, Ident(offset, SORTED), args)
+    return Bind(offset, SORTED, target, Call(offset, "@sortByAssociatedKeys", Ident(offset, SORTED), [keys]))
+
+
+# By name, number of arguments, and whether it is a method.
+MACROS: Final[dict[tuple[str, int, bool], Macro]] = {
+    ("has", 1, False): _has,
+    ("all", 2, True): _all,
+    ("all", 3, True): _all,
+    ("exists", 2, True): _exists,
+    ("exists", 3, True): _exists,
+    ("exists_one", 2, True): _exists_one,
+    ("existsOne", 2, True): _exists_one,
+    ("existsOne", 3, True): _exists_one,
+    ("map", 2, True): _map,
+    ("map", 3, True): _map,
+    ("filter", 2, True): _filter,
+    ("transformList", 3, True): _transform_list,
+    ("transformList", 4, True): _transform_list,
+    ("transformMap", 3, True): _transform_map,
+    ("transformMap", 4, True): _transform_map,
+    ("transformMapEntry", 3, True): _transform_map_entry,
+    ("transformMapEntry", 4, True): _transform_map_entry,
+    ("sortBy", 2, True): _sort_by,
+    ("optMap", 2, True): _opt_map,
+    ("optFlatMap", 2, True): _opt_flat_map,
+}

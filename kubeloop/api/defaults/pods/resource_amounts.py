@@ -1,0 +1,38 @@
+"""Resource lists keep at most thousandths: finer amounts are rounded away from zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.scalars.quantity import MILLI, parse_quantity
+from kubeloop.api.scalars.wire import Quantity
+
+
+def round_amounts(owner: Any, *fields: str) -> None:
+    """Round the named resource lists of a struct; a list that needs none is left as it is."""
+    for field in fields:
+        amounts: Mapping[str, Quantity] = getattr(owner, field)
+        for amount in amounts.values():
+            if _is_finer_than_milli(amount):
+                force_setattr(owner, field, {name: rounded(each) for name, each in amounts.items()})
+                break
+
+
+def round_requirements(requirements: Any) -> None:
+    """The same for a struct with limits and requests."""
+    if requirements.limits or requirements.requests:
+        round_amounts(requirements, "limits", "requests")
+
+
+def rounded(amount: Quantity) -> Quantity:
+    """A canonical amount, rounded up to thousandths."""
+    if not _is_finer_than_milli(amount):
+        return amount
+    return Quantity(parse_quantity(amount).rounded_up(MILLI))
+
+
+def _is_finer_than_milli(amount: str) -> bool:
+    # Canonical amounts use the largest suffix that leaves a whole number, so the suffix alone tells.
+    return amount[-1] in "nu69" and amount.endswith(("n", "u", "e-6", "e-9"))

@@ -1,0 +1,283 @@
+"""What expressions in policies and match conditions may speak of, and what is wrong with those that don't. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Final
+
+from kubeloop.api.cel.check.types import (
+    ANY,
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Type,
+    list_of,
+    map_of,
+    object_named,
+)
+from kubeloop.api.cel.environment import Environment, Field, ObjectType, merged
+from kubeloop.api.cel.library.authorizer import AUTHORIZER, JSON_PATCH_FUNCTIONS, RESOURCE_CHECK
+from kubeloop.api.cel.library.kubernetes import kubernetes_environment
+from kubeloop.api.cel.parse.syntax import CompileError
+from kubeloop.api.cel.program import Program, compiled
+from kubeloop.api.cel.values import CelError
+
+VARIABLES: Final = "variables"
+_VARIABLES_TYPE: Final = "kubernetes.variables"
+_OBJECT: Final = "Object"
+_JSON_PATCH: Final = "JSONPatch"
+_TEXTS: Final = list_of(STRING)
+_LABELS: Final = map_of(STRING, STRING)
+# Of a patch's field that there is none: it has a type without a name, which no value is of.
+_NO_TYPE: Final = Type("")
+_REMEMBERED: Final = 2048
+
+TRUTH: Final = (BOOL,)
+TEXT: Final = (STRING,)
+TEXT_OR_NOTHING: Final = (STRING, NULL)
+ANYTHING: Final = (ANY,)
+CONFIGURATION: Final = (object_named(_OBJECT),)
+OPERATIONS: Final = (list_of(object_named(_JSON_PATCH)),)
+
+
+def _object(name: str, /, **fields: Type) -> ObjectType:
+    return ObjectType(name, {key: Field(one, key) for key, one in fields.items()})
+
+
+_KIND: Final = _object("kubernetes.GroupVersionKind", group=STRING, version=STRING, kind=STRING)
+_RESOURCE: Final = _object("kubernetes.GroupVersionResource", group=STRING, version=STRING, resource=STRING)
+_USER: Final = _object(
+    "kubernetes.UserInfo", username=STRING, uid=STRING, groups=_TEXTS, extra=map_of(STRING, _TEXTS)
+)  # fmt: skip
+_REQUEST: Final = _object(
+    "kubernetes.AdmissionRequest",
+    kind=object_named(_KIND.name),
+    resource=object_named(_RESOURCE.name),
+    subResource=STRING,
+    requestKind=object_named(_KIND.name),
+    requestResource=object_named(_RESOURCE.name),
+    requestSubResource=STRING,
+    name=STRING,
+    namespace=STRING,
+    operation=STRING,
+    userInfo=object_named(_USER.name),
+    dryRun=BOOL,
+    options=ANY,
+)
+_NAMESPACE_SPEC: Final = _object("kubernetes.NamespaceSpec", finalizers=_TEXTS)
+_NAMESPACE_CONDITION: Final = _object(
+    "kubernetes.NamespaceCondition",
+    status=STRING,
+    type=STRING,
+    lastTransitionTime=TIMESTAMP,
+    message=STRING,
+    reason=STRING,
+)
+_NAMESPACE_STATUS: Final = _object(
+    "kubernetes.NamespaceStatus", conditions=list_of(object_named(_NAMESPACE_CONDITION.name)), phase=STRING
+)  # fmt: skip
+_NAMESPACE_METADATA: Final = _object(
+    "kubernetes.NamespaceMetadata",
+    name=STRING,
+    generateName=STRING,
+    namespace=STRING,
+    labels=_LABELS,
+    annotations=_LABELS,
+    UID=STRING,
+    creationTimestamp=TIMESTAMP,
+    deletionGracePeriodSeconds=INT,
+    deletionTimestamp=TIMESTAMP,
+    generation=INT,
+    resourceVersion=STRING,
+    finalizers=_TEXTS,
+)
+_NAMESPACE: Final = _object(
+    "kubernetes.Namespace",
+    metadata=object_named(_NAMESPACE_METADATA.name),
+    spec=object_named(_NAMESPACE_SPEC.name),
+    status=object_named(_NAMESPACE_STATUS.name),
+)
+_OBJECTS: Final = (
+    _KIND, _RESOURCE, _USER, _REQUEST, _NAMESPACE, _NAMESPACE_METADATA, _NAMESPACE_SPEC, _NAMESPACE_STATUS,
+    _NAMESPACE_CONDITION,
+)  # fmt: skip
+
+
+class _AnyField(Mapping[str, Field]):
+    """The fields of an object that is described nowhere: all that one can name."""
+
+    def __getitem__(self, name: str) -> Field:
+        return Field(ANY, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class _PatchFields(Mapping[str, Field]):
+    """The fields of a JSON patch's operation; any other one has a type that fits nothing."""
+
+    def __getitem__(self, name: str) -> Field:
+        found = STRING if name in ("op", "path", "from") else ANY if name == "value" else _NO_TYPE
+        return Field(found, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("op", "path", "from", "value"))
+
+    def __len__(self) -> int:
+        return 4
+
+
+class _PatchTypes(Mapping[str, ObjectType]):
+    """The known types, and besides `JSONPatch`, `Object`, and `Object.spec.template` for every field of an object."""
+
+    def __init__(self, known: Mapping[str, ObjectType]) -> None:
+        self._known = known
+
+    def __getitem__(self, name: str) -> ObjectType:
+        if name == _JSON_PATCH:
+            return ObjectType(name, _PatchFields())
+        if name == _OBJECT or name.startswith(f"{_OBJECT}."):
+            return ObjectType(name, _AnyField())
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which of the optional things there are to speak of; `variables` are in the order of their declaration."""
+
+    params: bool = False
+    authorizer: bool = True
+    patches: bool = False
+    variables: tuple[tuple[str, Type], ...] | None = None
+
+    def with_variable(self, name: str, type: Type) -> Scope:
+        return replace(self, variables=(*(self.variables or ()), (name, declarable(type))))
+
+
+_DECLARABLE: Final = frozenset((BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT))
+
+
+def declarable(type: Type) -> Type:
+    """What is known of a variable whose expression is of a type: of objects and the like, nothing."""
+    if type in _DECLARABLE:
+        return type
+    if type.kind in ("list", "map"):
+        return replace(type, params=tuple(map(declarable, type.params)))
+    return ANY
+
+
+@cache
+def _base(params: bool, authorizer: bool, patches: bool) -> Environment:
+    variables = {
+        "object": ANY,
+        "oldObject": ANY,
+        "namespaceObject": object_named(_NAMESPACE.name),
+        "request": object_named(_REQUEST.name),
+    }
+    if params:
+        variables["params"] = ANY
+    if authorizer:
+        variables |= {"authorizer": AUTHORIZER, "authorizer.requestResource": RESOURCE_CHECK}
+    environment = kubernetes_environment().extended(variables, _OBJECTS)
+    if not patches:
+        return environment
+    functions = merged(environment.functions, JSON_PATCH_FUNCTIONS)
+    return replace(environment, functions=functions, objects=_PatchTypes(environment.objects))
+
+
+def environment_of(scope: Scope) -> Environment:
+    base = _base(scope.params, scope.authorizer, scope.patches)
+    if scope.variables is None:
+        return base
+    declared = ObjectType(_VARIABLES_TYPE, {name: Field(one, name) for name, one in scope.variables})
+    extended = base.extended({VARIABLES: object_named(_VARIABLES_TYPE)}, (declared,))
+    return replace(extended, objects=_PatchTypes(extended.objects)) if scope.patches else extended
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A text with its program, or with what is wrong with it."""
+
+    text: str
+    program: Program | None
+    problem: str = ""
+
+    @property
+    def type(self) -> Type:
+        return self.program.type if self.program is not None else ANY
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def expression_of(text: str, scope: Scope, wanted: tuple[Type, ...]) -> Expression:
+    """Compiled, and of one of the wanted types."""
+    try:
+        program = compiled(text, environment_of(scope))
+    except (CompileError, CelError) as error:
+        return Expression(text, None, f"compilation failed: {error}")
+    if ANY not in wanted and program.type not in wanted:
+        return Expression(text, None, _unwanted(wanted, program.type))
+    return Expression(text, program)
+
+
+class PolicyExpressions:
+    """The expressions of one policy, whose variables are declared first; each may speak of those before it."""
+
+    def __init__(self, *, has_params: bool, has_variables: bool) -> None:
+        self._scope = Scope(params=has_params, variables=() if has_variables else None)
+        self.variables: dict[str, Expression] = {}
+
+    def declare(self, name: str, text: str) -> str:
+        """What is wrong with a variable; it is declared all the same, and may be anything."""
+        found = self.variables[name] = expression_of(text, self._scope, ANYTHING)
+        self._scope = self._scope.with_variable(name, found.type)
+        return found.problem
+
+    def truth(self, text: str) -> Expression:
+        return expression_of(text, self._scope, TRUTH)
+
+    def message(self, text: str) -> Expression:
+        """Of those who are told no; it may not ask for rights."""
+        return expression_of(text, replace(self._scope, authorizer=False), TEXT)
+
+    def annotation(self, text: str) -> Expression:
+        return expression_of(text, self._scope, TEXT_OR_NOTHING)
+
+    def patch(self, text: str, kind: str) -> Expression:
+        wanted = OPERATIONS if kind == "JSONPatch" else CONFIGURATION
+        return expression_of(text, replace(self._scope, patches=True), wanted)
+
+
+def _unwanted(wanted: Iterable[Type], found: Type) -> str:
+    names = [_name_of(one) for one in wanted]
+    if len(names) == 1:
+        return f"must evaluate to {names[0]} but got {_name_of(found)}"
+    return f"must evaluate to one of [{' '.join(names)}] but got {_name_of(found)}"
+
+
+_OWN_NAMES: Final = {
+    "null": "null_type",
+    "timestamp": "google.protobuf.Timestamp",
+    "duration": "google.protobuf.Duration",
+}
+
+
+def _name_of(one: Type) -> str:
+    """As cel-go's types call themselves, which differs from what its compiler calls them."""
+    return _OWN_NAMES.get(one.kind, str(one))

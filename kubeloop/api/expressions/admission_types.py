@@ -1,0 +1,109 @@
+"""What is wrong with a policy's expressions once it is known of which kinds their objects are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from kubeloop.api.cel.check.types import ANY, Type, object_named
+from kubeloop.api.cel.environment import Environment, Field, ObjectType
+from kubeloop.api.cel.parse.syntax import CompileError
+from kubeloop.api.cel.program import compiled
+from kubeloop.api.cel.values import CelError
+from kubeloop.api.expressions.admission import VARIABLES, Scope, declarable, environment_of
+from kubeloop.api.generated.admissionregistration_v1 import ExpressionWarning, ValidatingAdmissionPolicySpec
+from kubeloop.api.structural.declared import Declarations
+
+_VARIABLES_TYPE: Final = "kubernetes.variables"
+# Known where expressions are evaluated, but not where their types are checked.
+_NOT_KNOWN: Final = "authorizer.requestResource"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Kind:
+    """A kind in one version."""
+
+    group: str
+    version: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.version}, Kind={self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A kind that a policy is about, and what objects of it look like."""
+
+    kind: Kind
+    declared: Declarations
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def expression(self) -> str: ...
+
+
+def warnings_about(
+    spec: ValidatingAdmissionPolicySpec, subjects: Sequence[Subject], params: Declarations | None
+) -> tuple[ExpressionWarning, ...]:
+    """One for each expression that doesn't go with some of the kinds; the parameters' may be unknown."""
+    has_params = spec.param_kind is not None
+    worlds = [(one.kind, _world(one.declared, params, has_params, spec.variables)) for one in subjects]
+    found = []
+    for field, text in _expressions(spec):
+        told = [f"{kind}: {problem}\n" for kind, world in worlds if (problem := _problem(text, world))]
+        if told:
+            found.append(ExpressionWarning(field_ref=field, warning="\n".join(told)))
+    return tuple(found)
+
+
+def _expressions(spec: ValidatingAdmissionPolicySpec) -> Iterator[tuple[str, str]]:
+    for index, one in enumerate(spec.validations):
+        yield f"spec.validations[{index}].expression", one.expression
+        if one.message_expression:
+            yield f"spec.validations[{index}].messageExpression", one.message_expression
+
+
+def _world(
+    declared: Declarations, params: Declarations | None, has_params: bool, variables: Iterable[_Named]
+) -> Environment:
+    """All that the expressions may speak of, with the types that it has for objects of one kind."""
+    base = environment_of(Scope(params=has_params))
+    known = {name: one for name, one in base.variables.items() if name != _NOT_KNOWN}
+    known |= {"object": _root(declared), "oldObject": _root(declared)}
+    objects = {**base.objects, **declared.objects}
+    if has_params and params is not None:
+        known["params"] = _root(params)
+        objects |= params.objects
+    known[VARIABLES] = object_named(_VARIABLES_TYPE)
+    fields: dict[str, Field] = {}
+    objects[_VARIABLES_TYPE] = ObjectType(_VARIABLES_TYPE, fields)
+    world = Environment(base.functions, known, objects, base.type_names, base.checks)
+    for one in variables:  # each may speak of those before it
+        fields[one.name] = Field(_type_of(one.expression, world), one.name)
+    return world
+
+
+def _root(declared: Declarations) -> Type:
+    return declared.root.type if declared.root is not None else ANY
+
+
+def _type_of(text: str, world: Environment) -> Type:
+    try:
+        return declarable(compiled(text, world).type)
+    except (CompileError, CelError):
+        return ANY
+
+
+def _problem(text: str, world: Environment) -> str:
+    try:
+        compiled(text, world)
+    except CompileError as error:
+        return str(error)
+    except CelError:  # its types are sound, whatever its literals are
+        return ""
+    return ""

@@ -1,0 +1,88 @@
+"""Feature gates: which features are on, as `--feature-gates` says it, and which are in force for the rules of objects.
+
+The rules of objects (what a strategy drops, what validation forbids) are pure functions of objects without a place for
+the server whose rules they are. So a server puts its features in force whenever it is about to call them, and servers
+with different features can take turns in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from kubeloop.api.features.known_features import GATES, NEEDS, Stage
+
+STAGES: Final[dict[str, Stage]] = {name: stage for stage, names in GATES.items() for name in names.split()}
+# Words for all gates of a stage that nothing else is said about.
+_WHOLE_STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
+_TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
+_FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
+_COMPONENT: Final = "kube"
+
+
+class UnusableGate(ValueError):
+    """A gate that isn't known, can't be set, or lacks others; the message is upstream's."""
+
+
+class Features(msgspec.Struct, frozen=True):
+    """The features that are on."""
+
+    on: frozenset[str]
+
+    def is_on(self, name: str) -> bool:
+        return name in self.on
+
+
+DEFAULT_FEATURES: Final = Features(frozenset(name for name, stage in STAGES.items() if stage.on))
+_in_force = DEFAULT_FEATURES
+
+
+def read_features(said: Iterable[str]) -> Features:
+    """The features that `Name=true` and the like leave on; raises UnusableGate."""
+    words = dict(_word(one) for text in said for one in text.split(",") if one)
+    if not words:
+        return DEFAULT_FEATURES
+    chosen = {name: stage.on for name, stage in STAGES.items()}
+    for word, value in words.items():
+        if word in _WHOLE_STAGES:
+            chosen |= {name: value for name, stage in STAGES.items() if stage.name == _WHOLE_STAGES[word]}
+    chosen |= {word: value for word, value in words.items() if word not in _WHOLE_STAGES}
+    for name, needed in NEEDS.items():
+        off = [one for one in needed.split() if not chosen[one]]
+        if chosen[name] and off:
+            raise UnusableGate(f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]")
+    return Features(frozenset(name for name, value in chosen.items() if value))
+
+
+def put_in_force(features: Features) -> None:
+    """From now on the rules of objects go by these features."""
+    global _in_force
+    _in_force = features
+
+
+def is_on(name: str) -> bool:
+    """Whether a feature is in force."""
+    return name in _in_force.on
+
+
+def _word(text: str) -> tuple[str, bool]:
+    component, colon, rest = text.partition(":")
+    if colon and component != _COMPONENT:
+        raise UnusableGate(f"component not registered: {component}")
+    name, equals, value = (part.strip() for part in (rest if colon else text).partition("="))
+    if not equals:
+        raise UnusableGate(f"missing bool value for {name}")
+    if value not in _TRUE | _FALSE:
+        why = f'strconv.ParseBool: parsing "{value}": invalid syntax'
+        raise UnusableGate(f"invalid value of {name}={value}, err: {why}")
+    if name in _WHOLE_STAGES:
+        return name, value in _TRUE
+    stage = STAGES.get(name)
+    if stage is None:
+        raise UnusableGate(f"unrecognized feature gate: {name}")
+    if stage.locked and stage.on != (value in _TRUE):
+        only, wanted = str(stage.on).lower(), str(value in _TRUE).lower()
+        raise UnusableGate(f"cannot set feature gate {name} to {wanted}, feature is locked to {only}")
+    return name, value in _TRUE

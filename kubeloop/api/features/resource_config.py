@@ -1,0 +1,165 @@
+"""Which resources an API server serves: those it serves by default, and what `--runtime-config` makes of that.
+
+A choice is a mapping from `api/all`, `api/ga`, `api/beta`, `api/alpha`, a group's version (`apps/v1`, `/v1` for the
+core group) or one resource of it (`batch/v1/jobs`) to `true` or `false`. The more special word counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from kubeloop.api.features.gates import DEFAULT_FEATURES, Features, read_features
+from kubeloop.api.kinds import RESOURCES, Resource
+
+_LEVELS: Final = {
+    "api/all": r".*",
+    "api/ga": r"v\d+",
+    "api/beta": r"v\d+beta\d+",
+    "api/alpha": r"v\d+alpha\d+",
+}
+# Served by servers of their own within the server, which the choice isn't about.
+_ALWAYS: Final = ("apiregistration.k8s.io",)
+# Versions that can still be named, though nothing is served in them any more.
+_EMPTY: Final = {
+    "apiextensions.k8s.io": ("v1beta1",),
+    "apps": ("v1beta1", "v1beta2"),
+    "authentication.k8s.io": ("v1alpha1", "v1beta1"),
+    "authorization.k8s.io": ("v1beta1",),
+    "batch": ("v1beta1",),
+    "certificates.k8s.io": ("v1alpha1",),
+    "discovery.k8s.io": ("v1beta1",),
+    "events.k8s.io": ("v1beta1",),
+    "flowcontrol.apiserver.k8s.io": ("v1beta1", "v1beta2", "v1beta3"),
+    "networking.k8s.io": ("v1beta1",),
+    "node.k8s.io": ("v1alpha1", "v1beta1"),
+    "policy": ("v1beta1",),
+    "rbac.authorization.k8s.io": ("v1alpha1", "v1beta1"),
+    "storage.k8s.io": ("v1alpha1", "v1beta1"),
+}
+# Where in discovery a group stands that nothing is served of by default.
+_FOLLOWED_BY: Final = {"internal.apiserver.k8s.io": "storagemigration.k8s.io"}
+_TRUE: Final = frozenset(("", "1", "t", "T", "true", "TRUE", "True"))
+_FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
+
+
+class UnusableChoice(ValueError):
+    """What was chosen can't be served; the message is upstream's."""
+
+
+class Serving(msgspec.Struct, frozen=True):
+    """What an API server serves, and with which features."""
+
+    resources: tuple[Resource, ...] = RESOURCES
+    features: Features = DEFAULT_FEATURES
+
+    def kept(self) -> tuple[Resource, ...]:
+        """What it has a place for: also what it doesn't serve but may look up itself."""
+        return RESOURCES if self.resources is RESOURCES else tuple(dict.fromkeys((*self.resources, *RESOURCES)))
+
+
+def read_serving(choice: Iterable[str], gates: Iterable[str]) -> Serving:
+    """From what `--runtime-config` and `--feature-gates` say; raises UnusableChoice and UnusableGate."""
+    features = read_features(gates)
+    return Serving(served_resources(read_choice(choice), features), features)
+
+
+def read_choice(said: Iterable[str]) -> dict[str, str]:
+    """`a=b,c=d` as a mapping; the last word about something counts."""
+    words = (one for text in said for one in text.split(",") if one)
+    pairs = (word.partition("=")[::2] for word in words)
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def served_resources(
+    choice: Mapping[str, str] | None = None, features: Features = DEFAULT_FEATURES
+) -> tuple[Resource, ...]:
+    """The resources that are served, in discovery order; raises UnusableChoice."""
+    if not choice:
+        if features is DEFAULT_FEATURES:
+            return RESOURCES
+        return tuple(one for one in RESOURCES if _is_on(one, features))
+    known = _with_offered()
+    _check(choice, known)
+    versions, resources = _levels_chosen(choice, known), {}
+    for key, value in choice.items():
+        if key in _LEVELS:
+            continue
+        group, version, plural = _split(key)
+        if plural:
+            resources[group, version, plural] = _truth(key, value)
+        else:
+            versions[group, version] = _truth(key, value)
+
+    def is_chosen(one: Resource) -> bool:
+        by_version = versions[one.group, one.version]
+        return one.group in _ALWAYS or resources.get((one.group, one.version, one.plural), by_version)
+
+    return tuple(one for one in known if is_chosen(one) and _is_on(one, features))
+
+
+def _with_offered() -> tuple[Resource, ...]:
+    """All resources there are: those of a group that are only offered follow those that are served by default."""
+    from kubeloop.api.features.optional_resources import OFFERED  # few servers are asked for these
+
+    found: list[Resource] = []
+    for group in dict.fromkeys(one.group for one in RESOURCES):
+        groups = (*(new for new, after in _FOLLOWED_BY.items() if after == group), group)
+        found += (one for each in groups for one in (*RESOURCES, *OFFERED) if one.group == each)
+    return tuple(found)
+
+
+def _levels_chosen(choice: Mapping[str, str], known: Iterable[Resource]) -> dict[tuple[str, str], bool]:
+    by_default = {(one.group, one.version) for one in RESOURCES}
+    versions = {(one.group, one.version): (one.group, one.version) in by_default for one in known}
+    for level, pattern in _LEVELS.items():
+        if level not in choice:
+            continue
+        if choice[level] not in ("true", "false"):
+            raise UnusableChoice(f"invalid value {level}={choice[level]}")
+        versions |= {key: choice[level] == "true" for key in versions if re.fullmatch(pattern, key[1])}
+    return versions
+
+
+def _check(choice: Mapping[str, str], known: Iterable[Resource]) -> None:
+    if dict(choice) == {"api/all": "false"}:
+        raise UnusableChoice("invalid runtime-config with only api/all=false")
+    versions = {(one.group, one.version) for one in known}
+    versions |= {(group, version) for group, names in _EMPTY.items() for version in names}
+    groups = {group for group, _ in versions}
+    asked = [_split(key) for key in choice if key not in _LEVELS]
+    unknown = sorted({_shown(group, version) for group, version, _ in asked if group not in groups})
+    if unknown:
+        raise UnusableChoice(f"unknown api groups {','.join(unknown)}")
+    for group, version, _ in asked:
+        if (group, version) not in versions:
+            raise UnusableChoice(f"group version {_shown(group, version)} that has not been registered")
+
+
+def _split(key: str) -> tuple[str, str, str]:
+    parts = key.split("/")
+    if len(parts) not in (2, 3):
+        raise UnusableChoice(f"runtime-config invalid key {key}")
+    plural = parts[2] if len(parts) == 3 else ""
+    if plural != plural.lower():
+        why = f'group/version/resource and resource is always lowercase plural, not "{plural}"'
+        raise UnusableChoice(f"invalid key {key}: {why}")
+    return parts[0], parts[1], plural
+
+
+def _truth(key: str, value: str) -> bool:
+    if value not in _TRUE | _FALSE:
+        why = f'strconv.ParseBool: parsing "{value}": invalid syntax'
+        raise UnusableChoice(f"invalid value of {key}: {value}, err: {why}")
+    return value in _TRUE
+
+
+def _shown(group: str, version: str) -> str:
+    return f"{group}/{version}" if group else version
+
+
+def _is_on(one: Resource, features: Features) -> bool:
+    return not one.gate or features.is_on(one.gate)

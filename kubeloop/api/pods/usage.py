@@ -1,0 +1,58 @@
+"""metrics.k8s.io, whoever answers for it: its resources, and how its objects look. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+from kubeloop.api.kinds import Resource
+from kubeloop.api.scalars.times import format_time
+
+GROUP, VERSION = "metrics.k8s.io", "v1beta1"
+_VERBS = ("get", "list")
+NODES = Resource(GROUP, VERSION, "nodes", "NodeMetrics", namespaced=False, verbs=_VERBS)
+PODS = Resource(GROUP, VERSION, "pods", "PodMetrics", verbs=_VERBS)
+
+
+class Amounts(Protocol):
+    """What somebody uses, however that is known."""
+
+    @property
+    def cpu_nanocores(self) -> int: ...
+
+    @property
+    def memory_bytes(self) -> int: ...
+
+
+class Used(NamedTuple):
+    """The same as plain numbers."""
+
+    cpu_nanocores: int
+    memory_bytes: int
+
+
+class Measured(NamedTuple):
+    """When it was measured, and over how long."""
+
+    at: datetime
+    window: str = "15s"
+
+
+def measured(obj: Any, when: Measured, what: dict[str, Any]) -> dict[str, Any]:
+    """What a node or pod uses, as an object."""
+    moment = format_time(when.at)
+    about: dict[str, Any] = {"name": obj.metadata.name, "creationTimestamp": moment}
+    if obj.metadata.namespace:
+        about["namespace"] = obj.metadata.namespace
+    if obj.metadata.labels:
+        about["labels"] = dict(obj.metadata.labels)
+    return {"metadata": about, "timestamp": moment, "window": when.window, **what}
+
+
+def amounts(usages: Iterable[Amounts]) -> dict[str, str]:
+    """All together."""
+    cpu = memory = 0
+    for one in usages:
+        cpu, memory = cpu + one.cpu_nanocores, memory + one.memory_bytes
+    return {"cpu": f"{cpu}n", "memory": f"{-(-memory // 1024)}Ki"}

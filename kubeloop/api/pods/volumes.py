@@ -1,0 +1,210 @@
+"""Facts about claims and volumes that loops share: classes, sizes, who is meant for whom, who uses what. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from kubeloop.api.generated.core_v1 import (
+    ContainerStatus,
+    CSIPersistentVolumeSource,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Volume,
+)
+from kubeloop.api.generated.storage_v1 import CSIDriver, VolumeAttachment
+from kubeloop.api.meta.owner_references import controller_of
+from kubeloop.api.scalars.quantity import Quantity, parse_quantity
+
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+MIGRATED_TO: Final = "pv.kubernetes.io/migrated-to"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+STORAGE_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
+OLD_STORAGE_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
+OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+STORAGE: Final = "storage"
+FILESYSTEM: Final = "Filesystem"
+CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
+VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
+# Of a node that leaves attaching to a loop, as all do nowadays.
+CONTROLLER_ATTACHES: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
+# In front of what nodes call volumes of drivers.
+ATTACHED_BY_DRIVER: Final = "kubernetes.io/csi/"
+# An index of pods: by `namespace/name` of the claims that they use.
+PODS_BY_CLAIM: Final = "claim"
+# An index of volumes: by the CSI driver that they have.
+VOLUMES_BY_DRIVER: Final = "driver"
+# An index of attachments: by the node that they are to.
+ATTACHMENTS_BY_NODE: Final = "node"
+
+# What became of the disks that were part of Kubernetes: drivers of their own answer for them.
+CSI_DRIVERS: Final = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/azure-file": "file.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+    "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
+}
+
+
+class ClaimUse(NamedTuple):
+    """A claim that a pod names, or that is made for one of its volumes."""
+
+    name: str
+    volume: Volume
+
+
+def claim_uses(pod: Pod) -> Iterator[ClaimUse]:
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            yield ClaimUse(volume.persistent_volume_claim.claim_name, volume)
+        elif volume.ephemeral is not None:
+            yield ClaimUse(ephemeral_claim_name(pod, volume), volume)
+
+
+def ephemeral_claim_name(pod: Pod, volume: Volume) -> str:
+    return f"{pod.metadata.name}-{volume.name}"
+
+
+def claim_keys_of(pod: Pod) -> tuple[str, ...]:
+    """Index pods by the claims that they use."""
+    return tuple(f"{pod.metadata.namespace}/{use.name}" for use in claim_uses(pod) if use.name)
+
+
+def driver_of(volume: PersistentVolume) -> tuple[str, ...]:
+    """Index volumes by their CSI driver."""
+    return (volume.spec.csi.driver,) if volume.spec.csi is not None else ()
+
+
+# What a kind of volumes is called where upstream's name isn't simply the field's.
+_PLUGINS: Final = {
+    "host_path": "kubernetes.io/host-path",
+    "local": "kubernetes.io/local-volume",
+    "nfs": "kubernetes.io/nfs",
+    "iscsi": "kubernetes.io/iscsi",
+    "fc": "kubernetes.io/fc",
+}
+
+
+def plugin_of(volume: PersistentVolume) -> str:
+    """Which part of Kubernetes looks after a volume, as metrics name it."""
+    if volume.spec.csi is not None:
+        return f"kubernetes.io/csi:{volume.spec.csi.driver}"
+    return next((name for field, name in _PLUGINS.items() if getattr(volume.spec, field) is not None), "N/A")
+
+
+def node_of_attachment(attachment: VolumeAttachment) -> tuple[str, ...]:
+    """Index attachments by the node."""
+    return (attachment.spec.node_name,)
+
+
+def unique_name(source: CSIPersistentVolumeSource) -> str:
+    """What a node's status calls a volume."""
+    return f"{ATTACHED_BY_DRIVER}{source.driver}^{source.volume_handle}"
+
+
+def needs_attaching(driver: CSIDriver | None) -> bool:
+    """Unless a driver says that its volumes need no attaching, they do."""
+    return driver is None or driver.spec.attach_required is not False
+
+
+def bound_volume(claim: PersistentVolumeClaim) -> str:
+    """The volume that a claim has; empty if none yet."""
+    return claim.spec.volume_name if claim.status.phase == "Bound" else ""
+
+
+def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
+    """Whether an ephemeral claim belongs to this very pod."""
+    owner = controller_of(claim.metadata.owner_references)
+    same_place = claim.metadata.namespace == pod.metadata.namespace
+    return owner is not None and same_place and owner.uid == pod.metadata.uid
+
+
+def uses_claim(pod: Pod, claim: PersistentVolumeClaim, *, ephemeral: bool = True) -> bool:
+    """Whether the pod names the claim, or the claim was made for one of its volumes and those count."""
+    for use in claim_uses(pod):
+        if use.name != claim.metadata.name:
+            continue
+        if use.volume.ephemeral is None or (ephemeral and is_made_for(claim, pod)):
+            return True
+    return False
+
+
+def is_done_with_volumes(pod: Pod) -> bool:
+    """Whether no container of the pod runs or will run again."""
+    status = pod.status
+    if status.phase in ("Failed", "Succeeded"):
+        return True
+    started = (status.init_container_statuses, status.container_statuses, status.ephemeral_container_statuses)
+    return pod.metadata.deletion_timestamp is not None and all(_none_runs(one) for one in started)
+
+
+def _none_runs(statuses: Iterable[ContainerStatus]) -> bool:
+    return all(
+        one.state is not None and (one.state.terminated is not None or one.state.waiting is not None)
+        for one in statuses
+    )
+
+
+def has_class(claim: PersistentVolumeClaim) -> bool:
+    """Whether a class was asked for, be it the empty one."""
+    return OLD_CLASS in claim.metadata.annotations or claim.spec.storage_class_name is not None
+
+
+def class_of_claim(claim: PersistentVolumeClaim) -> str:
+    """An old annotation counts more than the field."""
+    annotated = claim.metadata.annotations.get(OLD_CLASS)
+    return annotated if annotated is not None else claim.spec.storage_class_name or ""
+
+
+def class_of_volume(volume: PersistentVolume) -> str:
+    annotated = volume.metadata.annotations.get(OLD_CLASS)
+    return annotated if annotated is not None else volume.spec.storage_class_name
+
+
+def requested_size(claim: PersistentVolumeClaim) -> Quantity:
+    resources = claim.spec.resources
+    return parse_quantity(resources.requests.get(STORAGE, "0") if resources is not None else "0")
+
+
+def size_of_volume(volume: PersistentVolume) -> Quantity:
+    return parse_quantity(volume.spec.capacity.get(STORAGE, "0"))
+
+
+def is_meant_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether the volume waits for the claim by its name, or is bound to this very one."""
+    reference, meta = volume.spec.claim_ref, claim.metadata
+    if reference is None or (reference.namespace, reference.name) != (meta.namespace, meta.name):
+        return False
+    return not reference.uid or reference.uid == meta.uid
+
+
+def same_volume_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
+
+
+def same_attributes_class(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    wanted = claim.spec.volume_attributes_class_name or ""
+    return (volume.spec.volume_attributes_class_name or "") == wanted
+
+
+def has_access_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+
+
+def reference_to_claim(claim: PersistentVolumeClaim) -> ObjectReference:
+    meta = claim.metadata
+    return ObjectReference(
+        kind="PersistentVolumeClaim",
+        api_version="v1",
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )

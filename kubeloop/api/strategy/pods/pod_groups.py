@@ -1,0 +1,82 @@
+"""Pod groups, groups of them, and workloads: most of what they can say belongs to features that are off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.features.gates import is_on
+from kubeloop.api.strategy.base import RESETS_METADATA, STATUS_METADATA, Strategy
+
+_CLAIMS = "DRAWorkloadResourceClaims"
+_COMPOSITES = "CompositePodGroup"
+_PREEMPTION = {"preemption_policy": "PodGroupPreemptionPolicy"}
+_OF_TEMPLATES = {
+    "scheduling_constraints": "TopologyAwareWorkloadScheduling",
+    "resource_claims": _CLAIMS,
+    **_PREEMPTION,
+}
+_OF_GROUPS = {**_OF_TEMPLATES, "parent_composite_pod_group_name": _COMPOSITES}
+_OF_COMPOSITES = {"composite_pod_group_templates": _COMPOSITES}
+
+
+def _drop(new: Any, old: Any, gates: Mapping[str, str]) -> None:
+    """Clear the fields whose gate is off, unless the old one has something there too."""
+    for field, gate in gates.items():
+        if not is_on(gate) and not (old is not None and getattr(old, field)):
+            force_setattr(new, field, () if isinstance(getattr(new, field), tuple) else None)
+
+
+def _refine_group(new: Any, old: Any) -> None:
+    _drop(new.spec, None if old is None else old.spec, _OF_GROUPS)
+
+
+def _refine_group_status(new: Any, old: Any) -> None:
+    if not is_on(_CLAIMS) and not old.spec.resource_claims:
+        force_setattr(new.status, "resource_claim_statuses", ())
+
+
+def _refine_composite(new: Any, old: Any) -> None:
+    _drop(new.spec, None if old is None else old.spec, _PREEMPTION)
+
+
+def _refine_workload(new: Any, old: Any) -> None:
+    before = None if old is None else old.spec
+    _refine_templates(new.spec.pod_group_templates, () if before is None else before.pod_group_templates)
+    _drop(new.spec, before, _OF_COMPOSITES)
+    _refine_branches(new.spec, before)
+
+
+def _refine_branches(new: Any, old: Any) -> None:
+    """Templates of groups of groups are known by name, those of groups by where they stand, as upstream has it."""
+    before = {} if old is None else {one.name: one for one in reversed(old.composite_pod_group_templates)}
+    for template in new.composite_pod_group_templates:
+        same = before.get(template.name)
+        _drop(template, same, {**_PREEMPTION, **_OF_COMPOSITES})
+        _refine_branches(template, same)
+        _refine_templates(template.pod_group_templates, () if same is None else same.pod_group_templates)
+
+
+def _refine_templates(new: Iterable[Any] | None, old: Iterable[Any] | None) -> None:
+    before = tuple(old or ())
+    for index, template in enumerate(new or ()):
+        _drop(template, before[index] if index < len(before) else None, _OF_TEMPLATES)
+
+
+POD_GROUP = Strategy(
+    has_status=True,
+    status_keeps=STATUS_METADATA,
+    reset_fields=RESETS_METADATA,
+    allow_unconditional_update=False,
+    refine=_refine_group,
+    refine_status=_refine_group_status,
+)
+COMPOSITE_POD_GROUP = Strategy(
+    has_status=True,
+    status_keeps=STATUS_METADATA,
+    reset_fields=RESETS_METADATA,
+    allow_unconditional_update=False,
+    refine=_refine_composite,
+)
+WORKLOAD = Strategy(allow_unconditional_update=False, refine=_refine_workload)

@@ -1,0 +1,69 @@
+"""Rules of lease candidates: who could hold a lease, and which version of Kubernetes they speak."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kubeloop.api.generated.coordination_v1beta1 import LeaseCandidate
+from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, required
+from kubeloop.api.validation.cluster.leases import validate_strategy
+from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.scalars import unchanged
+
+_SPEC: Final = Path("spec")
+_OLDEST: Final = "OldestEmulationVersion"
+_NUMBER: Final = r"(0|[1-9]\d*)"
+_IDENTIFIERS: Final = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
+_SEMANTIC: Final = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_IDENTIFIERS}))?(?:\+{_IDENTIFIERS})?", re.ASCII)
+_NOT_SEMANTIC: Final = "must be a valid semantic version"
+# How a version stands to others: numbers first, then that it is no preview, then what it is a preview of.
+_Rank = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
+_ZERO: Final[_Rank] = ((0, 0, 0), True, ())
+
+
+def _validate(obj: LeaseCandidate) -> FieldErrors:
+    spec = obj.spec
+    errors: FieldErrors = []
+    if not spec.lease_name:
+        errors.append(required(_SPEC.child("leaseName")))
+    emulated, binary = _rank(spec.emulation_version), _rank(spec.binary_version)
+    if spec.emulation_version and emulated is None:
+        errors.append(invalid(_SPEC.child("emulationVersion"), spec.emulation_version, _NOT_SEMANTIC))
+    at = _SPEC.child("binaryVersion")
+    if not spec.binary_version:
+        errors.append(required(at))
+    elif binary is None:
+        errors.append(invalid(at, spec.binary_version, _NOT_SEMANTIC))
+    if spec.binary_version and spec.emulation_version and (binary or _ZERO) < (emulated or _ZERO):
+        errors.append(invalid(at, spec.binary_version, "must be greater than or equal to `emulationVersion`"))
+    return errors + _validate_choice(spec.strategy, (emulated or _ZERO) == _ZERO)
+
+
+def _validate_choice(strategy: str, is_unversioned: bool) -> FieldErrors:
+    if not strategy:
+        return [required(_SPEC.child("strategy"))]
+    errors: FieldErrors = []
+    if strategy == _OLDEST and is_unversioned:
+        detail = "must be specified when `strategy` is 'OldestEmulationVersion'"
+        errors.append(required(_SPEC.child("emulationVersion"), detail))
+    return errors + validate_strategy(strategy, _SPEC.child("strategy", "strategy"))
+
+
+def _validate_update(new: LeaseCandidate, old: LeaseCandidate) -> FieldErrors:
+    return _validate(new) + unchanged(new.spec.lease_name, old.spec.lease_name, _SPEC.child("leaseName"))
+
+
+def _rank(version: str) -> _Rank | None:
+    """None for what is no semantic version."""
+    found = _SEMANTIC.fullmatch(version)
+    if found is None:
+        return None
+    parts = found[4].split(".") if found[4] else []
+    if any(part.isdigit() and part != "0" and part.startswith("0") for part in parts):
+        return None
+    preview = tuple((not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts)
+    return tuple(int(found[index]) for index in (1, 2, 3)), not parts, preview
+
+
+LEASE_CANDIDATE = Rules(_validate, _validate_update)

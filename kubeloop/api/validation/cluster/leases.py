@@ -1,0 +1,42 @@
+"""Rules of leases."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid, not_supported
+from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.scalars import not_negative, qualified_name
+
+_SPEC: Final = Path("spec")
+_STRATEGIES: Final = ("OldestEmulationVersion",)
+
+
+def _validate_lease(obj: Lease) -> FieldErrors:
+    spec = obj.spec
+    errors: FieldErrors = []
+    if spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= 0:
+        at = _SPEC.child("leaseDurationSeconds")
+        errors.append(invalid(at, spec.lease_duration_seconds, "must be greater than 0"))
+    errors += not_negative(spec.lease_transitions, _SPEC.child("leaseTransitions"))
+    if spec.strategy is not None:
+        errors += validate_strategy(spec.strategy, _SPEC.child("strategy", "strategy"))
+    if spec.preferred_holder and not spec.strategy:
+        detail = "may only be specified if `strategy` is defined"
+        errors.append(forbidden(_SPEC.child("preferredHolder"), detail))
+    return errors
+
+
+def validate_strategy(strategy: str, path: Path) -> FieldErrors:
+    """One of Kubernetes' own, or somebody else's with a domain before it."""
+    if "/" in strategy:
+        return qualified_name(strategy, path)
+    return [] if strategy in _STRATEGIES else [not_supported(path, strategy, _STRATEGIES)]
+
+
+def _validate_update(new: Lease, old: Lease) -> FieldErrors:
+    return _validate_lease(new)
+
+
+LEASE = Rules(_validate_lease, _validate_update)

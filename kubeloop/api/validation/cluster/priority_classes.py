@@ -1,0 +1,51 @@
+"""Rules of priority classes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeloop.api.generated.scheduling_v1 import PriorityClass
+from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden
+from kubeloop.api.validation.shared.objectmeta import METADATA
+from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.scalars import one_of, unchanged
+
+_SYSTEM_PREFIX: Final = "system-"
+_SYSTEM_VALUES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+_HIGHEST_OF_USERS: Final = 1_000_000_000
+_PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
+
+
+def _validate_class(obj: PriorityClass) -> FieldErrors:
+    errors: FieldErrors = []
+    if obj.metadata.name.startswith(_SYSTEM_PREFIX):
+        if problem := _system_class_problem(obj):
+            reserved = f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only."
+            errors.append(forbidden(METADATA.child("name"), f"{reserved} error: {problem}"))
+    elif obj.value > _HIGHEST_OF_USERS:
+        detail = f"maximum allowed value of a user defined priority is {_HIGHEST_OF_USERS}"
+        errors.append(forbidden(Path("value"), detail))
+    if obj.preemption_policy is not None:
+        errors += one_of(obj.preemption_policy, _PREEMPTION_POLICIES, Path("preemptionPolicy"))
+    return errors
+
+
+def _system_class_problem(obj: PriorityClass) -> str:
+    """Why it is none of the classes that the server makes for itself."""
+    name = obj.metadata.name
+    value = _SYSTEM_VALUES.get(name)
+    if value is None:
+        return f"{name} is not a known system priority class"
+    if value != obj.value:
+        return f"value of {name} PriorityClass must be {value}"
+    return f"globalDefault of {name} PriorityClass must be false" if obj.global_default else ""
+
+
+def _validate_update(new: PriorityClass, old: PriorityClass) -> FieldErrors:
+    errors: FieldErrors = []
+    if new.value != old.value:
+        errors.append(forbidden(Path("value"), "may not be changed in an update."))
+    return errors + unchanged(new.preemption_policy, old.preemption_policy, Path("preemptionPolicy"))
+
+
+PRIORITY_CLASS = Rules(_validate_class, _validate_update)

@@ -1,0 +1,157 @@
+"""Rules of priority levels: how many requests run, and what happens to the rest."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import msgspec
+
+from kubeloop.api.generated import flowcontrol_v1
+from kubeloop.api.meta.field_path import (
+    FieldErrors,
+    Path,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from kubeloop.api.meta.name_rules import range_message
+from kubeloop.api.validation.cluster.flow_schemas import validate_flow_conditions
+from kubeloop.api.validation.shared.declarative import generated, generated_last
+from kubeloop.api.validation.shared.internal_form import shown_inside
+from kubeloop.api.validation.shared.objectmeta import METADATA
+from kubeloop.api.validation.shared.rules import Rules
+
+_SPEC: Final = Path("spec")
+_TYPES: Final = frozenset(("Exempt", "Limited"))
+_RESPONSES: Final = frozenset(("Queue", "Reject"))
+_MAX_QUEUES: Final = 10_000_000
+_MAX_HASH_BITS: Final = 60
+_KEEP_ZERO: Final = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
+_CATCH_ALL: Final = flowcontrol_v1.PriorityLevelConfigurationSpec(
+    type="Limited",
+    limited=flowcontrol_v1.LimitedPriorityLevelConfiguration(
+        nominal_concurrency_shares=5,
+        lendable_percent=0,
+        limit_response=flowcontrol_v1.LimitResponse(type="Reject"),
+    ),
+)
+
+
+def _validate_level(obj: flowcontrol_v1.PriorityLevelConfiguration) -> FieldErrors:
+    errors: FieldErrors = []
+    if _KEEP_ZERO in obj.metadata.annotations:
+        errors.append(forbidden(METADATA.child("annotations"), f"annotation '{_KEEP_ZERO}' is forbidden"))
+    errors += _validate_spec(obj.spec, obj.metadata.name)
+    errors += _validate_fixed(obj.spec, obj.metadata.name)
+    return generated_last(errors + validate_flow_conditions(obj.status.conditions))
+
+
+def _validate_spec(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: str) -> FieldErrors:
+    errors: FieldErrors = []
+    if (name == "exempt") != (spec.type == "Exempt"):
+        detail = "must be 'Exempt' if and only if `name` is 'exempt'"
+        errors.append(invalid(_SPEC.child("type"), spec.type, detail))
+    if not spec.type:
+        errors += generated([required(_SPEC.child("type"))])
+    elif spec.type not in _TYPES:
+        errors.append(not_supported(_SPEC.child("type"), spec.type, _TYPES))
+    if spec.exempt is not None:
+        at = _SPEC.child("exempt")
+        errors += _validate_exempt(spec.exempt, at) if spec.type == "Exempt" else generated([forbidden(at, "")])
+    at = _SPEC.child("limited")
+    if spec.type != "Limited":
+        return errors + generated([forbidden(at, "")]) if spec.limited is not None else errors
+    return errors + (_validate_limited(spec.limited, at) if spec.limited is not None else generated([required(at)]))
+
+
+def _validate_fixed(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: str) -> FieldErrors:
+    """Two levels have to be as the server knows them; how much the exempt one lends is the cluster's choice."""
+    if name == "exempt" and msgspec.structs.replace(spec, exempt=None) != _EXEMPT:
+        detail = f"spec of '{name}' except the 'spec.exempt' field must equal the fixed value"
+    elif name == "catch-all" and spec != _CATCH_ALL:
+        detail = f"spec of '{name}' must equal the fixed value"
+    else:
+        return []
+    return [invalid(_SPEC, shown_inside(spec), detail)]
+
+
+_EXEMPT: Final = flowcontrol_v1.PriorityLevelConfigurationSpec(type="Exempt")
+
+
+def _validate_exempt(exempt: flowcontrol_v1.ExemptPriorityLevelConfiguration, path: Path) -> FieldErrors:
+    errors = _validate_shares(exempt.nominal_concurrency_shares, path)
+    return errors + _validate_lendable(exempt.lendable_percent, path)
+
+
+def _validate_limited(limited: flowcontrol_v1.LimitedPriorityLevelConfiguration, path: Path) -> FieldErrors:
+    errors = _validate_shares(limited.nominal_concurrency_shares, path)
+    errors += _validate_response(limited.limit_response, path.child("limitResponse"))
+    errors += _validate_lendable(limited.lendable_percent, path)
+    borrowed = limited.borrowing_limit_percent
+    if borrowed is not None and borrowed < 0:
+        detail = "if specified, must be a non-negative integer"
+        errors.append(invalid(path.child("borrowingLimitPercent"), borrowed, detail))
+    return errors
+
+
+def _validate_shares(shares: int | None, path: Path) -> FieldErrors:
+    if shares is None or shares >= 0:
+        return []
+    return [invalid(path.child("nominalConcurrencyShares"), shares, "must be a non-negative integer")]
+
+
+def _validate_lendable(percent: int | None, path: Path) -> FieldErrors:
+    if percent is None or 0 <= percent <= 100:
+        return []
+    return [invalid(path.child("lendablePercent"), percent, range_message(0, 100))]
+
+
+def _validate_response(response: flowcontrol_v1.LimitResponse, path: Path) -> FieldErrors:
+    errors: FieldErrors = []
+    if not response.type:
+        errors += generated([required(path.child("type"))])
+    elif response.type not in _RESPONSES:
+        errors.append(not_supported(path.child("type"), response.type, _RESPONSES))
+    at = path.child("queuing")
+    if response.type != "Queue":
+        return errors + generated([forbidden(at, "")]) if response.queuing is not None else errors
+    return errors + (generated([required(at)]) if response.queuing is None else _validate_queuing(response.queuing, at))
+
+
+def _validate_queuing(queuing: flowcontrol_v1.QueuingConfiguration, path: Path) -> FieldErrors:
+    queues, hand = queuing.queues, queuing.hand_size
+    errors: FieldErrors = []
+    if queuing.queue_length_limit <= 0:
+        errors.append(invalid(path.child("queueLengthLimit"), queuing.queue_length_limit, "must be positive"))
+    if queues <= 0:
+        errors.append(invalid(path.child("queues"), queues, "must be positive"))
+    elif queues > _MAX_QUEUES:
+        errors.append(invalid(path.child("queues"), queues, f"must not be greater than {_MAX_QUEUES}"))
+    if hand <= 0:
+        errors.append(invalid(path.child("handSize"), hand, "must be positive"))
+    elif hand > queues:
+        errors.append(invalid(path.child("handSize"), hand, f"should not be greater than queues ({queues})"))
+    elif math.ceil(math.log2(queues) * hand) > _MAX_HASH_BITS:
+        detail = (
+            f"required entropy bits of deckSize {queues} and handSize {hand} "
+            f"should not be greater than {_MAX_HASH_BITS}"
+        )
+        errors.append(invalid(path.child("handSize"), hand, detail))
+    return errors
+
+
+def _validate_update(
+    new: flowcontrol_v1.PriorityLevelConfiguration, old: flowcontrol_v1.PriorityLevelConfiguration
+) -> FieldErrors:
+    return _validate_level(new)
+
+
+def _validate_status(
+    new: flowcontrol_v1.PriorityLevelConfiguration, old: flowcontrol_v1.PriorityLevelConfiguration
+) -> FieldErrors:
+    return validate_flow_conditions(new.status.conditions)
+
+
+PRIORITY_LEVEL = Rules(_validate_level, _validate_update, {"status": _validate_status})

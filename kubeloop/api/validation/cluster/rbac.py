@@ -1,0 +1,147 @@
+"""Rules of roles and of the bindings that hand them out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeloop.api.generated import rbac_v1
+from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, not_supported, required
+from kubeloop.api.meta.name_rules import check_path_segment_name
+from kubeloop.api.selectors import validate_label_selector
+from kubeloop.api.validation.shared.declarative import generated, generated_last
+from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.scalars import dns_subdomain, unchanged, violations
+
+Binding = rbac_v1.RoleBinding | rbac_v1.ClusterRoleBinding
+
+_RULES: Final = Path("rules")
+_ROLE_REF: Final = Path("roleRef")
+_SELECTORS: Final = Path("aggregationRule").child("clusterRoleSelectors")
+_GROUP: Final = "rbac.authorization.k8s.io"
+_SUBJECT_KINDS: Final = ("ServiceAccount", "User", "Group")
+
+
+def _validate_role(obj: rbac_v1.Role) -> FieldErrors:
+    return _validate_rules(obj.rules or (), namespaced=True)
+
+
+def _validate_rules(rules: tuple[rbac_v1.PolicyRule, ...], namespaced: bool) -> FieldErrors:
+    errors: FieldErrors = []
+    for index, rule in enumerate(rules):
+        if not rule.verbs:
+            errors += generated([required(_RULES.index(index).child("verbs"))])
+        errors += _validate_scope(rule, namespaced, _RULES.index(index))
+    return generated_last(errors)
+
+
+def _validate_scope(rule: rbac_v1.PolicyRule, namespaced: bool, path: Path) -> FieldErrors:
+    """A rule is about resources or about other URLs."""
+    errors: FieldErrors = []
+    urls = rule.non_resource_urls
+    if urls:
+        if namespaced:
+            detail = "namespaced rules cannot apply to non-resource URLs"
+            errors.append(invalid(path.child("nonResourceURLs"), urls, detail))
+        if rule.api_groups or rule.resources or rule.resource_names:
+            detail = "rules cannot apply to both regular resources and non-resource URLs"
+            errors.append(invalid(path.child("nonResourceURLs"), urls, detail))
+        return errors
+    if not rule.api_groups:
+        errors.append(required(path.child("apiGroups"), "resource rules must supply at least one api group"))
+    if not rule.resources:
+        errors.append(required(path.child("resources"), "resource rules must supply at least one resource"))
+    return errors
+
+
+def _validate_cluster_role(obj: rbac_v1.ClusterRole) -> FieldErrors:
+    return _cluster_role_errors(obj, any_values=False)
+
+
+def _cluster_role_errors(obj: rbac_v1.ClusterRole, any_values: bool) -> FieldErrors:
+    errors = _validate_rules(obj.rules or (), namespaced=False)
+    if obj.aggregation_rule is None:
+        return errors
+    if not obj.aggregation_rule.cluster_role_selectors:
+        detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+        errors.append(required(_SELECTORS, detail))
+    for index, selector in enumerate(obj.aggregation_rule.cluster_role_selectors):
+        at = _SELECTORS.index(index)
+        errors += validate_label_selector(selector, at, any_values)
+        # Such a selector can't be compiled, whatever of it is tolerated.
+        if validate_label_selector(selector, at):
+            errors.append(invalid(at, None, "invalid label selector."))
+    return errors
+
+
+def _validate_cluster_role_update(new: rbac_v1.ClusterRole, old: rbac_v1.ClusterRole) -> FieldErrors:
+    before = old.aggregation_rule.cluster_role_selectors if old.aggregation_rule else ()
+    lenient = any(validate_label_selector(selector, _SELECTORS) for selector in before)
+    return _cluster_role_errors(new, any_values=lenient)
+
+
+def _validate_role_update(new: rbac_v1.Role, old: rbac_v1.Role) -> FieldErrors:
+    return _validate_role(new)
+
+
+def _validate_binding(obj: rbac_v1.RoleBinding) -> FieldErrors:
+    return _binding_errors(obj, ("Role", "ClusterRole"), namespaced=True)
+
+
+def _validate_cluster_binding(obj: rbac_v1.ClusterRoleBinding) -> FieldErrors:
+    return _binding_errors(obj, ("ClusterRole",), namespaced=False)
+
+
+def _binding_errors(obj: Binding, kinds: tuple[str, ...], namespaced: bool) -> FieldErrors:
+    role = obj.role_ref
+    errors: FieldErrors = []
+    if role.api_group != _GROUP:
+        errors.append(not_supported(_ROLE_REF.child("apiGroup"), role.api_group, (_GROUP,)))
+    if role.kind not in kinds:
+        errors.append(not_supported(_ROLE_REF.child("kind"), role.kind, kinds))
+    if not role.name:
+        errors += generated([required(_ROLE_REF.child("name"))])
+    else:
+        errors += violations(check_path_segment_name, role.name, _ROLE_REF.child("name"))
+    for index, subject in enumerate(obj.subjects):
+        errors += _validate_subject(subject, namespaced, Path("subjects").index(index))
+    return generated_last(errors)
+
+
+def _validate_subject(subject: rbac_v1.Subject, namespaced: bool, path: Path) -> FieldErrors:
+    errors: FieldErrors = []
+    if not subject.name:
+        errors += generated([required(path.child("name"))])
+    if subject.kind not in _SUBJECT_KINDS:
+        return [*errors, not_supported(path.child("kind"), subject.kind, _SUBJECT_KINDS)]
+    if subject.kind != "ServiceAccount":
+        if subject.api_group != _GROUP:
+            errors.append(not_supported(path.child("apiGroup"), subject.api_group, (_GROUP,)))
+        return errors
+    if subject.name:
+        errors += dns_subdomain(subject.name, path.child("name"))
+    if subject.api_group:
+        errors.append(not_supported(path.child("apiGroup"), subject.api_group, ("",)))
+    if not namespaced and not subject.namespace:
+        errors.append(required(path.child("namespace")))
+    return errors
+
+
+def _role_stays(new: Binding, old: Binding) -> FieldErrors:
+    role = new.role_ref
+    shown = ordered({"APIGroup": role.api_group, "Kind": role.kind, "Name": role.name})
+    return unchanged(role, old.role_ref, _ROLE_REF, shown)
+
+
+def _validate_binding_update(new: rbac_v1.RoleBinding, old: rbac_v1.RoleBinding) -> FieldErrors:
+    return _validate_binding(new) + _role_stays(new, old)
+
+
+def _validate_cluster_binding_update(new: rbac_v1.ClusterRoleBinding, old: rbac_v1.ClusterRoleBinding) -> FieldErrors:
+    return _validate_cluster_binding(new) + _role_stays(new, old)
+
+
+ROLE = Rules(_validate_role, _validate_role_update)
+CLUSTER_ROLE = Rules(_validate_cluster_role, _validate_cluster_role_update)
+ROLE_BINDING = Rules(_validate_binding, _validate_binding_update)
+CLUSTER_ROLE_BINDING = Rules(_validate_cluster_binding, _validate_cluster_binding_update)

@@ -1,0 +1,177 @@
+"""Rules of a device claim's status: what was allocated, who uses it, what drivers tell about it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kubeloop.api.addresses import check_interface_address
+from kubeloop.api.generated import resource_v1
+from kubeloop.api.meta.field_path import (
+    FieldErrors,
+    Path,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+    too_many,
+)
+from kubeloop.api.validation.devices.parts import (
+    repeated,
+    validate_binding_conditions,
+    validate_driver,
+    validate_items,
+    validate_json_object,
+    validate_pool_name,
+    validate_toleration,
+)
+from kubeloop.api.validation.devices.requests import RequestNames
+from kubeloop.api.validation.pods.scheduling import validate_node_selector
+from kubeloop.api.validation.pods.volume_sources import csi_driver_name
+from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.shared.meta_conditions import validate_conditions
+from kubeloop.api.validation.shared.objectmeta import byte_length
+from kubeloop.api.validation.shared.scalars import dns_label, one_of, violations
+
+_STATUS: Final = Path("status")
+_MAX_CONSUMERS: Final = 256
+_MAX_RESULTS: Final = 32
+_MAX_CONFIGS: Final = 64
+_MAX_CONDITIONS: Final = 8
+_MAX_JSON: Final = 10 * 1024
+_MAX_INTERFACE: Final = 256
+_MAX_HARDWARE: Final = 128
+_MAX_ADDRESSES: Final = 16
+_UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_BAD_UUID: Final = (
+    "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase "
+    "hexadecimal characters"
+)
+_DeviceKey = tuple[str, str, str, str]
+
+
+def validate_claim_status(new: resource_v1.ResourceClaim, old: resource_v1.ResourceClaim) -> FieldErrors:
+    errors = _validate_consumers(new, old)
+    allocation, before = new.status.allocation, old.status.allocation
+    errors += _validate_devices(new)
+    if allocation is not None and before is None:
+        errors += _validate_allocation(allocation, RequestNames(new.spec.devices), _STATUS.child("allocation"))
+    elif allocation is not None and allocation != before:
+        errors.append(invalid(_STATUS.child("allocation"), None, "field cannot be modified once set"))
+    return errors
+
+
+def _validate_consumers(new: resource_v1.ResourceClaim, old: resource_v1.ResourceClaim) -> FieldErrors:
+    consumers, path = new.status.reserved_for, _STATUS.child("reservedFor")
+    errors = validate_items(consumers, _validate_consumer, path, _MAX_CONSUMERS)
+    if len(consumers) <= _MAX_CONSUMERS:
+        errors += repeated(consumers, lambda one: one.uid, path, _shown_consumer)
+    if consumers and new.status.allocation is None:
+        errors.append(forbidden(path, "may not be specified when `allocated` is not set"))
+    elif new.metadata.deletion_timestamp and _identities(new) - _identities(old):
+        detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        errors.append(forbidden(path, detail))
+    return errors
+
+
+def _identities(claim: resource_v1.ResourceClaim) -> set[tuple[str, ...]]:
+    return {(one.api_group, one.resource, one.name, one.uid) for one in claim.status.reserved_for}
+
+
+def _validate_consumer(consumer: resource_v1.ResourceClaimConsumerReference, path: Path) -> FieldErrors:
+    fields = (("resource", consumer.resource), ("name", consumer.name), ("uid", consumer.uid))
+    return [required(path.child(name)) for name, value in fields if not value]
+
+
+def _shown_consumer(consumer: resource_v1.ResourceClaimConsumerReference) -> object:
+    fields = {"apiGroup": consumer.api_group} if consumer.api_group else {}
+    return ordered({**fields, "resource": consumer.resource, "name": consumer.name, "uid": consumer.uid})
+
+
+def _validate_devices(obj: resource_v1.ResourceClaim) -> FieldErrors:
+    allocation = obj.status.allocation
+    results = allocation.devices.results if allocation is not None else ()
+    allocated = {_key(result) for result in results}
+    path = _STATUS.child("devices")
+    errors: FieldErrors = []
+    for index, device in enumerate(obj.status.devices):
+        at = path.index(index)
+        errors += _validate_device(device, at)
+        if _key(device) not in allocated:
+            errors.append(invalid(at, _shown_key(device), "must be an allocated device in the claim"))
+    return errors + repeated(obj.status.devices, _key, path, _shown_key)
+
+
+def _key(device: resource_v1.AllocatedDeviceStatus | resource_v1.DeviceRequestAllocationResult) -> _DeviceKey:
+    return device.driver, device.pool, device.device, device.share_id or ""
+
+
+def _shown_key(device: resource_v1.AllocatedDeviceStatus) -> object:
+    return ordered(dict(zip(("Driver", "Pool", "Device", "ShareID"), _key(device), strict=True)))
+
+
+def _validate_device(device: resource_v1.AllocatedDeviceStatus, path: Path) -> FieldErrors:
+    errors = csi_driver_name(device.driver, path.child("driver"))
+    errors += validate_pool_name(device.pool, path.child("pool"))
+    errors += dns_label(device.device, path.child("device"))
+    errors += _validate_share(device.share_id, path.child("shareID"))
+    conditions, at = device.conditions or (), path.child("conditions")
+    if len(conditions) > _MAX_CONDITIONS:
+        errors.append(too_many(at, len(conditions), _MAX_CONDITIONS))
+    errors += validate_conditions(conditions, at)
+    if bytes(device.data):
+        errors += validate_json_object(device.data, _MAX_JSON, path.child("data"))
+    if device.network_data is not None:
+        errors += _validate_network(device.network_data, path.child("networkData"))
+    return errors
+
+
+def _validate_share(share: str | None, path: Path) -> FieldErrors:
+    return [] if share is None or _UUID.fullmatch(share) else [invalid(path, share, _BAD_UUID)]
+
+
+def _validate_network(network: resource_v1.NetworkDeviceData, path: Path) -> FieldErrors:
+    errors: FieldErrors = []
+    if byte_length(network.interface_name) > _MAX_INTERFACE:
+        errors.append(too_long(path.child("interfaceName"), _MAX_INTERFACE))
+    if byte_length(network.hardware_address) > _MAX_HARDWARE:
+        errors.append(too_long(path.child("hardwareAddress"), _MAX_HARDWARE))
+
+    def check_address(address: str, path: Path) -> FieldErrors:
+        return violations(check_interface_address, address, path)
+
+    errors += validate_items(network.ips, check_address, path.child("ips"), _MAX_ADDRESSES)
+    return errors + repeated(network.ips, str, path.child("ips"), str)
+
+
+def _validate_allocation(allocation: resource_v1.AllocationResult, names: RequestNames, path: Path) -> FieldErrors:
+    at = path.child("devices")
+
+    def check_result(result: resource_v1.DeviceRequestAllocationResult, path: Path) -> FieldErrors:
+        return _validate_result(result, names, path)
+
+    def check_config(config: resource_v1.DeviceAllocationConfiguration, path: Path) -> FieldErrors:
+        errors = one_of(config.source, ("FromClaim", "FromClass"), path.child("source"))
+        errors += names.validate(config.requests, path.child("requests"))
+        if config.opaque is None:
+            return [*errors, required(path.child("opaque"))]
+        errors += validate_driver(config.opaque.driver, path.child("opaque", "driver"))
+        parameters = path.child("opaque", "parameters")
+        return errors + validate_json_object(config.opaque.parameters, _MAX_JSON, parameters)
+
+    errors = validate_items(allocation.devices.results, check_result, at.child("results"), _MAX_RESULTS)
+    errors += validate_items(allocation.devices.config, check_config, at.child("config"), _MAX_CONFIGS)
+    if allocation.node_selector is not None:
+        errors += validate_node_selector(allocation.node_selector, path.child("nodeSelector"))
+    return errors
+
+
+def _validate_result(result: resource_v1.DeviceRequestAllocationResult, names: RequestNames, path: Path) -> FieldErrors:
+    errors = names.validate_one(result.request, path.child("request"))
+    errors += validate_driver(result.driver, path.child("driver"))
+    errors += validate_pool_name(result.pool, path.child("pool"))
+    errors += dns_label(result.device, path.child("device"))
+    errors += validate_binding_conditions(result, path)
+    for index, toleration in enumerate(result.tolerations):
+        errors += validate_toleration(toleration, path.child("tolerations").index(index))
+    return errors + _validate_share(result.share_id, path.child("shareID"))

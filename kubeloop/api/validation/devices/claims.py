@@ -1,0 +1,175 @@
+"""Rules of what device claims, their templates and device classes ask for. Expressions are not compiled here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kubeloop.api.generated import resource_v1
+from kubeloop.api.meta.field_path import (
+    FieldErrors,
+    Path,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from kubeloop.api.validation.devices.claim_status import validate_claim_status
+from kubeloop.api.validation.devices.parts import (
+    repeated,
+    validate_driver,
+    validate_full_attribute_name,
+    validate_items,
+    validate_json_object,
+    validate_toleration,
+)
+from kubeloop.api.validation.devices.requests import RequestNames
+from kubeloop.api.validation.pods.compute_resources import is_extended
+from kubeloop.api.validation.shared.declarative import immutable
+from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.shared.internal_form import shown_inside
+from kubeloop.api.validation.shared.objectmeta import byte_length
+from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.scalars import dns_label, dns_subdomain, unchanged
+from kubeloop.api.validation.storage.claim_spec import validate_template_meta
+
+_SPEC: Final = Path("spec")
+_MAX_ITEMS: Final = 32
+_MAX_ALTERNATIVES: Final = 8
+_MAX_EXPRESSION: Final = 10 * 1024
+_MAX_PARAMETERS: Final = 10 * 1024
+_MODES: Final = ("All", "ExactCount")
+_ONE_KIND: Final = "exactly one of `exactly` or `firstAvailable` is required"
+
+
+def _validate_claim_spec(spec: resource_v1.ResourceClaimSpec, path: Path) -> FieldErrors:
+    claim, at = spec.devices, path.child("devices")
+    names = RequestNames(claim)
+    requests = claim.requests or ()
+    errors = validate_items(requests, _validate_request, at.child("requests"), _MAX_ITEMS)
+    if len(requests) <= _MAX_ITEMS:
+        errors += repeated(requests, lambda one: one.name, at.child("requests"), _shown_request)
+
+    def check_constraint(constraint: resource_v1.DeviceConstraint, path: Path) -> FieldErrors:
+        return _validate_constraint(constraint, names, path)
+
+    def check_config(config: resource_v1.DeviceClaimConfiguration, path: Path) -> FieldErrors:
+        return names.validate(config.requests, path.child("requests")) + _validate_config(config, path)
+
+    errors += validate_items(claim.constraints, check_constraint, at.child("constraints"), _MAX_ITEMS)
+    return errors + validate_items(claim.config, check_config, at.child("config"), _MAX_ITEMS)
+
+
+def _shown_request(request: Any) -> object:
+    fields = {"name": request.name, "exactly": getattr(request, "exactly", None)}
+    return ordered({name: value for name, value in fields.items() if value is not None})
+
+
+def _validate_request(request: resource_v1.DeviceRequest, path: Path) -> FieldErrors:
+    errors = dns_label(request.name, path.child("name"))
+    if request.exactly is not None and request.first_available:
+        return [*errors, invalid(path, None, f"{_ONE_KIND}, but multiple fields are set")]
+    if request.exactly is not None:
+        at = path.child("exactly")
+        name = request.exactly.device_class_name
+        class_path = at.child("deviceClassName")
+        errors += dns_subdomain(name, class_path) if name else [required(class_path)]
+        return errors + _validate_wish(request.exactly, at)
+    if not request.first_available:
+        return [*errors, required(path, _ONE_KIND)]
+    at = path.child("firstAvailable")
+    errors += validate_items(request.first_available, _validate_alternative, at, _MAX_ALTERNATIVES)
+    return errors + repeated(request.first_available, lambda one: one.name, at, _shown_request)
+
+
+def _validate_alternative(request: resource_v1.DeviceSubRequest, path: Path) -> FieldErrors:
+    at = path.child("deviceClassName")
+    errors = dns_label(request.name, path.child("name"))
+    errors += dns_subdomain(request.device_class_name, at) if request.device_class_name else [required(at)]
+    return errors + _validate_wish(request, path)
+
+
+def _validate_wish(request: resource_v1.ExactDeviceRequest | resource_v1.DeviceSubRequest, path: Path) -> FieldErrors:
+    errors = validate_items(request.selectors, _validate_selector, path.child("selectors"), _MAX_ITEMS)
+    count, at = request.count, path.child("count")
+    if request.allocation_mode not in _MODES:
+        errors.append(not_supported(path.child("allocationMode"), request.allocation_mode, _MODES))
+    elif request.allocation_mode == "All" and count != 0:
+        errors.append(invalid(at, count, "must not be specified when allocationMode is 'All'"))
+    elif request.allocation_mode == "ExactCount" and count <= 0:
+        errors.append(invalid(at, count, "must be greater than zero"))
+    for index, toleration in enumerate(request.tolerations):
+        errors += validate_toleration(toleration, path.child("tolerations").index(index))
+    return errors
+
+
+def _validate_selector(selector: resource_v1.DeviceSelector, path: Path) -> FieldErrors:
+    if selector.cel is None:
+        return [required(path.child("cel"))]
+    text, at = selector.cel.expression, path.child("cel", "expression")
+    if byte_length(text) > _MAX_EXPRESSION:
+        return [too_long(at, _MAX_EXPRESSION)]
+    from kubeloop.api.expressions.devices import device_selector  # few servers have to read any
+
+    found = device_selector(text)
+    return [invalid(at, text, found)] if isinstance(found, str) else []
+
+
+def _validate_constraint(constraint: resource_v1.DeviceConstraint, names: RequestNames, path: Path) -> FieldErrors:
+    errors = names.validate(constraint.requests, path.child("requests"))
+    if constraint.match_attribute is not None:
+        return errors + validate_full_attribute_name(constraint.match_attribute, path.child("matchAttribute"))
+    if constraint.distinct_attribute is not None:
+        return errors + validate_full_attribute_name(constraint.distinct_attribute, path.child("distinctAttribute"))
+    detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+    return [*errors, required(path, detail)]
+
+
+def _validate_config(config: Any, path: Path) -> FieldErrors:
+    if config.opaque is None:
+        return [required(path.child("opaque"))]
+    at = path.child("opaque")
+    errors = validate_driver(config.opaque.driver, at.child("driver"))
+    return errors + validate_json_object(config.opaque.parameters, _MAX_PARAMETERS, at.child("parameters"))
+
+
+def _validate_claim(obj: resource_v1.ResourceClaim) -> FieldErrors:
+    return _validate_claim_spec(obj.spec, _SPEC)
+
+
+def _validate_claim_update(new: resource_v1.ResourceClaim, old: resource_v1.ResourceClaim) -> FieldErrors:
+    return immutable(new.spec, old.spec, _SPEC)
+
+
+def _validate_template(obj: resource_v1.ResourceClaimTemplate) -> FieldErrors:
+    errors = validate_template_meta(obj.spec.metadata, _SPEC.child("metadata"))
+    return errors + _validate_claim_spec(obj.spec.spec, _SPEC.child("spec"))
+
+
+def _validate_template_update(
+    new: resource_v1.ResourceClaimTemplate, old: resource_v1.ResourceClaimTemplate
+) -> FieldErrors:
+    meta = new.spec.metadata
+    labels: dict[str, object] = {"labels": dict(sorted(meta.labels.items()))} if meta.labels else {}
+    notes: dict[str, object] = {"annotations": dict(sorted(meta.annotations.items()))} if meta.annotations else {}
+    shown = ordered({**labels, **notes, "Spec": shown_inside(new.spec.spec)})
+    return _validate_template(new) + unchanged(new.spec, old.spec, _SPEC, shown)
+
+
+def _validate_class(obj: resource_v1.DeviceClass) -> FieldErrors:
+    spec = obj.spec
+    errors = validate_items(spec.selectors, _validate_selector, _SPEC.child("selectors"), _MAX_ITEMS)
+    errors += validate_items(spec.config, _validate_config, _SPEC.child("config"), _MAX_ITEMS)
+    name = spec.extended_resource_name
+    if name is not None and not is_extended(name):
+        at = _SPEC.child("extendedResourceName")
+        errors.append(invalid(at, name, "must be a valid extended resource name"))
+    return errors
+
+
+def _validate_class_update(new: resource_v1.DeviceClass, old: resource_v1.DeviceClass) -> FieldErrors:
+    return _validate_class(new)
+
+
+RESOURCE_CLAIM = Rules(_validate_claim, _validate_claim_update, {"status": validate_claim_status})
+RESOURCE_CLAIM_TEMPLATE = Rules(_validate_template, _validate_template_update)
+DEVICE_CLASS = Rules(_validate_class, _validate_class_update)

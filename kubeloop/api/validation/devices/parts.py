@@ -1,0 +1,159 @@
+"""Rules of what device claims, classes, slices and taint rules are made of: names, taints, tolerations, conditions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from kubeloop.api.generated import resource_v1
+from kubeloop.api.meta.field_path import (
+    FieldErrors,
+    Path,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_long_characters,
+    too_many,
+)
+from kubeloop.api.meta.name_rules import (
+    check_c_identifier,
+    check_dns1123_subdomain,
+    check_label_value,
+)
+from kubeloop.api.validation.pods.volume_sources import csi_driver_name
+from kubeloop.api.validation.shared.declarative import generated
+from kubeloop.api.validation.shared.objectmeta import byte_length
+from kubeloop.api.validation.shared.scalars import dns_subdomain, one_of, qualified_name, violations
+
+T = TypeVar("T")
+
+_EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
+_POOL_NAME_MAX: Final = 253
+_DRIVER_MAX: Final = 63
+_IDENTIFIER_MAX: Final = 32
+_CONDITIONS_MAX: Final = 4
+
+
+def validate_items(items: Sequence[T], check: Callable[[T, Path], FieldErrors], path: Path, limit: int) -> FieldErrors:
+    """A list of limited length; one that is longer is not looked into."""
+    if len(items) > limit:
+        return [too_many(path, len(items), limit)]
+    errors: FieldErrors = []
+    for index, item in enumerate(items):
+        errors += check(item, path.index(index))
+    return errors
+
+
+def repeated(items: Sequence[T], key: Callable[[T], Hashable], path: Path, shown: Callable[[T], Any]) -> FieldErrors:
+    """Items whose key was there before."""
+    errors: FieldErrors = []
+    seen: set[Hashable] = set()
+    for index, item in enumerate(items):
+        if key(item) in seen:
+            errors.append(duplicate(path.index(index), shown(item)))
+        seen.add(key(item))
+    return errors
+
+
+def validate_driver(name: str, path: Path) -> FieldErrors:
+    """A driver's name in the words of upstream's generated rules."""
+    if not name:
+        return [required(path)]
+    errors: FieldErrors = [too_long_characters(path, _DRIVER_MAX)] if len(name) > _DRIVER_MAX else []
+    return errors + [invalid(path, name, message) for message in check_dns1123_subdomain(name.lower())]
+
+
+def validate_pool_name(name: str, path: Path) -> FieldErrors:
+    if not name:
+        return [required(path)]
+    errors: FieldErrors = [too_long(path, _POOL_NAME_MAX)] if byte_length(name) > _POOL_NAME_MAX else []
+    for part in name.split("/"):
+        errors += dns_subdomain(part, path)
+    return errors
+
+
+def validate_attribute_name(name: str, path: Path) -> FieldErrors:
+    """An identifier, with or without a domain before it."""
+    domain, slash, identifier = name.partition("/")
+    if not slash:
+        return _validate_identifier(name, path)
+    if "/" in identifier:
+        return []
+    errors = csi_driver_name(domain, path) if domain else [invalid(path, "", "the domain must not be empty")]
+    if not identifier:
+        return [*errors, invalid(path, "", "the name must not be empty")]
+    return errors + _validate_identifier(identifier, path)
+
+
+def validate_full_attribute_name(name: str, path: Path) -> FieldErrors:
+    errors = validate_attribute_name(name, path)
+    if "/" not in name:
+        detail = "a fully qualified name must be a domain and a name separated by a slash"
+        errors.append(invalid(path, name, detail))
+    return errors
+
+
+def _validate_identifier(name: str, path: Path) -> FieldErrors:
+    errors: FieldErrors = [too_long(path, _IDENTIFIER_MAX)] if byte_length(name) > _IDENTIFIER_MAX else []
+    return errors + violations(check_c_identifier, name, path)
+
+
+def validate_taint(taint: resource_v1.DeviceTaint, path: Path, old_effect: str | None = None) -> FieldErrors:
+    errors = qualified_name(taint.key, path.child("key"))
+    errors += violations(check_label_value, taint.value, path.child("value"))
+    if taint.effect == old_effect:
+        return errors
+    return errors + generated(one_of(taint.effect, _EFFECTS, path.child("effect")))
+
+
+def validate_toleration(toleration: resource_v1.DeviceToleration, path: Path) -> FieldErrors:
+    errors: FieldErrors = []
+    if toleration.key:
+        errors += qualified_name(toleration.key, path.child("key"))
+    errors += one_of(toleration.operator, ("Equal", "Exists"), path.child("operator"))
+    if toleration.operator == "Exists" and toleration.value:
+        errors.append(invalid(path.child("value"), toleration.value, "must be empty for operator `Exists`"))
+    elif toleration.operator == "Equal":
+        errors += violations(check_label_value, toleration.value, path.child("value"))
+    if toleration.effect and toleration.effect not in _EFFECTS:
+        errors.append(not_supported(path.child("effect"), toleration.effect, _EFFECTS))
+    return errors
+
+
+def validate_binding_conditions(device: Any, path: Path) -> FieldErrors:
+    """What has to become true before a pod is bound, and what tells that it never will; one needs the other."""
+    wanted, failures = device.binding_conditions, device.binding_failure_conditions
+    errors: FieldErrors = []
+    for name, conditions in (("bindingConditions", wanted), ("bindingFailureConditions", failures)):
+        errors += validate_items(conditions, qualified_name, path.child(name), _CONDITIONS_MAX)
+        errors += repeated(conditions, str, path.child(name), str)
+    for index, condition in enumerate(failures):
+        if condition in wanted:
+            detail = "bindingFailureConditions must not overlap with bindingConditions"
+            errors.append(invalid(path.child("bindingFailureConditions").index(index), condition, detail))
+    if failures and not wanted:
+        detail = "bindingConditions are required to use bindingFailureConditions"
+        errors.append(invalid(path.child("bindingConditions"), None, detail))
+    if wanted and not failures:
+        detail = "bindingFailureConditions are required to use bindingConditions"
+        errors.append(invalid(path.child("bindingFailureConditions"), None, detail))
+    return errors
+
+
+def validate_json_object(raw: msgspec.Raw, limit: int, path: Path) -> FieldErrors:
+    """Parameters that only a driver understands; all we ask is that they are an object."""
+    data = bytes(raw)
+    if not data or data == b"null":
+        return [required(path)]
+    if len(data) > limit:
+        return [too_long(path, limit)]
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as problem:
+        return [invalid(path, "<value omitted>", f"error parsing data as JSON: {problem}")]
+    return [] if isinstance(value, dict) else [invalid(path, "<value omitted>", "must be a valid JSON object")]

@@ -1,0 +1,39 @@
+"""References to the requests of a device claim, by which constraints, configuration and results name them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeloop.api.generated.resource_v1 import DeviceClaim
+from kubeloop.api.meta.field_path import FieldErrors, Path, invalid
+from kubeloop.api.validation.devices.parts import repeated, validate_items
+from kubeloop.api.validation.shared.scalars import dns_label
+
+_UNKNOWN: Final = (
+    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+)
+_MAX_ITEMS: Final = 32
+
+
+class RequestNames:
+    """The requests of a claim, and the alternatives of each."""
+
+    def __init__(self, claim: DeviceClaim) -> None:
+        self._known: set[str] = set()
+        for request in claim.requests or ():
+            self._known.add(request.name)
+            self._known.update(f"{request.name}/{one.name}" for one in request.first_available)
+
+    def validate(self, names: tuple[str, ...], path: Path) -> FieldErrors:
+        """A list of references, each once."""
+        errors = validate_items(names, self.validate_one, path, _MAX_ITEMS)
+        return errors if len(names) > _MAX_ITEMS else errors + repeated(names, str, path, str)
+
+    def validate_one(self, name: str, path: Path) -> FieldErrors:
+        segments = name.split("/")
+        if len(segments) > 2:
+            return [invalid(path, name, _UNKNOWN)]
+        errors: FieldErrors = []
+        for segment in segments:
+            errors += dns_label(segment, path)
+        return errors if name in self._known else [*errors, invalid(path, name, _UNKNOWN)]

@@ -1,0 +1,71 @@
+"""Rules of the schemas of custom resource definitions, and of the fields that objects can be selected by."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kubeloop.api import codec
+from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinitionVersion, SelectableField
+from kubeloop.api.meta.field_path import FieldErrors, Path, duplicate, invalid, required, too_many
+from kubeloop.api.scalars.wire import NO_JSON
+from kubeloop.api.structural.checks import schema_problems
+from kubeloop.api.structural.field_paths import FieldPathError, followed
+
+_SPEC: Final = Path("spec")
+_MAX_SELECTABLE: Final = 8
+_SELECTABLE_TYPES: Final = ("string", "boolean", "integer")
+_WRONG_TYPE: Final = (
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
+)
+_IMPLIED: Final = {"metadata": {"type": "object", "additionalProperties": {}}}
+
+
+def validate_schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> FieldErrors:
+    """Schemas that all versions share stand above them, as upstream has it."""
+    schemas = [_schema_of(version) for version in versions]
+    errors: FieldErrors = []
+    shared = all(one == schemas[0] for one in schemas)
+    for index, (version, schema) in enumerate(zip(versions, schemas, strict=True)):
+        own = _SPEC.child("versions").index(index)
+        if schema is not None and not (shared and index):
+            at = _SPEC.child("validation") if shared else own.child("schema")
+            errors += schema_problems(schema, at.child("openAPIV3Schema"), _has_status(version))
+        at = _SPEC if all(one.selectable_fields == version.selectable_fields for one in versions) else own
+        if version.selectable_fields and (at is own or not index):
+            errors += _validate_selectable(version.selectable_fields, schema or {}, at.child("selectableFields"))
+    return errors
+
+
+def _schema_of(version: CustomResourceDefinitionVersion) -> dict[str, Any] | None:
+    if version.schema is None or version.schema.open_apiv3_schema is None:
+        return None
+    schema: dict[str, Any] = codec.to_plain(version.schema.open_apiv3_schema)
+    return schema
+
+
+def _has_status(version: CustomResourceDefinitionVersion) -> bool:
+    return version.subresources is not None and version.subresources.status not in (NO_JSON, b"null")
+
+
+def _validate_selectable(fields: tuple[SelectableField, ...], schema: dict[str, Any], path: Path) -> FieldErrors:
+    errors: FieldErrors = []
+    seen: set[tuple[str, ...]] = set()
+    completed = {**schema, "properties": {**_IMPLIED, **(schema.get("properties") or {})}}
+    for index, field in enumerate(fields):
+        at = path.index(index).child("jsonPath")
+        if not field.json_path:
+            errors.append(required(at))
+            continue
+        try:
+            steps, found = followed(field.json_path, completed, lists=False)
+        except FieldPathError as error:
+            errors.append(invalid(at, field.json_path, f"is an invalid path: {error}"))
+            continue
+        if steps[0] == "metadata":
+            errors.append(invalid(at, field.json_path, "must not point to fields in metadata"))
+        if found.get("type") not in _SELECTABLE_TYPES:
+            errors.append(invalid(at, field.json_path, _WRONG_TYPE))
+        if tuple(steps) in seen:
+            errors.append(duplicate(at, field.json_path))
+        seen.add(tuple(steps))
+    return [*errors, too_many(path, len(seen), _MAX_SELECTABLE)] if len(seen) > _MAX_SELECTABLE else errors

@@ -1,0 +1,177 @@
+"""Rules of endpoint slices: addresses of one family, ports, hints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_network
+from typing import Final
+
+from kubeloop.api.addresses import check_ip, check_legacy_ip, parse_ip
+from kubeloop.api.generated import discovery_v1
+from kubeloop.api.meta.field_path import (
+    FieldErrors,
+    Path,
+    duplicate,
+    internal,
+    invalid,
+    not_supported,
+    required,
+    too_many,
+)
+from kubeloop.api.meta.name_rules import (
+    Check,
+    check_dns1123_subdomain,
+    check_label_value,
+    validate_fully_qualified_domain_name,
+)
+from kubeloop.api.validation.shared.declarative import generated, generated_last, immutable
+from kubeloop.api.validation.shared.objectmeta import validate_labels
+from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.scalars import (
+    dns_label,
+    dns_subdomain,
+    one_of,
+    qualified_name,
+    violations,
+)
+
+_ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
+_PROTOCOLS: Final = frozenset(("TCP", "UDP", "SCTP"))
+_MAX_TOPOLOGY: Final = 16
+_MAX_ADDRESSES: Final = 100
+_MAX_PORTS: Final = 20000
+_MAX_ENDPOINTS: Final = 1000
+_MAX_HINTS: Final = 8
+_ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+_LINK_LOCAL_MULTICAST: Final = (ip_network("224.0.0.0/24"), ip_network("ff02::/16"))
+
+
+def _validate_create(obj: discovery_v1.EndpointSlice) -> FieldErrors:
+    return generated_last(_validate_frame(obj) + _validate_endpoints(obj))
+
+
+def _validate_update(new: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice) -> FieldErrors:
+    errors = _validate_frame(new)
+    # Endpoints that were good enough once are looked at again only when they change.
+    if new.endpoints != old.endpoints:
+        errors += _validate_endpoints(new)
+    return generated_last(errors + immutable(new.address_type, old.address_type, Path("addressType")))
+
+
+def _validate_frame(obj: discovery_v1.EndpointSlice) -> FieldErrors:
+    errors = generated(one_of(obj.address_type, _ADDRESS_TYPES, Path("addressType")))
+    ports, path = obj.ports or (), Path("ports")
+    if len(ports) > _MAX_PORTS:
+        return [*errors, too_many(path, len(ports), _MAX_PORTS)]
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        errors += _validate_port(port, names, path.index(index))
+    return errors
+
+
+def _validate_port(port: discovery_v1.EndpointPort, names: set[str], path: Path) -> FieldErrors:
+    name = port.name or ""
+    errors = dns_label(name, path.child("name")) if name else []
+    if name in names:
+        errors.append(duplicate(path.child("name"), name))
+    names.add(name)
+    if port.protocol is None:
+        errors.append(required(path.child("protocol")))
+    elif port.protocol not in _PROTOCOLS:
+        errors.append(not_supported(path.child("protocol"), port.protocol, _PROTOCOLS))
+    if port.app_protocol is not None:
+        errors += qualified_name(port.app_protocol, path.child("appProtocol"))
+    return errors
+
+
+def _validate_endpoints(obj: discovery_v1.EndpointSlice) -> FieldErrors:
+    endpoints, path = obj.endpoints or (), Path("endpoints")
+    if len(endpoints) > _MAX_ENDPOINTS:
+        return [too_many(path, len(endpoints), _MAX_ENDPOINTS)]
+    errors: FieldErrors = []
+    for index, endpoint in enumerate(endpoints):
+        errors += _validate_endpoint(endpoint, obj.address_type, path.index(index))
+    return errors
+
+
+def _validate_endpoint(endpoint: discovery_v1.Endpoint, address_type: str, path: Path) -> FieldErrors:
+    errors = _validate_addresses(endpoint.addresses or (), address_type, path.child("addresses"))
+    if endpoint.node_name is not None:
+        errors += dns_subdomain(endpoint.node_name, path.child("nodeName"))
+    topology, at = endpoint.deprecated_topology, path.child("deprecatedTopology")
+    if len(topology) > _MAX_TOPOLOGY:
+        errors.append(too_many(at, len(topology), _MAX_TOPOLOGY))
+    errors += validate_labels(topology, at)
+    if _ZONE_LABEL in topology:
+        errors.append(internal(at.key(_ZONE_LABEL), "reserved key was not removed in conversion"))
+    if endpoint.hostname is not None:
+        errors += dns_label(endpoint.hostname, path.child("hostname"))
+    if endpoint.hints is not None:
+        errors += _validate_hints(endpoint.hints, path.child("hints"))
+    return errors
+
+
+def _validate_addresses(addresses: tuple[str, ...], address_type: str, path: Path) -> FieldErrors:
+    errors: FieldErrors = []
+    if not addresses:
+        errors += generated([required(path)])
+    elif len(addresses) > _MAX_ADDRESSES:
+        errors += generated([too_many(path, len(addresses), _MAX_ADDRESSES)])
+    for index, address in enumerate(addresses):
+        at = path.index(index)
+        if address_type == "FQDN":
+            errors += validate_fully_qualified_domain_name(at, address)
+        elif address_type in ("IPv4", "IPv6"):
+            errors += _validate_address(address, address_type, at, path)
+    return errors
+
+
+def _validate_address(address: str, family: str, path: Path, all_addresses: Path) -> FieldErrors:
+    parsed = parse_ip(address)
+    messages = check_legacy_ip(address, strict=True) if family == "IPv4" else check_ip(address)
+    if messages or parsed is None:
+        return [invalid(path, address, message) for message in messages]
+    errors: FieldErrors = []
+    if f"IPv{parsed.version}" != family:
+        errors.append(invalid(all_addresses, address, f"must be an {family} address"))
+    return errors + validate_endpoint_ip(address, parsed, path)
+
+
+def validate_endpoint_ip(text: str, address: IPv4Address | IPv6Address, path: Path) -> FieldErrors:
+    """An address where traffic could arrive from elsewhere."""
+    return [invalid(path, text, message) for message in _unreachable(text, address)]
+
+
+def _unreachable(text: str, address: IPv4Address | IPv6Address) -> Iterator[str]:
+    if address.is_unspecified:
+        yield f"may not be unspecified ({text})"
+    if address.is_loopback:
+        yield "may not be in the loopback range (127.0.0.0/8, ::1/128)"
+    if address.is_link_local:
+        yield "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+    if any(address in network for network in _LINK_LOCAL_MULTICAST):
+        yield "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
+
+
+def _validate_hints(hints: discovery_v1.EndpointHints, path: Path) -> FieldErrors:
+    zones = tuple(zone.name for zone in hints.for_zones)
+    nodes = tuple(node.name for node in hints.for_nodes)
+    errors = _validate_hinted(zones, check_label_value, path.child("forZones"))
+    if len(zones) > _MAX_HINTS:
+        return errors
+    return errors + _validate_hinted(nodes, check_dns1123_subdomain, path.child("forNodes"))
+
+
+def _validate_hinted(names: tuple[str, ...], check: Check, path: Path) -> FieldErrors:
+    if len(names) > _MAX_HINTS:
+        return [too_many(path, len(names), _MAX_HINTS)]
+    errors: FieldErrors = []
+    for index, name in enumerate(names):
+        at = path.index(index).child("name")
+        if name in names[:index]:
+            errors.append(duplicate(at, name))
+        errors += violations(check, name, at)
+    return errors
+
+
+ENDPOINT_SLICE = Rules(_validate_create, _validate_update)

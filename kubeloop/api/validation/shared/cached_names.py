@@ -1,0 +1,34 @@
+"""Checks of names whose answers are kept, because the same names come again with every object of a workload.
+
+Only short texts are kept, so that nobody can fill the memory with names that are refused anyway.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from kubeloop.api.meta.name_rules import (
+    Check,
+    check_dns1123_label,
+    check_dns1123_subdomain,
+    check_label_value,
+    check_qualified_name,
+)
+
+LONGEST_KEPT: Final = 320
+
+
+def _remembered(check: Check) -> Check:
+    kept = lru_cache(8192)(check)
+
+    def answer(value: str) -> list[str]:
+        return kept(value) if len(value) <= LONGEST_KEPT else check(value)
+
+    return answer
+
+
+label_messages: Final = _remembered(check_dns1123_label)
+subdomain_messages: Final = _remembered(check_dns1123_subdomain)
+key_messages: Final = _remembered(check_qualified_name)
+value_messages: Final = _remembered(check_label_value)

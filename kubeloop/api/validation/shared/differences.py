@@ -1,0 +1,18 @@
+"""What changed between two structures, as upstream tells it: a unified diff of their internal form."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import Any
+
+from kubeloop.api.validation.shared.go_values import internal
+
+
+def difference(old: Any, new: Any) -> str:
+    lines = difflib.unified_diff(_lines(old), _lines(new))
+    return "".join(list(lines)[2:])  # upstream leaves out the two lines that name the files
+
+
+def _lines(value: Any) -> list[str]:
+    return [f"{line}\n" for line in json.dumps(json.loads(bytes(internal(value))), indent=1).split("\n")]

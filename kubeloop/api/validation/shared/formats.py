@@ -1,0 +1,90 @@
+"""Forms of text that upstream's generated checks know by name; their words differ a little from handwritten ones."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, too_long
+from kubeloop.api.meta.name_rules import (
+    Check,
+    check_c_identifier,
+    check_dns1123_label,
+    check_dns1123_subdomain,
+    check_path_segment_name,
+)
+from kubeloop.api.validation.shared.objectmeta import byte_length
+from kubeloop.api.validation.shared.scalars import qualified_name, violations
+
+_CASELESS: Final = (
+    "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_LONGEST_POOL: Final = 253
+_LONGEST_DOMAIN: Final = 63
+_LONGEST_IDENTIFIER: Final = 32
+
+
+def short_name(value: str, path: Path) -> FieldErrors:
+    return [invalid(path, value, message) for message in _told(check_dns1123_label, value)]
+
+
+def long_name(value: str, path: Path) -> FieldErrors:
+    return [invalid(path, value, message) for message in _told(check_dns1123_subdomain, value)]
+
+
+def long_name_of_any_case(value: str, path: Path) -> FieldErrors:
+    """Told in its own words, with an example of its own."""
+    messages = _told(check_dns1123_subdomain, value.lower())
+    told = (one.replace("example.com", "Example.com") for one in messages)
+    return [invalid(path, value, _CASELESS + one[one.index(" (e.g.") :] if "(e.g." in one else one) for one in told]
+
+
+def label_key(value: str, path: Path) -> FieldErrors:
+    return qualified_name(value, path)
+
+
+def path_segment_name(value: str, path: Path) -> FieldErrors:
+    return violations(check_path_segment_name, value, path)
+
+
+def pool_name(value: str, path: Path) -> FieldErrors:
+    """Long names with slashes between them."""
+    errors: FieldErrors = [too_long(path, _LONGEST_POOL)] if byte_length(value) > _LONGEST_POOL else []
+    for index, part in enumerate(value.split("/")):
+        if not part:
+            errors.append(invalid(path, value, f"segment {index}: must not be empty"))
+            continue
+        messages = _told(check_dns1123_subdomain, part)
+        errors += [invalid(path, part, f"segment {index}: {message}") for message in messages]
+    return errors
+
+
+def fully_qualified_name(value: str, path: Path) -> FieldErrors:
+    """A domain and an identifier; what has more slashes than one isn't looked into, as upstream has it."""
+    domain, *rest = value.split("/")
+    if not rest:
+        told = "a fully qualified name must be a domain and a name separated by a slash"
+        return [*_identifier(domain, path), invalid(path, value, told)]
+    if len(rest) > 1:
+        return []
+    name = _identifier(rest[0], path) if rest[0] else [invalid(path, "", "name must not be empty")]
+    return _domain(domain, path) + name
+
+
+def _domain(value: str, path: Path) -> FieldErrors:
+    if not value:
+        return [invalid(path, "", "prefix must not be empty")]
+    errors: FieldErrors = [too_long(path, _LONGEST_DOMAIN)] if byte_length(value) > _LONGEST_DOMAIN else []
+    messages = _told(check_dns1123_subdomain, value)
+    return errors + [invalid(path, value, f"prefix: {message}") for message in messages]
+
+
+def _identifier(value: str, path: Path) -> FieldErrors:
+    errors: FieldErrors = [too_long(path, _LONGEST_IDENTIFIER)] if byte_length(value) > _LONGEST_IDENTIFIER else []
+    return errors + violations(check_c_identifier, value, path)
+
+
+def _told(check: Check, value: str) -> list[str]:
+    """Generated checks count bytes, and say so."""
+    messages = check(value)
+    return [one.removesuffix("characters") + "bytes" if one.endswith("characters") else one for one in messages]

@@ -1,0 +1,88 @@
+"""How the objects of each kind may be named, and whether they live in a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from kubeloop.api.addresses import check_ip
+from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.api.meta.name_rules import (
+    Check,
+    check_config_map_key,
+    check_dns1035_label,
+    check_dns1123_label,
+    check_dns1123_subdomain,
+    check_path_segment_name,
+    check_path_segment_prefix,
+    for_prefix,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NameRule:
+    """What the names of a kind look like."""
+
+    check: Check = check_dns1123_subdomain
+    namespaced: bool = True
+    # Upstream checks finalizers without a slash against a list of known ones, except in these few groups.
+    standard_finalizers: bool = True
+
+    def check_prefix(self, prefix: str) -> list[str]:
+        """A generateName, which is the beginning of a name."""
+        if self.check is check_path_segment_name:
+            return check_path_segment_prefix(prefix)
+        return for_prefix(self.check, prefix)
+
+
+def check_storage_version_name(name: str) -> list[str]:
+    """A group and a resource."""
+    group, dot, resource = name.rpartition(".")
+    if not dot:
+        return ["name must be in the form of <group>.<resource>"]
+    groups = [f"the group segment {message}" for message in check_dns1123_subdomain(group)]
+    return groups + [f"the resource segment {message}" for message in check_dns1035_label(resource)]
+
+
+# Kinds whose names are no DNS subdomains.
+NAME_CHECKS: Final[dict[str, Check]] = {
+    "apps_v1.StatefulSet": check_dns1123_label,
+    "apiregistration_v1.APIService": check_path_segment_name,
+    "apiserverinternal_v1alpha1.StorageVersion": check_storage_version_name,
+    "certificates_v1.CertificateSigningRequest": check_path_segment_name,
+    "certificates_v1.ClusterTrustBundle": check_path_segment_name,
+    "coordination_v1beta1.LeaseCandidate": check_config_map_key,
+    "core_v1.Event": check_path_segment_name,
+    "core_v1.Namespace": check_dns1123_label,
+    "core_v1.Service": check_dns1123_label,
+    "networking_v1.IPAddress": check_ip,
+    "rbac_v1.ClusterRole": check_path_segment_name,
+    "rbac_v1.ClusterRoleBinding": check_path_segment_name,
+    "rbac_v1.Role": check_path_segment_name,
+    "rbac_v1.RoleBinding": check_path_segment_name,
+}
+
+_FREE_FINALIZERS: Final = ("admissionregistration_v1.", "apiextensions_v1.", "coordination_v1", "core_v1.Event")
+
+
+def name_rule_of(key: str) -> NameRule:
+    """The rule of a struct class, given as its generated module and name."""
+    module, _, kind = key.rpartition(".")
+    found = _resource(module, kind, RESOURCES) or _resource_offered(module, kind)
+    namespaced = found is None or found.namespaced
+    return NameRule(NAME_CHECKS.get(key, check_dns1123_subdomain), namespaced, not key.startswith(_FREE_FINALIZERS))
+
+
+def _resource_offered(module: str, kind: str) -> Resource | None:
+    from kubeloop.api.features.optional_resources import OFFERED  # few servers are asked for these
+
+    return _resource(module, kind, OFFERED)
+
+
+def _resource(module: str, kind: str, known: Iterable[Resource]) -> Resource | None:
+    return next((one for one in known if one.kind == kind and _module(one.definition) == module), None)
+
+
+def _module(definition: str) -> str:
+    return "_".join(definition.split(".")[-3:-1])

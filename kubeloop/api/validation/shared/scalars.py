@@ -1,0 +1,92 @@
+"""Checks of single values that the rules of many kinds share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kubeloop.api.addresses import check_legacy_ip
+from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, not_supported, required
+from kubeloop.api.meta.name_rules import Check, check_percent, check_port_name, check_port_number
+from kubeloop.api.strategy.equality import means_the_same
+from kubeloop.api.validation.shared.cached_names import key_messages, label_messages, subdomain_messages
+
+NOT_NEGATIVE: Final = "must be greater than or equal to 0"
+POSITIVE: Final = "must be greater than zero"
+IMMUTABLE: Final = "field is immutable"
+_FILE_MODE: Final = "must be a number between 0 and 0777 (octal), both inclusive"
+
+
+def violations(check: Check, value: str, path: Path) -> FieldErrors:
+    """What a check of names finds wrong with a value."""
+    return [invalid(path, value, message) for message in check(value)]
+
+
+def dns_label(value: str, path: Path) -> FieldErrors:
+    messages = label_messages(value)
+    return [invalid(path, value, message) for message in messages] if messages else []
+
+
+def dns_subdomain(value: str, path: Path) -> FieldErrors:
+    messages = subdomain_messages(value)
+    return [invalid(path, value, message) for message in messages] if messages else []
+
+
+def qualified_name(value: str, path: Path) -> FieldErrors:
+    messages = key_messages(value)
+    return [invalid(path, value, message) for message in messages] if messages else []
+
+
+def not_negative(value: int | None, path: Path) -> FieldErrors:
+    return [invalid(path, value, NOT_NEGATIVE)] if value is not None and value < 0 else []
+
+
+def positive(value: int, path: Path) -> FieldErrors:
+    return [invalid(path, value, POSITIVE)] if value <= 0 else []
+
+
+def unchanged(new: Any, old: Any, path: Path, shown: Any = ...) -> FieldErrors:
+    """A field that can't change; `shown` is what the error shows where it isn't the new value itself."""
+    return [] if means_the_same(new, old) else [invalid(path, new if shown is ... else shown, IMMUTABLE)]
+
+
+def one_of(value: str | None, supported: Iterable[str], path: Path) -> FieldErrors:
+    """A required member of an enumeration; listed in the order given."""
+    if value in (supported := tuple(supported)):
+        return []
+    return [not_supported(path, value, supported)] if value else [required(path)]
+
+
+def port_or_name(port: int | str, path: Path) -> FieldErrors:
+    if isinstance(port, str):
+        return violations(check_port_name, port, path)
+    return [invalid(path, port, message) for message in check_port_number(port)]
+
+
+def file_mode(mode: int | None, path: Path) -> FieldErrors:
+    return [invalid(path, mode, _FILE_MODE)] if mode is not None and not 0 <= mode <= 0o777 else []
+
+
+def legacy_ip(value: str, path: Path, kept: Iterable[str] = ()) -> FieldErrors:
+    """An address; those that were there before may keep odd forms."""
+    if value in tuple(kept):
+        return []
+    return [invalid(path, value, message) for message in check_legacy_ip(value, strict=True)]
+
+
+def int_or_percent(value: int | str, path: Path) -> FieldErrors:
+    if isinstance(value, str):
+        return violations(check_percent, value, path)
+    return not_negative(value, path)
+
+
+def not_over_hundred_percent(value: int | str | None, path: Path) -> FieldErrors:
+    percent = percent_of(value)
+    if percent is None or percent <= 100:
+        return []
+    return [invalid(path, value, "must not be greater than 100%")]
+
+
+def percent_of(value: int | str | None) -> int | None:
+    """The number of a percentage, or nothing where the value is none."""
+    return int(value[:-1]) if isinstance(value, str) and not check_percent(value) else None

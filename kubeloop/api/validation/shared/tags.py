@@ -1,0 +1,226 @@
+"""Rules of a kind as a table: the checks that upstream generates from tags on its types, one line a field.
+
+A table has shapes by name, a shape has fields and unions. On an update only what changed is looked at again. All that
+can end the checks of a field (its presence, its length, that it may not change) is told together; only if none of
+that is wrong is the value itself looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Literal
+
+import msgspec
+
+from kubeloop.api.features.gates import is_on
+from kubeloop.api.meta.field_path import (
+    FieldErrors,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
+from kubeloop.api.scalars.wire import always_null
+from kubeloop.api.strategy.equality import means_the_same
+from kubeloop.api.validation.shared.declarative import generated
+from kubeloop.api.validation.shared.objectmeta import byte_length
+from kubeloop.api.validation.shared.scalars import IMMUTABLE
+
+Format = Callable[[str, Path], FieldErrors]
+_ABSENT: Final = (None, "", 0, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """What a field may hold. `shape` is that of its value, or of each item of a list."""
+
+    required: bool = False
+    gate: str = ""  # the feature without which it is forbidden
+    immutable: Literal["", "always", "with its gate"] = ""
+    stays_there: bool = False  # it may change, but neither come nor go
+    max_items: int = 0
+    max_bytes: int = 0
+    keys: tuple[str, ...] = ()  # by which items of a list are told apart
+    same_items: bool = False  # which may change, but neither come nor go
+    format: Format | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    symbols: tuple[str, ...] = ()
+    shape: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A struct's fields by their names in JSON; of each union's members exactly one is there."""
+
+    fields: Mapping[str, Field]
+    unions: tuple[tuple[str, ...], ...] = ()
+
+
+Table = Mapping[str, Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """The checks of one table."""
+
+    table: Table
+
+    def on_create(self, obj: Any, shape: str, path: Path) -> FieldErrors:
+        return generated(_Run(self.table, False).struct(obj, None, shape, path))
+
+    def on_update(self, new: Any, old: Any, shape: str, path: Path) -> FieldErrors:
+        if means_the_same(new, old):
+            return []
+        return generated(_Run(self.table, True).struct(new, old, shape, path))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    table: Table
+    is_update: bool
+
+    def struct(self, new: Any, old: Any, shape: str, path: Path) -> FieldErrors:
+        """`old` is None for what was not there before."""
+        rules = self.table[shape]
+        errors: FieldErrors = []
+        for members in rules.unions:
+            errors += _union(new, old, members, path)
+        for name, field in rules.fields.items():
+            value = getattr(new, _attribute(type(new), name))
+            before = None if old is None else getattr(old, _attribute(type(old), name))
+            if old is None or not means_the_same(value, before):
+                errors += self._field(_Value(value, before, _is_pointer(type(new), name)), field, path.child(name))
+        return errors
+
+    def _field(self, value: _Value, field: Field, path: Path) -> FieldErrors:
+        errors = self._presence(value, field, path)
+        if errors or not value.is_set:
+            return errors
+        if isinstance(value.new, tuple):
+            return self._items(value, field, path)
+        if field.shape:
+            return self.struct(value.new, value.old if value.was_set else None, field.shape, path)
+        return _scalar(value.new, field, path)
+
+    def _presence(self, value: _Value, field: Field, path: Path) -> FieldErrors:
+        errors: FieldErrors = []
+        gated = bool(field.gate) and not is_on(field.gate)
+        if gated and value.is_set:
+            errors.append(forbidden(path, ""))
+        if self.is_update and (field.immutable == "always" or (field.immutable and not gated)):
+            errors.append(invalid(path, None, IMMUTABLE))
+        if field.max_items and len(value.new or ()) > field.max_items:
+            errors.append(too_many(path, len(value.new), field.max_items))
+        if field.required and not value.is_set:
+            errors.append(required(path))
+        if self.is_update and field.stays_there and value.is_set != value.was_set:
+            told = "field cannot be set once created" if value.is_set else "field cannot be cleared once set"
+            errors.append(invalid(path, None, told))
+        if self.is_update and field.same_items:
+            errors += _same_items(value.new or (), value.old or (), field.keys, path)
+        return errors
+
+    def _items(self, value: _Value, field: Field, path: Path) -> FieldErrors:
+        errors = _repeated(value.new, field.keys, path) if field.keys else []
+        before = {_key(one, field.keys): one for one in reversed(value.old or ())} if field.keys else {}
+        for index, item in enumerate(value.new if field.shape else ()):
+            old = before.get(_key(item, field.keys)) if field.keys else None
+            if old is None or not means_the_same(item, old):
+                errors += self.struct(item, old, field.shape, path.index(index))
+        return errors
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A field's value now and before; a pointer to nothing much is there all the same."""
+
+    new: Any
+    old: Any
+    is_pointer: bool
+
+    @property
+    def is_set(self) -> bool:
+        return _is_set(self.new, self.is_pointer)
+
+    @property
+    def was_set(self) -> bool:
+        return _is_set(self.old, self.is_pointer)
+
+
+def _is_set(value: Any, is_pointer: bool) -> bool:
+    if isinstance(value, msgspec.Raw):
+        return bytes(value) not in (b"", b"null")
+    if is_pointer and not isinstance(value, tuple):
+        return value is not None
+    return value not in _ABSENT
+
+
+def _scalar(value: Any, field: Field, path: Path) -> FieldErrors:
+    errors: FieldErrors = []
+    if field.format is not None:
+        errors += field.format(value, path)
+    if field.max_bytes and byte_length(value) > field.max_bytes:
+        errors.append(too_long(path, field.max_bytes))
+    if field.minimum is not None and value < field.minimum:
+        errors.append(invalid(path, value, f"must be greater than or equal to {field.minimum}"))
+    if field.maximum is not None and value > field.maximum:
+        errors.append(invalid(path, value, f"must be less than or equal to {field.maximum}"))
+    if field.symbols and value not in field.symbols:
+        errors.append(not_supported(path, value, field.symbols))
+    return errors
+
+
+def _union(new: Any, old: Any, members: Sequence[str], path: Path) -> FieldErrors:
+    given = _members_of(new, members)
+    if old is not None and given == _members_of(old, members):
+        return []
+    names = ", ".join(f"`{name}`" for name in members)
+    if not given:
+        return [invalid(path, "", f"must specify one of: {names}")]
+    if len(given) > 1:
+        return [invalid(path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {names}")]
+    return []
+
+
+def _members_of(obj: Any, members: Sequence[str]) -> list[str]:
+    kind = type(obj)
+    return [name for name in members if _is_set(getattr(obj, _attribute(kind, name)), _is_pointer(kind, name))]
+
+
+def _same_items(new: Sequence[Any], old: Sequence[Any], keys: Sequence[str], path: Path) -> FieldErrors:
+    now, before = [_key(one, keys) for one in new], [_key(one, keys) for one in old]
+    added = [forbidden(path.index(i), "item may not be added") for i, key in enumerate(now) if key not in before]
+    return added + [forbidden(path, "item may not be removed") for key in before if key not in now]
+
+
+def _repeated(items: Sequence[Any], keys: Sequence[str], path: Path) -> FieldErrors:
+    seen = [_key(one, keys) for one in items]
+    return [duplicate(path.index(i), items[i]) for i, key in enumerate(seen) if key in seen[:i]]
+
+
+def _key(item: Any, keys: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(getattr(item, _attribute(type(item), name)) for name in keys)
+
+
+@cache
+def _attributes(kind: type[msgspec.Struct]) -> Mapping[str, tuple[str, bool]]:
+    """By the name in JSON: the attribute, and whether None is something else than zero there."""
+    return {
+        one.encode_name: (one.name, one.default is None or one.default_factory is always_null)
+        for one in msgspec.structs.fields(kind)
+    }
+
+
+def _attribute(kind: type[msgspec.Struct], name: str) -> str:
+    return _attributes(kind)[name][0]
+
+
+def _is_pointer(kind: type[msgspec.Struct], name: str) -> bool:
+    return _attributes(kind)[name][1]

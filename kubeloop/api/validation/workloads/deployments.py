@@ -1,0 +1,164 @@
+"""Rules of Deployments and ReplicaSets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeloop.api.generated.apps_v1 import (
+    Deployment,
+    DeploymentSpec,
+    DeploymentStrategy,
+    ReplicaSet,
+    ReplicaSetSpec,
+    ReplicaSetStatus,
+    RollingUpdateDeployment,
+)
+from kubeloop.api.generated.core_v1 import PodTemplateSpec, ReplicationControllerStatus
+from kubeloop.api.generated.meta_v1 import LabelSelector
+from kubeloop.api.meta.field_path import (
+    FieldErrors,
+    Path,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from kubeloop.api.selectors import validate_label_selector
+from kubeloop.api.validation.pods.templates import validate_template
+from kubeloop.api.validation.shared.go_values import internal
+from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.scalars import int_or_percent, not_negative, not_over_hundred_percent
+from kubeloop.api.validation.workloads.shared import (
+    ABOVE_REPLICAS,
+    is_empty,
+    labels_mismatch,
+    matcher_of,
+    no_negative_counts,
+    not_above,
+    not_decremented,
+    selector_unchanged,
+    validate_long_running,
+    whole_or_percent,
+)
+
+_SPEC: Final = Path("spec")
+_DEPLOYMENT_COUNTS: Final = (
+    ("observed_generation", "observedGeneration"), ("replicas", "replicas"), ("updated_replicas", "updatedReplicas"),
+    ("ready_replicas", "readyReplicas"), ("available_replicas", "availableReplicas"),
+    ("unavailable_replicas", "unavailableReplicas"), ("terminating_replicas", "terminatingReplicas"),
+    ("collision_count", "collisionCount"),
+)  # fmt: skip
+_DEPLOYMENT_PARTS: Final = (
+    ("updated_replicas", "updatedReplicas"), ("ready_replicas", "readyReplicas"),
+    ("available_replicas", "availableReplicas"),
+)  # fmt: skip
+_REPLICA_PARTS: Final = (
+    ("fully_labeled_replicas", "fullyLabeledReplicas"), ("ready_replicas", "readyReplicas"),
+    ("available_replicas", "availableReplicas"),
+)  # fmt: skip
+_REPLICA_COUNTS: Final = (
+    ("replicas", "replicas"), *_REPLICA_PARTS, ("observed_generation", "observedGeneration")
+)  # fmt: skip
+_AVAILABLE: Final = (("available_replicas", "availableReplicas"),)
+_ABOVE_READY: Final = "cannot be greater than readyReplicas"
+
+
+def _validate_selected_template(selector: LabelSelector | None, template: PodTemplateSpec, path: Path) -> FieldErrors:
+    """A selector, and the template whose pods it must select."""
+    at = path.child("selector")
+    errors: FieldErrors = []
+    if selector is None:
+        errors.append(required(at))
+    else:
+        errors += validate_label_selector(selector, at)
+        if is_empty(selector):
+            errors.append(invalid(at, internal(selector), "empty selector is invalid for deployment"))
+    matcher = matcher_of(selector)
+    if matcher is None:
+        return [*errors, invalid(at, internal(selector), "invalid label selector")]
+    if not matcher.empty and not matcher.matches(template.metadata.labels):
+        errors += labels_mismatch(template.metadata.labels, path.child("template"))
+    errors += validate_template(template, path.child("template"))
+    return errors + validate_long_running(template, "ReplicaSet", path.child("template"))
+
+
+def _validate_deployment_spec(spec: DeploymentSpec) -> FieldErrors:
+    errors = not_negative(spec.replicas, _SPEC.child("replicas"))
+    errors += _validate_selected_template(spec.selector, spec.template, _SPEC)
+    errors += _validate_strategy(spec.strategy, _SPEC.child("strategy"))
+    errors += not_negative(spec.min_ready_seconds, _SPEC.child("minReadySeconds"))
+    errors += not_negative(spec.revision_history_limit, _SPEC.child("revisionHistoryLimit"))
+    seconds = spec.progress_deadline_seconds
+    if seconds is not None:
+        at = _SPEC.child("progressDeadlineSeconds")
+        errors += not_negative(seconds, at)
+        if seconds <= spec.min_ready_seconds:
+            errors.append(invalid(at, seconds, "must be greater than minReadySeconds"))
+    return errors
+
+
+def _validate_strategy(strategy: DeploymentStrategy, path: Path) -> FieldErrors:
+    at = path.child("rollingUpdate")
+    if strategy.type == "Recreate":
+        detail = "may not be specified when strategy `type` is 'Recreate'"
+        return [] if strategy.rolling_update is None else [forbidden(at, detail)]
+    if strategy.type != "RollingUpdate":
+        return [not_supported(path, internal(strategy), ("Recreate", "RollingUpdate"))]
+    if strategy.rolling_update is None:
+        return [required(at, "this should be defaulted and never be nil")]
+    return _validate_rolling(strategy.rolling_update, at)
+
+
+def _validate_rolling(rolling: RollingUpdateDeployment, path: Path) -> FieldErrors:
+    unavailable, surge = rolling.max_unavailable or 0, rolling.max_surge or 0
+    at = path.child("maxUnavailable")
+    errors = int_or_percent(unavailable, at) + int_or_percent(surge, path.child("maxSurge"))
+    if whole_or_percent(unavailable) == 0 and whole_or_percent(surge) == 0:
+        errors.append(invalid(at, unavailable, "may not be 0 when `maxSurge` is 0"))
+    return errors + not_over_hundred_percent(unavailable, at)
+
+
+def _validate_deployment(obj: Deployment) -> FieldErrors:
+    return _validate_deployment_spec(obj.spec)
+
+
+def _validate_deployment_update(new: Deployment, old: Deployment) -> FieldErrors:
+    return _validate_deployment_spec(new.spec) + selector_unchanged(new.spec.selector, old.spec.selector)
+
+
+def _validate_deployment_status(new: Deployment, old: Deployment) -> FieldErrors:
+    status = new.status
+    errors = no_negative_counts(status, _DEPLOYMENT_COUNTS)
+    errors += not_above(status, _DEPLOYMENT_PARTS, status.replicas, ABOVE_REPLICAS)
+    errors += not_above(status, _AVAILABLE, status.ready_replicas, _ABOVE_READY)
+    return errors + not_decremented(status.collision_count, old.status.collision_count)
+
+
+def _validate_replica_set_spec(spec: ReplicaSetSpec) -> FieldErrors:
+    errors = not_negative(spec.replicas, _SPEC.child("replicas"))
+    errors += not_negative(spec.min_ready_seconds, _SPEC.child("minReadySeconds"))
+    return errors + _validate_selected_template(spec.selector, spec.template, _SPEC)
+
+
+def _validate_replica_set(obj: ReplicaSet) -> FieldErrors:
+    return _validate_replica_set_spec(obj.spec)
+
+
+def _validate_replica_set_update(new: ReplicaSet, old: ReplicaSet) -> FieldErrors:
+    return _validate_replica_set_spec(new.spec) + selector_unchanged(new.spec.selector, old.spec.selector)
+
+
+def validate_replica_counts(status: ReplicaSetStatus | ReplicationControllerStatus) -> FieldErrors:
+    """What a ReplicaSet or a ReplicationController reports."""
+    errors = no_negative_counts(status, _REPLICA_COUNTS)
+    errors += not_above(status, _REPLICA_PARTS, status.replicas, ABOVE_REPLICAS)
+    return errors + not_above(status, _AVAILABLE, status.ready_replicas, _ABOVE_READY)
+
+
+def _validate_replica_set_status(new: ReplicaSet, old: ReplicaSet) -> FieldErrors:
+    errors = no_negative_counts(new.status, (("terminating_replicas", "terminatingReplicas"),))
+    return validate_replica_counts(new.status) + errors
+
+
+DEPLOYMENT = Rules(_validate_deployment, _validate_deployment_update, {"status": _validate_deployment_status})
+REPLICA_SET = Rules(_validate_replica_set, _validate_replica_set_update, {"status": _validate_replica_set_status})

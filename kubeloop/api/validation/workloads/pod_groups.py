@@ -1,0 +1,236 @@
+"""Rules of pod groups, groups of them, and the workloads whose templates they are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from kubeloop.api.meta.field_path import FieldErrors, Path, duplicate, invalid, required
+from kubeloop.api.validation.shared.declarative import generated_last
+from kubeloop.api.validation.shared.formats import label_key, long_name, path_segment_name, short_name
+from kubeloop.api.validation.shared.meta_conditions import validate_conditions
+from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.tags import Field, Shape, Tags
+
+_SPEC: Final = Path("spec")
+_STATUS: Final = Path("status")
+_COMPOSITE: Final = "CompositePodGroup"
+_TOPOLOGY: Final = "TopologyAwareWorkloadScheduling"
+_MAX_DEPTH: Final = 4
+
+
+_SHORT_NAME: Final = Field(required=True, format=short_name)
+_LONG_NAME: Final = Field(format=long_name)
+_CLASS_NAME: Final = Field(immutable="always", format=long_name)
+_PRIORITY: Final = Field(immutable="always", maximum=1_000_000_000)
+_PREEMPTION: Final = Field(
+    gate="PodGroupPreemptionPolicy", immutable="always", symbols=("Never", "PreemptLowerPriority")
+)
+_CLAIMS: Final = Field(immutable="always", max_items=4, keys=("name",), shape="claim")
+_TEMPLATES: Final = Field(max_items=8, keys=("name",), same_items=True, shape="template")
+_COMPOSITES: Final = replace(_TEMPLATES, shape="composite template")
+
+TAGS: Final = Tags(
+    {
+        "group": Shape(
+            {
+                "parentCompositePodGroupName": Field(gate=_COMPOSITE, immutable="always", format=long_name),
+                "workloadRef": Field(immutable="always", shape="reference"),
+                "schedulingPolicy": Field(shape="policy"),
+                "schedulingConstraints": Field(gate=_TOPOLOGY, immutable="with its gate", shape="constraints"),
+                "resourceClaims": _CLAIMS,
+                "disruptionMode": Field(required=True, immutable="always", shape="mode"),
+                "priorityClassName": _CLASS_NAME,
+                "priority": _PRIORITY,
+                "preemptionPolicy": _PREEMPTION,
+            }
+        ),
+        "group status": Shape({"resourceClaimStatuses": Field(max_items=4, keys=("name",), shape="claim status")}),
+        "composite": Shape(
+            {
+                "parentCompositePodGroupName": _CLASS_NAME,
+                "workloadRef": Field(required=True, immutable="always", shape="reference"),
+                "schedulingPolicy": Field(immutable="always", shape="composite policy"),
+                "schedulingConstraints": Field(immutable="always", shape="constraints"),
+                "disruptionMode": Field(required=True, immutable="always", shape="mode"),
+                "priorityClassName": _CLASS_NAME,
+                "priority": _PRIORITY,
+                "preemptionPolicy": _PREEMPTION,
+            }
+        ),
+        "workload": Shape(
+            {
+                "controllerRef": Field(immutable="always", shape="controller"),
+                "podGroupTemplates": _TEMPLATES,
+                "compositePodGroupTemplates": replace(_COMPOSITES, gate=_COMPOSITE),
+            },
+            unions=(("podGroupTemplates", "compositePodGroupTemplates"),),
+        ),
+        "template": Shape(
+            {
+                "name": _SHORT_NAME,
+                "schedulingPolicy": Field(shape="policy"),
+                "schedulingConstraints": Field(gate=_TOPOLOGY, immutable="always", shape="constraints"),
+                "resourceClaims": _CLAIMS,
+                "disruptionMode": Field(immutable="always", shape="mode"),
+                "priorityClassName": _CLASS_NAME,
+                "priority": _PRIORITY,
+                "preemptionPolicy": _PREEMPTION,
+            }
+        ),
+        "composite template": Shape(
+            {
+                "name": _SHORT_NAME,
+                "schedulingPolicy": Field(shape="composite policy"),
+                "schedulingConstraints": Field(immutable="always", shape="constraints"),
+                "disruptionMode": Field(immutable="always", shape="mode"),
+                "priorityClassName": _CLASS_NAME,
+                "priority": _PRIORITY,
+                "preemptionPolicy": _PREEMPTION,
+                "podGroupTemplates": _TEMPLATES,
+                "compositePodGroupTemplates": _COMPOSITES,
+            }
+        ),
+        "controller": Shape(
+            {
+                "apiGroup": _LONG_NAME,
+                "kind": Field(required=True, format=path_segment_name),
+                "name": Field(required=True, format=path_segment_name),
+            }
+        ),
+        "reference": Shape({"workloadName": Field(required=True, format=long_name), "templateName": _SHORT_NAME}),
+        "policy": Shape(
+            {"basic": Field(immutable="always"), "gang": Field(stays_there=True, shape="gang")},
+            unions=(("basic", "gang"),),
+        ),
+        "gang": Shape({"minCount": Field(required=True, minimum=1)}),
+        "composite policy": Shape(
+            {"basic": Field(immutable="always"), "gang": Field(stays_there=True, shape="gang of groups")},
+            unions=(("basic", "gang"),),
+        ),
+        "gang of groups": Shape({"minGroupCount": Field(required=True, minimum=1)}),
+        "constraints": Shape({"topology": Field(max_items=1, shape="topology")}),
+        "topology": Shape({"key": Field(required=True, format=label_key)}),
+        "claim": Shape(
+            {"name": _SHORT_NAME, "resourceClaimName": _LONG_NAME, "resourceClaimTemplateName": _LONG_NAME},
+            unions=(("resourceClaimName", "resourceClaimTemplateName"),),
+        ),
+        "claim status": Shape({"resourceClaimName": _LONG_NAME}),
+        "mode": Shape({}, unions=(("single", "all"),)),
+    }
+)
+
+
+def _validate_group(obj: Any) -> FieldErrors:
+    errors: FieldErrors = []
+    if obj.spec.parent_composite_pod_group_name is not None and obj.spec.workload_ref is None:
+        errors.append(required(_SPEC.child("workloadRef"), "must be set when parentCompositePodGroupName is set"))
+    return errors + TAGS.on_create(obj.spec, "group", _SPEC)
+
+
+def _validate_group_update(new: Any, old: Any) -> FieldErrors:
+    return TAGS.on_update(new.spec, old.spec, "group", _SPEC)
+
+
+def _validate_group_status(new: Any, old: Any) -> FieldErrors:
+    errors = validate_conditions(new.status.conditions, _STATUS.child("conditions"))
+    known = {claim.name for claim in new.spec.resource_claims}
+    for index, status in enumerate(new.status.resource_claim_statuses):
+        if status.name not in known:
+            at = _STATUS.child("resourceClaimStatuses").index(index).child("name")
+            errors.append(invalid(at, status.name, "must match the name of an entry in `spec.resourceClaims`"))
+    return errors + TAGS.on_update(new.status, old.status, "group status", _STATUS)
+
+
+def _validate_composite(obj: Any) -> FieldErrors:
+    return TAGS.on_create(obj.spec, "composite", _SPEC)
+
+
+def _validate_composite_update(new: Any, old: Any) -> FieldErrors:
+    return TAGS.on_update(new.spec, old.spec, "composite", _SPEC)
+
+
+def _validate_composite_status(new: Any, old: Any) -> FieldErrors:
+    return validate_conditions(new.status.conditions, _STATUS.child("conditions"))
+
+
+def _validate_workload(obj: Any) -> FieldErrors:
+    return generated_last(_validate_templates(obj.spec) + TAGS.on_create(obj.spec, "workload", _SPEC))
+
+
+def _validate_workload_update(new: Any, old: Any) -> FieldErrors:
+    return generated_last(_validate_templates(new.spec) + TAGS.on_update(new.spec, old.spec, "workload", _SPEC))
+
+
+def _validate_templates(spec: Any) -> FieldErrors:
+    """Names are unique in the whole tree, which isn't too deep, has one priority, and no empty branches."""
+    names = {one.name for one in spec.pod_group_templates or ()}
+    errors = _repeated_names(spec, _SPEC, names)
+    at = _SPEC.child("compositePodGroupTemplates")
+    for index, template in enumerate(spec.composite_pod_group_templates):
+        if _depth(template) >= _MAX_DEPTH:
+            told = f"maximum template hierarchy depth is {_MAX_DEPTH}"
+            errors.append(invalid(at.index(index), template.composite_pod_group_templates, told))
+    errors += _different_priorities(spec)
+    return errors + [invalid(path, name, _CHILDLESS) for path, name in _childless(spec, _SPEC)]
+
+
+_CHILDLESS: Final = "must have at least one child PodGroupTemplate or CompositePodGroupTemplate"
+
+
+def _repeated_names(parent: Any, path: Path, names: set[str]) -> FieldErrors:
+    """Names that were there before, except in the same list, where the generated checks find them."""
+    at = path.child("compositePodGroupTemplates")
+    templates = parent.composite_pod_group_templates
+    errors = _taken(templates, at, names)
+    for index, template in enumerate(templates):
+        groups = template.pod_group_templates
+        errors += _taken(groups, at.index(index).child("podGroupTemplates"), names)
+        errors += _repeated_names(template, at.index(index), names)
+    return errors
+
+
+def _taken(templates: Any, path: Path, names: set[str]) -> FieldErrors:
+    taken = [(index, one.name) for index, one in enumerate(templates) if one.name in names]
+    names.update(one.name for one in templates)
+    return [duplicate(path.index(index).child("name"), name) for index, name in taken]
+
+
+def _depth(template: Any) -> int:
+    return 1 + max((_depth(child) for child in template.composite_pod_group_templates), default=0)
+
+
+def _different_priorities(spec: Any) -> FieldErrors:
+    own = [_rank(one) for one in spec.pod_group_templates or ()]
+    if len(set(own)) > 1:
+        return [invalid(_SPEC, None, "detected multiple priority configurations")]
+    if len({*own, *(_rank(one) for one in _below(spec))}) > 1:
+        told = "all priority and priorityClassName values must be identical, detected multiple values"
+        return [invalid(_SPEC, None, told)]
+    return []
+
+
+def _below(parent: Any) -> Iterator[Any]:
+    """Every template below the composite ones of a parent, and these."""
+    for template in parent.composite_pod_group_templates:
+        yield template
+        yield from template.pod_group_templates
+        yield from _below(template)
+
+
+def _rank(template: Any) -> tuple[str, int | None]:
+    return template.priority_class_name, template.priority
+
+
+def _childless(parent: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    for index, template in enumerate(parent.composite_pod_group_templates):
+        at = path.child("compositePodGroupTemplates").index(index)
+        if not template.pod_group_templates and not template.composite_pod_group_templates:
+            yield at, template.name
+        yield from _childless(template, at)
+
+
+POD_GROUP = Rules(_validate_group, _validate_group_update, {"status": _validate_group_status})
+COMPOSITE_POD_GROUP = Rules(_validate_composite, _validate_composite_update, {"status": _validate_composite_status})
+WORKLOAD = Rules(_validate_workload, _validate_workload_update)

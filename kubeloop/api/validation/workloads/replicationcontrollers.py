@@ -1,0 +1,46 @@
+"""Rules of ReplicationControllers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeloop.api.generated.core_v1 import ReplicationController, ReplicationControllerSpec
+from kubeloop.api.meta.field_path import FieldErrors, Path, required
+from kubeloop.api.validation.pods.templates import validate_template
+from kubeloop.api.validation.shared.declarative import generated, generated_last
+from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.scalars import not_negative
+from kubeloop.api.validation.workloads.deployments import validate_replica_counts
+from kubeloop.api.validation.workloads.shared import labels_mismatch, validate_long_running
+
+_SPEC: Final = Path("spec")
+
+
+def _validate_spec(spec: ReplicationControllerSpec) -> FieldErrors:
+    errors: FieldErrors = [] if spec.selector else [required(_SPEC.child("selector"))]
+    replicas = _SPEC.child("replicas")
+    errors += generated([required(replicas)] if spec.replicas is None else not_negative(spec.replicas, replicas))
+    errors += generated(not_negative(spec.min_ready_seconds, _SPEC.child("minReadySeconds")))
+    path, template = _SPEC.child("template"), spec.template
+    if template is None:
+        return generated_last([*errors, required(path)])
+    labels = template.metadata.labels
+    if not spec.selector.items() <= labels.items():
+        errors += labels_mismatch(labels, path)
+    errors += validate_template(template, path)
+    return generated_last(errors + validate_long_running(template, "ReplicationController", path))
+
+
+def _validate_controller(obj: ReplicationController) -> FieldErrors:
+    return _validate_spec(obj.spec)
+
+
+def _validate_update(new: ReplicationController, old: ReplicationController) -> FieldErrors:
+    return _validate_spec(new.spec)
+
+
+def _validate_status(new: ReplicationController, old: ReplicationController) -> FieldErrors:
+    return validate_replica_counts(new.status)
+
+
+REPLICATION_CONTROLLER = Rules(_validate_controller, _validate_update, {"status": _validate_status})

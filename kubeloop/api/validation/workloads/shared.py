@@ -1,0 +1,88 @@
+"""Rules that workloads share: selectors that match their templates, counts that add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from kubeloop.api.generated.core_v1 import PodTemplateSpec
+from kubeloop.api.generated.meta_v1 import LabelSelector
+from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid, not_supported
+from kubeloop.api.selectors import LabelSelector as Matcher
+from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.api.validation.shared.go_values import internal
+from kubeloop.api.validation.shared.scalars import NOT_NEGATIVE, percent_of, unchanged
+
+STATUS: Final = Path("status")
+NO_MATCH: Final = "`selector` does not match template `labels`"
+ABOVE_REPLICAS: Final = "cannot be greater than status.replicas"
+
+
+def matcher_of(selector: LabelSelector | None) -> Matcher | None:
+    """What a selector object means, or nothing where it can't be understood."""
+    try:
+        return from_label_selector(selector)
+    except SelectorError:
+        return None
+
+
+def is_empty(selector: LabelSelector) -> bool:
+    return not selector.match_labels and not selector.match_expressions
+
+
+def selector_unchanged(new: LabelSelector | None, old: LabelSelector | None) -> FieldErrors:
+    """A workload can't change which pods are its own."""
+    return unchanged(new, old, Path("spec").child("selector"), internal(new))
+
+
+def labels_mismatch(labels: Mapping[str, str], path: Path) -> FieldErrors:
+    """The error of a template that its own workload would not select; no labels at all show as null."""
+    return [invalid(path.child("metadata", "labels"), dict(labels) or None, NO_MATCH)]
+
+
+def validate_long_running(template: PodTemplateSpec, kind: str, path: Path) -> FieldErrors:
+    """Pods that are to run until somebody stops them."""
+    errors: FieldErrors = []
+    spec = template.spec
+    if spec.restart_policy != "Always":
+        errors.append(not_supported(path.child("spec", "restartPolicy"), spec.restart_policy, ("Always",)))
+    if spec.active_deadline_seconds is not None:
+        detail = f"activeDeadlineSeconds in {kind} is not Supported"
+        errors.append(forbidden(path.child("spec", "activeDeadlineSeconds"), detail))
+    return errors
+
+
+def whole_or_percent(value: int | str | None) -> int:
+    """The number of a count or percentage; a text that is neither counts as none."""
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value
+    percent = percent_of(value)
+    if percent is not None:
+        return percent
+    return int(value) if value.isascii() and value.lstrip("+-").isdigit() and value.count("+") < 2 else 0
+
+
+def no_negative_counts(status: Any, fields: Iterable[tuple[str, str]]) -> FieldErrors:
+    """Counts of a status: each may be absent, none below zero."""
+    return [
+        invalid(STATUS.child(name), value, NOT_NEGATIVE)
+        for attribute, name in fields
+        if (value := getattr(status, attribute)) is not None and value < 0
+    ]
+
+
+def not_above(status: Any, fields: Iterable[tuple[str, str]], most: int, detail: str) -> FieldErrors:
+    return [
+        invalid(STATUS.child(name), value, detail)
+        for attribute, name in fields
+        if (value := getattr(status, attribute)) > most
+    ]
+
+
+def not_decremented(new: int | None, old: int | None) -> FieldErrors:
+    """How often names collided so far."""
+    if old is None or (new is not None and new >= old):
+        return []
+    return [invalid(STATUS.child("collisionCount"), new or 0, "cannot be decremented")]

@@ -1,0 +1,235 @@
+"""Evaluates the expressions of policies and match conditions about one write, within a budget."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from kubeloop.api import codec
+from kubeloop.api.cel.library import authorizer as library
+from kubeloop.api.cel.program import CALL_LIMIT
+from kubeloop.api.cel.values import CelError, Timestamp
+from kubeloop.api.expressions.admission import VARIABLES, Expression
+from kubeloop.api.kinds import Resource
+from kubeloop.api.meta.field_path import aggregate
+from kubeloop.apiserver.admission.dynamic.versioned_attributes import Subject
+from kubeloop.apiserver.authorization import Authorizer
+from kubeloop.apiserver.authorization.attributes import Attributes
+from kubeloop.apiserver.background.offload import asked_in_loop
+from kubeloop.apiserver.request.context import User
+
+POLICY_BUDGET: Final = 10_000_000
+CONDITIONS_BUDGET: Final = 2_500_000
+_OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
+_HIDDEN_OF_NAMESPACES: Final = ("managedFields", "ownerReferences", "selfLink")
+_ACCOUNTS: Final = "system:serviceaccounts"
+
+
+class OutOfBudget(Exception):
+    """Nothing more is evaluated."""
+
+    def __init__(self) -> None:
+        super().__init__(_OUT_OF_BUDGET)
+
+
+class ConditionsFailed(Exception):
+    """Whether conditions are met could not be found out, for these reasons."""
+
+
+class Outcome(NamedTuple):
+    """A value, or why there is none."""
+
+    value: Any
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Budget:
+    """What is left to spend."""
+
+    left: int
+
+    def spend(self, cost: int) -> None:
+        if cost > self.left:
+            raise OutOfBudget
+        self.left -= cost
+
+
+class Variables(Mapping[str, Any]):
+    """A policy's variables: each evaluated when it is first named, at most once."""
+
+    def __init__(self, expressions: Mapping[str, Expression], seen: Mapping[str, Any]) -> None:
+        self._expressions = expressions
+        self._seen = seen
+        self._known: dict[str, Any] = {}
+        self.cost = 0
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._known:
+            self._known[name] = self._evaluated(name, self._expressions[name])
+        found = self._known[name]
+        if isinstance(found, CelError):
+            raise found
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._expressions)
+
+    def __len__(self) -> int:
+        return len(self._expressions)
+
+    def _evaluated(self, name: str, expression: Expression) -> Any:
+        if expression.program is None:
+            return CelError(f'composited variable "{name}" fails to compile: {expression.problem}')
+        try:
+            value, cost = expression.program.evaluate(self._seen)
+        except CelError as error:
+            self.cost += error.cost
+            return CelError(f'composited variable "{name}" fails to evaluate: {error}')
+        self.cost += cost
+        return value
+
+
+class Evaluation:
+    """One pass over some expressions, which share their variables and a budget."""
+
+    def __init__(
+        self, inputs: Mapping[str, Any], budget: Budget, variables: Mapping[str, Expression] | None = None
+    ) -> None:
+        self._seen: dict[str, Any] = dict(inputs)
+        self._variables: Variables | None = None
+        if variables is not None:
+            self._variables = self._seen[VARIABLES] = Variables(variables, self._seen)
+        self._budget = budget
+
+    def outcome(self, expression: Expression) -> Outcome:
+        """Raises `OutOfBudget`."""
+        if expression.program is None:
+            return Outcome(None, f"compilation error: {expression.problem}")
+        try:
+            value, cost = expression.program.evaluate(self._seen, CALL_LIMIT)
+            problem = ""
+        except CelError as error:
+            value, cost = None, error.cost
+            problem = f"expression '{expression.text}' resulted in error: {error}"
+        if self._variables is not None:
+            spent, self._variables.cost = self._variables.cost, 0
+            self._budget.spend(spent)
+        self._budget.spend(cost)
+        return Outcome(value, problem)
+
+
+class Decision(NamedTuple):
+    """Whether conditions are met, how many of them failed, and what is told of that if it isn't forgiven."""
+
+    met: bool
+    problems: int = 0
+    failure: str = ""
+
+
+def decided(conditions: Sequence[Expression], evaluation: Evaluation, lenient: bool) -> Decision:
+    """Whether all conditions hold. One that is false decides; failures do if none is, unless lenience forgives them."""
+    try:
+        outcomes = [evaluation.outcome(condition) for condition in conditions]
+    except OutOfBudget as error:
+        return Decision(False, 0, "" if lenient else str(error))
+    problems = [one.problem for one in outcomes if one.problem]
+    if any(one.value is False for one in outcomes):
+        return Decision(False, len(problems))
+    return Decision(not problems, len(problems), "" if lenient or not problems else aggregate(problems))
+
+
+# -- what expressions see -----------------------------------------------------------------------------------------
+
+
+def request_document(subject: Subject, resource: Resource) -> dict[str, Any]:
+    """The variable `request`: what there is to say about a write besides its objects."""
+    attempt, own = subject.attempt, subject.attempt.resource
+    told: dict[str, Any] = {
+        "kind": subject.kind_in(resource).document(),
+        "resource": _resource_document(resource),
+        "subResource": attempt.subresource,
+        "requestKind": subject.kind_in(own).document(),
+        "requestResource": _resource_document(own),
+        "requestSubResource": attempt.subresource,
+        "name": subject.name,
+        "namespace": subject.namespace,
+        "operation": attempt.operation,
+        "userInfo": subject.user(),
+        "dryRun": attempt.dry_run,
+        "options": subject.options(),
+    }
+    return {name: value for name, value in told.items() if value not in ("", None)}
+
+
+def _resource_document(resource: Resource) -> dict[str, str]:
+    return {"group": resource.group, "version": resource.version, "resource": resource.plural}
+
+
+async def inputs_of(
+    subject: Subject, resource: Resource, namespace: Any, authorizer: Authorizer | None, params: Any = None
+) -> dict[str, Any]:
+    """All variables that expressions about a write may name."""
+    inputs: dict[str, Any] = {
+        "object": await subject.document(resource),
+        "oldObject": await subject.old_document(resource),
+        "request": request_document(subject, resource),
+        "namespaceObject": namespace_document(namespace),
+        "params": params,
+    }
+    if authorizer is not None:
+        decide = asked_in_loop(asyncio.get_running_loop(), deciding(authorizer, subject.attempt.user))
+        asked = library.Authorizer(decide)
+        attempt = subject.attempt
+        inputs["authorizer"] = asked
+        inputs["authorizer.requestResource"] = library.ResourceCheck(
+            asked,
+            attempt.resource.group,
+            attempt.resource.plural,
+            attempt.subresource,
+            subject.namespace,
+            subject.name,
+        )
+    return inputs
+
+
+def namespace_document(namespace: Any) -> dict[str, Any] | None:
+    """The variable `namespaceObject`, with moments where its type has some."""
+    if namespace is None:
+        return None
+    document: dict[str, Any] = codec.to_plain(namespace)
+    metadata = {name: value for name, value in document["metadata"].items() if name not in _HIDDEN_OF_NAMESPACES}
+    for name in ("creationTimestamp", "deletionTimestamp"):
+        if metadata.get(name):
+            metadata[name] = Timestamp.fromisoformat(metadata[name])
+    status = document.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition.get("lastTransitionTime"):
+            condition["lastTransitionTime"] = Timestamp.fromisoformat(condition["lastTransitionTime"])
+    return {"metadata": metadata, "spec": document.get("spec") or {}, "status": status}
+
+
+def deciding(
+    authorizer: Authorizer, user: User
+) -> Callable[[library.PathCheck | library.ResourceCheck, str], library.Decision]:
+    """How expressions ask what somebody may do; the same question is put once."""
+    known: dict[tuple[Any, str], library.Decision] = {}
+
+    def decide(asked: library.PathCheck | library.ResourceCheck, verb: str) -> library.Decision:
+        if (asked, verb) not in known:
+            decision = authorizer.decide(_attributes(asked, verb, user))
+            known[asked, verb] = library.Decision(decision.allowed, decision.reason)
+        return known[asked, verb]
+
+    return decide
+
+
+def _attributes(asked: library.PathCheck | library.ResourceCheck, verb: str, user: User) -> Attributes:
+    if (account := asked.authorizer.service_account) is not None:
+        namespace, name = account
+        user = User(f"system:serviceaccount:{namespace}:{name}", (_ACCOUNTS, f"{_ACCOUNTS}:{namespace}"))
+    if isinstance(asked, library.PathCheck):
+        return Attributes(user, verb, path=asked.path)
+    return Attributes(user, verb, asked.group, "*", asked.resource, asked.subresource, asked.namespace, asked.name)

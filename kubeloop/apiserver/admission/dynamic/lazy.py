@@ -1,0 +1,67 @@
+"""Follows what people configured for admission, webhooks and policies, and has every write go through it.
+
+As long as there is none, the chain of plugins is all there is, and none of the modules for it are loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kubeloop.apiserver.admission import Chain
+from kubeloop.apiserver.authorization import Authorizer
+from kubeloop.apiserver.background.offload import Aside
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.clock import Clock
+from kubeloop.store import Event, Subscription
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.admission.dynamic.chain import Configuration
+    from kubeloop.apiserver.metrics import Metrics
+
+GROUP = "admissionregistration.k8s.io"
+_PLURALS = (
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+)
+
+
+class Configured:
+    """The subscription to configurations, from the server's start to its end."""
+
+    def __init__(
+        self, registry: Registry, chain: Chain, authorizer: Authorizer, metrics: Metrics, clock: Clock, aside: Aside
+    ) -> None:
+        self._registry = registry
+        self._aside = aside
+        self._chain = chain
+        self._authorizer = authorizer
+        self._metrics = metrics
+        self._clock = clock
+        self._configuration: Configuration | None = None
+        self._subscriptions: list[Subscription] = []
+
+    def start(self) -> None:
+        store = self._registry.store
+        prefixes = [self._registry.named(GROUP, "v1", plural).prefix("") for plural in _PLURALS]
+        if any(store.range(prefix, limit=1).records for prefix in prefixes):
+            self._follow(())
+        self._subscriptions = [store.subscribe(prefix, store.revision, self._follow) for prefix in prefixes]
+
+    def close(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.cancel()
+        if self._configuration is not None:
+            self._configuration.close()
+
+    def _follow(self, _events: Sequence[Event]) -> None:
+        if self._configuration is None:
+            from kubeloop.apiserver.admission.dynamic.chain import Configuration
+
+            self._configuration = Configuration(self._registry, self._chain, self._authorizer, self._clock, self._aside)
+            self._metrics.also(self._configuration.metric_lines)
+        self._configuration.changed()

@@ -1,0 +1,120 @@
+"""What policies, webhooks and their conditions cost and refuse, under upstream's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final, NamedTuple
+
+from kubeloop.apiserver.admission.dynamic.expressions import Decision
+from kubeloop.apiserver.measures import Counters, Histograms
+
+_HIGHEST_CODE: Final = 600
+_OF_CALLS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10, 25)
+_OF_CONDITIONS: Final = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
+_OF_CHECKS: Final = (0.0000005, 0.001, 0.01, 0.1, 1.0)
+_WEBHOOK: Final = "apiserver_admission_webhook_"
+_CONDITION: Final = "apiserver_admission_match_condition_"
+_ABOUT: Final = ("name", "kind", "type", "operation")
+
+
+# Kinds of errors of expressions, as labels.
+NO_ERROR, COMPILE, INVALID, OUT_OF_BUDGET = "no_error", "compile_error", "invalid_error", "out_of_budget"
+
+
+def error_type_of(problem: str) -> str:
+    return COMPILE if problem.startswith("compilation error") else INVALID
+
+
+class Conditions(NamedTuple):
+    """Whose match conditions are meant: of a webhook or a policy, in which step, about which operation."""
+
+    name: str
+    kind: str
+    type: str
+    operation: str
+
+
+class WebhookMetrics:
+    """Of calls; `kind` is "admit" for those that change, "validating" for those that only refuse."""
+
+    def __init__(self) -> None:
+        self._requests = Counters(f"{_WEBHOOK}request_total", "name", "type", "operation", "code", "rejected")
+        of_rejections = ("name", "type", "operation", "error_type", "rejection_code")
+        self._rejections = Counters(f"{_WEBHOOK}rejection_count", *of_rejections)
+        self._ignored = Counters(f"{_WEBHOOK}fail_open_count", "name", "type")
+        of_calls = ("name", "type", "operation", "rejected")
+        self._durations = Histograms(f"{_WEBHOOK}admission_duration_seconds", _OF_CALLS, *of_calls)
+
+    def called(self, name: str, kind: str, operation: str, code: int, seconds: float, *, rejected: bool) -> None:
+        told = "true" if rejected else "false"
+        self._requests.add(name, kind, operation, str(min(code, _HIGHEST_CODE)), told)
+        self._durations.observe(seconds, name, kind, operation, told)
+
+    def rejected(self, name: str, kind: str, operation: str, error_type: str, code: int) -> None:
+        self._rejections.add(name, kind, operation, error_type, str(min(code, _HIGHEST_CODE)))
+
+    def ignored(self, name: str, kind: str) -> None:
+        """A call that failed, and was forgiven."""
+        self._ignored.add(name, kind)
+
+    def lines(self) -> Iterator[str]:
+        families = (self._requests, self._rejections, self._ignored, self._durations)
+        return chain.from_iterable(one.lines() for one in families)
+
+
+class ConditionMetrics:
+    """Of match conditions."""
+
+    def __init__(self) -> None:
+        self._errors = Counters(f"{_CONDITION}evaluation_errors_total", *_ABOUT)
+        self._exclusions = Counters(f"{_CONDITION}exclusions_total", *_ABOUT)
+        self._durations = Histograms(f"{_CONDITION}evaluation_seconds", _OF_CONDITIONS, *_ABOUT)
+
+    def evaluated(self, about: Conditions, decision: Decision, seconds: float) -> None:
+        self._durations.observe(seconds, *about)
+        if decision.problems:
+            self._errors.add(*about, amount=decision.problems)
+        if not decision.met and not decision.failure and about.kind == "webhook":
+            self._exclusions.add(*about)
+
+    def lines(self) -> Iterator[str]:
+        return chain(self._errors.lines(), self._exclusions.lines(), self._durations.lines())
+
+
+class PolicyMetrics:
+    """Of what policies demand, and change."""
+
+    def __init__(self) -> None:
+        labels = ("policy", "policy_binding", "error_type")
+        of_validations, of_mutations = "apiserver_validating_admission_policy_", "apiserver_mutating_admission_policy_"
+        self._validations = Counters(f"{of_validations}check_total", *labels, "enforcement_action")
+        self._validation_times = Histograms(
+            f"{of_validations}check_duration_seconds", _OF_CHECKS, *labels, "enforcement_action"
+        )
+        self._mutations = Counters(f"{of_mutations}check_total", *labels)
+        self._mutation_times = Histograms(f"{of_mutations}check_duration_seconds", _OF_CHECKS, *labels)
+
+    def validated(self, policy: str, binding: str, error_type: str, action: str, seconds: float) -> None:
+        self._validations.add(policy, binding, error_type, action)
+        self._validation_times.observe(seconds, policy, binding, error_type, action)
+
+    def mutated(self, policy: str, binding: str, error_type: str, seconds: float) -> None:
+        self._mutations.add(policy, binding, error_type)
+        self._mutation_times.observe(seconds, policy, binding, error_type)
+
+    def lines(self) -> Iterator[str]:
+        families = (self._validations, self._validation_times, self._mutations, self._mutation_times)
+        return chain.from_iterable(one.lines() for one in families)
+
+
+class AdmissionMetrics:
+    """All of one server."""
+
+    def __init__(self) -> None:
+        self.webhooks = WebhookMetrics()
+        self.conditions = ConditionMetrics()
+        self.policies = PolicyMetrics()
+
+    def lines(self) -> Iterator[str]:
+        return chain(self.webhooks.lines(), self.conditions.lines(), self.policies.lines())

@@ -1,0 +1,168 @@
+"""MutatingAdmissionPolicy: changes that expressions make to a write, policy by policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kubeloop.api import errors
+from kubeloop.api.expressions.admission import Expression
+from kubeloop.api.kinds import Resource
+from kubeloop.api.schema import node_of
+from kubeloop.apiserver.admission.dynamic.expression_evaluator import Judge
+from kubeloop.apiserver.admission.dynamic.expressions import (
+    POLICY_BUDGET,
+    Budget,
+    ConditionsFailed,
+    Evaluation,
+    Outcome,
+    OutOfBudget,
+    inputs_of,
+)
+from kubeloop.apiserver.admission.dynamic.match_rules import Matcher
+from kubeloop.apiserver.admission.dynamic.metrics import COMPILE, INVALID, NO_ERROR, OUT_OF_BUDGET, Conditions
+from kubeloop.apiserver.admission.dynamic.policies.invocations import (
+    Failure,
+    Invocation,
+    invocations,
+    namespace_of_subject,
+)
+from kubeloop.apiserver.admission.dynamic.policies.patches import NotApplied, configured, patched
+from kubeloop.apiserver.admission.dynamic.policies.policies import Binding, MutatingPolicy, Policy
+from kubeloop.apiserver.admission.dynamic.reinvocation import Participants
+from kubeloop.apiserver.admission.dynamic.versioned_attributes import Document, Subject
+from kubeloop.apiserver.authorization import Authorizer
+from kubeloop.apiserver.registry.storage import Registry
+
+
+class _Problem(NamedTuple):
+    """What went wrong with one policy; the reason is a status'."""
+
+    policy: Policy
+    binding: Binding | None
+    message: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.binding is None:
+            return f'policy "{self.policy.name}" denied request: {self.message}'
+        return f"policy '{self.policy.name}' with binding '{self.binding.name}' denied request: {self.message}"
+
+
+class MutatingPolicies:
+    """All mutating policies of one server, as they are configured at a time."""
+
+    def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer, judge: Judge) -> None:
+        self._matcher = matcher
+        self._judge = judge
+        self._registry = registry
+        self._authorizer = authorizer
+
+    async def mutate(self, policies: Sequence[MutatingPolicy], subject: Subject, participants: Participants) -> None:
+        """Raises an error that tells of all policies that failed and may not."""
+        found = list(invocations(policies, subject, self._matcher, self._registry))
+        if not found:
+            return
+        own = subject.attempt.resource
+        problems: list[_Problem] = []
+        participants.begin(await subject.document(own))
+        for one in found:
+            if isinstance(one, Failure):
+                problems.append(_Problem(*one))
+            else:
+                problems += await self._invoke(one, subject, participants)
+        participants.end(await subject.document(own))
+        told = [problem for problem in problems if not problem.policy.is_lenient]
+        if told:
+            raise _refusal(subject, told)
+
+    async def _invoke(self, found: Invocation, subject: Subject, participants: Participants) -> list[_Problem]:
+        policy: MutatingPolicy = found.policy
+        try:
+            if policy.conditions and not await self._applies(found, subject):
+                return []
+        except ConditionsFailed as error:
+            return [_Problem(policy, found.binding, str(error), "Invalid")]
+        who = (policy.name, found.binding.name, _name_of(found.params))
+        if not participants.is_asked(who):
+            return []
+        problems: list[_Problem] = []
+        changed = False
+        clock, note = self._judge.clock, self._judge.metrics.policies.mutated
+        for kind, expression in policy.mutations:
+            started, error_type = clock.monotonic(), NO_ERROR
+            try:
+                changed |= await self._change(found, subject, kind, expression)
+            except (NotApplied, OutOfBudget) as error:
+                error_type = _error_type(expression, error)
+                problems.append(_Problem(policy, found.binding, str(error), "Invalid"))
+            note(policy.name, found.binding.name, error_type, clock.monotonic() - started)
+        comes_again = policy.spec.reinvocation_policy == "IfNeeded"
+        participants.took_part(who, changed=changed, comes_again=comes_again)
+        return problems
+
+    async def _applies(self, found: Invocation, subject: Subject) -> bool:
+        policy: MutatingPolicy = found.policy
+        inputs = await inputs_of(subject, found.resource, None, self._authorizer, found.params)
+        about = Conditions(policy.name, "policy", "validate", subject.attempt.operation)
+        variables = policy.expressions.variables
+        return await self._judge.are_met(
+            policy.conditions, inputs, about, lenient=policy.is_lenient, variables=variables
+        )
+
+    async def _change(self, found: Invocation, subject: Subject, kind: str, expression: Expression) -> bool:
+        """Whether a mutation changed the object. Raises `NotApplied`, `OutOfBudget` or an ApiError."""
+        document = await subject.document(found.resource)
+        if document is None:
+            return False
+        if expression.program is None:
+            raise NotApplied(expression.problem)
+        namespace = namespace_of_subject(subject, self._registry)
+        inputs = await inputs_of(subject, found.resource, namespace, self._authorizer, found.params)
+        variables = found.policy.expressions.variables
+
+        def evaluated() -> Outcome:
+            return Evaluation(inputs, Budget(POLICY_BUDGET), variables).outcome(expression)
+
+        outcome, _ = await self._judge.evaluated(evaluated)
+        if outcome.problem:
+            raise NotApplied(outcome.problem)
+        made = self._made(document, outcome.value, kind, subject, found.resource)
+        if made is document:
+            return False
+        try:
+            return await subject.accept(made, found.resource)
+        except errors.ApiError as error:
+            raise errors.internal_error(error.message) from None
+
+    def _made(self, document: Document, value: Any, kind: str, subject: Subject, resource: Resource) -> Document:
+        if kind == "JSONPatch":
+            return patched(document, value)
+        node = node_of(_definition(document)) if subject.kind_in(resource).kind != resource.kind else resource.node
+        return configured(document, value, node)
+
+
+def _error_type(expression: Expression, error: NotApplied | OutOfBudget) -> str:
+    if isinstance(error, OutOfBudget):
+        return OUT_OF_BUDGET
+    return COMPILE if expression.program is None else INVALID
+
+
+def _definition(document: Document) -> str:
+    from kubeloop.api.kinds import definition_of
+
+    return definition_of(document["apiVersion"], document["kind"])
+
+
+def _name_of(params: Any) -> tuple[str, str]:
+    metadata = params["metadata"] if params is not None else {}
+    return metadata.get("namespace", ""), metadata.get("name", "")
+
+
+def _refusal(subject: Subject, problems: Sequence[_Problem]) -> errors.ApiError:
+    """Upstream's: the first message alone, the first reason, and the code of a refusal whatever the reason."""
+    causes = [errors.Cause(message=str(problem)) for problem in problems]
+    forbidden = subject.attempt.forbidden("", causes)
+    error = errors.ApiError(str(problems[0]), forbidden.details, code=403)
+    error.reason = problems[0].reason or "Forbidden"
+    return error

@@ -1,0 +1,60 @@
+"""The objects that a binding hands to its policy as parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.api import codec
+from kubeloop.api.generated.admissionregistration_v1 import ParamKind, ParamRef
+from kubeloop.api.selectors import from_label_selector
+from kubeloop.apiserver.registry.storage import Registry, Storage
+
+
+class Misconfigured(Exception):
+    """Why a policy or binding can't be used; `binding` tells which of them it is about."""
+
+    def __init__(self, message: str, *, binding: bool = True) -> None:
+        super().__init__(message)
+        self.binding = binding
+
+
+def storage_of(registry: Registry, kind: ParamKind) -> Storage:
+    """Where parameters lie."""
+    for storage in registry.storages():
+        if storage.resource.kind == kind.kind and storage.resource.group_version == kind.api_version:
+            return storage
+    group, _, version = kind.api_version.rpartition("/")
+    why = f"failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind.kind}'"
+    raise Misconfigured(why, binding=False)
+
+
+def params_for(registry: Registry, kind: ParamKind | None, ref: ParamRef | None, namespace: str) -> list[Any]:
+    """One evaluation for each, as documents; None where a policy is evaluated without. Raises `Misconfigured`."""
+    if kind is None:
+        return [None]
+    storage = storage_of(registry, kind)
+    if ref is None:
+        return [None]
+    where = _namespace(storage, ref, namespace)
+    if ref.name:
+        record = storage.get(where, ref.name)
+        found = [] if record is None else [storage.view.decode_record(record)]
+    else:
+        selector = from_label_selector(ref.selector)
+        records = storage.store.range(storage.prefix(where)).records
+        objects = (storage.view.decode_record(record) for record in records)
+        found = [obj for obj in objects if selector.matches(obj.metadata.labels or {})]
+    if not found and ref.parameter_not_found_action == "Deny":
+        raise Misconfigured("no params found for policy binding with `Deny` parameterNotFoundAction")
+    return [codec.to_plain(obj) for obj in found]
+
+
+def _namespace(storage: Storage, ref: ParamRef, namespace: str) -> str:
+    if not storage.resource.namespaced:
+        if ref.namespace:
+            raise Misconfigured("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+        return ""
+    where = ref.namespace or namespace
+    if not where:
+        raise Misconfigured("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+    return where

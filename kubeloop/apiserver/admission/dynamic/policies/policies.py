@@ -1,0 +1,113 @@
+"""Policies with those who bind them, compiled when they are first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from kubeloop.api.expressions.admission import Expression, PolicyExpressions
+from kubeloop.api.generated import admissionregistration_v1 as admission_v1
+from kubeloop.apiserver.admission.dynamic.match_rules import Criteria, selector_of
+
+MatchResources = admission_v1.MatchResources
+
+
+def criteria_of(match: MatchResources) -> Criteria:
+    return Criteria(
+        match.resource_rules,
+        selector_of(match.namespace_selector),
+        selector_of(match.object_selector),
+        match.match_policy != "Exact",
+        match.exclude_resource_rules,
+        any_resource=True,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Binding:
+    """Where a policy applies, with which parameters, and what comes of it."""
+
+    name: str
+    spec: Any
+
+    @cached_property
+    def criteria(self) -> Criteria | None:
+        """None where it is bound for everything that the policy is about."""
+        match = self.spec.match_resources
+        return None if match is None else criteria_of(match)
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """What both kinds of policies have."""
+
+    name: str
+    spec: Any
+    bindings: Sequence[Binding]
+
+    @property
+    def is_lenient(self) -> bool:
+        """Whether what fails is as good as what agrees."""
+        return bool(self.spec.failure_policy == "Ignore")
+
+    @cached_property
+    def criteria(self) -> Criteria:
+        return criteria_of(self.spec.match_constraints or MatchResources())
+
+    @cached_property
+    def expressions(self) -> PolicyExpressions:
+        found = PolicyExpressions(has_params=self.spec.param_kind is not None, has_variables=True)
+        for variable in self.spec.variables:
+            found.declare(variable.name, variable.expression)
+        return found
+
+    @cached_property
+    def conditions(self) -> tuple[Expression, ...]:
+        return tuple(self.expressions.truth(one.expression) for one in self.spec.match_conditions)
+
+
+class ValidatingPolicy(Policy):
+    @cached_property
+    def validations(self) -> tuple[tuple[admission_v1.Validation, Expression, Expression | None], ...]:
+        """Each with what must hold, and how a message is made where it doesn't."""
+        make = self.expressions
+        return tuple(
+            (one, make.truth(one.expression), make.message(one.message_expression) if one.message_expression else None)
+            for one in self.spec.validations
+        )
+
+    @cached_property
+    def annotations(self) -> tuple[tuple[str, Expression], ...]:
+        return tuple(
+            (one.key, self.expressions.annotation(one.value_expression.strip())) for one in self.spec.audit_annotations
+        )
+
+
+class MutatingPolicy(Policy):
+    @cached_property
+    def mutations(self) -> tuple[tuple[str, Expression], ...]:
+        """Each with the type of its patch."""
+        return tuple(
+            (one.patch_type, self.expressions.patch(_patch_text(one).strip(), one.patch_type))
+            for one in self.spec.mutations
+        )
+
+
+def _patch_text(mutation: admission_v1.Mutation) -> str:
+    patch = mutation.json_patch if mutation.patch_type == "JSONPatch" else mutation.apply_configuration
+    return patch.expression if patch is not None else ""
+
+
+def bound(make: Callable[[str, Any, Sequence[Binding]], Any], policies: Iterable[Any], bindings: Iterable[Any]) -> Any:
+    """Those policies that are bound, in the order of their names, as their bindings are."""
+    by_policy: dict[str, list[Binding]] = {}
+    for one in sorted(bindings, key=lambda binding: str(binding.metadata.name)):
+        by_policy.setdefault(one.spec.policy_name, []).append(Binding(one.metadata.name, one.spec))
+    ordered = sorted(policies, key=lambda policy: str(policy.metadata.name))
+    return tuple(
+        make(one.metadata.name, one.spec, by_policy[one.metadata.name])
+        for one in ordered
+        if one.metadata.name in by_policy
+    )

@@ -1,0 +1,232 @@
+"""ValidatingAdmissionPolicy: what must hold of a write, and what comes of it where it doesn't."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.apiserver.admission.dynamic.expression_evaluator import Judge
+from kubeloop.apiserver.admission.dynamic.expressions import (
+    POLICY_BUDGET,
+    Budget,
+    ConditionsFailed,
+    Evaluation,
+    Outcome,
+    OutOfBudget,
+    inputs_of,
+)
+from kubeloop.apiserver.admission.dynamic.match_rules import Matcher
+from kubeloop.apiserver.admission.dynamic.metrics import (
+    INVALID,
+    NO_ERROR,
+    OUT_OF_BUDGET,
+    Conditions,
+    PolicyMetrics,
+    error_type_of,
+)
+from kubeloop.apiserver.admission.dynamic.policies.invocations import (
+    Failure,
+    Invocation,
+    invocations,
+    namespace_of_subject,
+)
+from kubeloop.apiserver.admission.dynamic.policies.policies import Binding, Policy, ValidatingPolicy
+from kubeloop.apiserver.admission.dynamic.versioned_attributes import Subject
+from kubeloop.apiserver.authorization import Authorizer
+from kubeloop.apiserver.registry.storage import Registry
+
+_LONGEST_MESSAGE: Final = 5 * 1024
+_LONGEST_ANNOTATION: Final = 10 * 1024
+_MOST_FAILURES: Final = 50
+_FAILURES: Final = "validation.policy.admission.k8s.io/validation_failure"
+_CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
+
+
+class Denial(NamedTuple):
+    """One thing that does not hold; `place` is that of its validation."""
+
+    message: str
+    reason: str = "Invalid"
+    place: int = 0
+    error_type: str = NO_ERROR
+
+
+class Verdict(NamedTuple):
+    """Of one invocation. Failed annotations are denials that no binding can make less of."""
+
+    denials: Sequence[Denial] = ()
+    annotations: Sequence[tuple[str, str]] = ()
+    failed_annotations: Sequence[str] = ()
+    forgiven: Sequence[str] = ()  # the types of errors that don't count
+    seconds: float = 0.0  # for each of its validations
+
+
+class ValidatingPolicies:
+    """All validating policies of one server, as they are configured at a time."""
+
+    def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer, judge: Judge) -> None:
+        self._matcher = matcher
+        self._judge = judge
+        self._registry = registry
+        self._authorizer = authorizer
+
+    async def validate(self, policies: Sequence[ValidatingPolicy], subject: Subject) -> None:
+        """Raises the first denial."""
+        record = _Record(subject, self._judge.metrics.policies)
+        for found in invocations(policies, subject, self._matcher, self._registry):
+            if isinstance(found, Failure):
+                if not found.policy.is_lenient:
+                    record.deny(found.policy, found.binding, Denial(found.message))
+                continue
+            record.add(found, await self._verdict(found, subject))
+        record.tell()
+
+    async def _verdict(self, found: Invocation, subject: Subject) -> Verdict:
+        policy: ValidatingPolicy = found.policy
+        namespace = namespace_of_subject(subject, self._registry)
+        inputs = await inputs_of(subject, found.resource, namespace, self._authorizer, found.params)
+        about = Conditions(policy.name, "policy", "validate", subject.attempt.operation)
+        seen = {**inputs, "namespaceObject": None}
+        variables = policy.expressions.variables
+        try:
+            if policy.conditions and not await self._judge.are_met(
+                policy.conditions, seen, about, lenient=policy.is_lenient, variables=variables
+            ):
+                return Verdict()
+        except ConditionsFailed as error:
+            return Verdict() if policy.is_lenient else Verdict((Denial(str(error), error_type=INVALID),))
+        verdict, seconds = await self._judge.evaluated(_judged, policy, inputs)
+        return verdict._replace(seconds=seconds / max(1, len(policy.validations)))
+
+
+def _judged(policy: ValidatingPolicy, inputs: dict[str, Any]) -> Verdict:
+    try:
+        denials, forgiven = _denials(policy, inputs)
+        annotations, failed = _annotations(policy, inputs)
+    except OutOfBudget as error:
+        if policy.is_lenient:
+            return Verdict(forgiven=(OUT_OF_BUDGET,))
+        return Verdict((Denial(str(error), error_type=OUT_OF_BUDGET),))
+    return Verdict(denials, annotations, failed, forgiven)
+
+
+def _denials(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list[Denial], list[str]]:
+    """What does not hold, and the types of errors that were forgiven. Raises `OutOfBudget`."""
+    denials: list[Denial] = []
+    forgiven: list[str] = []
+    budget = Budget(POLICY_BUDGET)
+    evaluation = Evaluation(inputs, budget, policy.expressions.variables)
+    outcomes = [evaluation.outcome(expression) for _, expression, _ in policy.validations]
+    messages, trouble = _messages(policy, inputs, budget)
+    for index, ((validation, _, _), outcome) in enumerate(zip(policy.validations, outcomes, strict=True)):
+        if outcome.problem or trouble:
+            error_type = error_type_of(outcome.problem) if outcome.problem else OUT_OF_BUDGET
+            if policy.is_lenient:
+                forgiven.append(error_type)
+            else:
+                said = outcome.problem or f"failed messageExpression: {trouble}"
+                denials.append(Denial(said, "Invalid", index, error_type))
+        elif outcome.value is not True:
+            said = messages[index]
+            message = said or validation.message.strip() or f"failed expression: {validation.expression.strip()}"
+            denials.append(Denial(message, validation.reason or "Invalid", index))
+    return denials, forgiven
+
+
+def _messages(policy: ValidatingPolicy, inputs: dict[str, Any], budget: Budget) -> tuple[list[str], str]:
+    """What each validation has to say, empty where it is nothing that one could show; and why that is all."""
+    evaluation = Evaluation(inputs, budget, policy.expressions.variables)
+    try:
+        outcomes = [evaluation.outcome(message) if message else Outcome(None) for _, _, message in policy.validations]
+    except OutOfBudget as error:
+        return [], str(error)
+    return [_shown(outcome) for outcome in outcomes], ""
+
+
+def _shown(outcome: Outcome) -> str:
+    text = outcome.value.strip() if isinstance(outcome.value, str) else ""
+    return "" if len(text.encode()) > _LONGEST_MESSAGE or "\n" in text else text
+
+
+def _annotations(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list[tuple[str, str]], list[str]]:
+    evaluation = Evaluation(inputs, Budget(POLICY_BUDGET), policy.expressions.variables)
+    found: list[tuple[str, str]] = []
+    failed: list[str] = []
+    for key, expression in policy.annotations:
+        value, problem = evaluation.outcome(expression)
+        if problem:
+            failed += [] if policy.is_lenient else [problem]
+        elif isinstance(value, str) and value.strip():
+            found.append((key, value.strip()))
+    return found, failed
+
+
+class _Record:
+    """What comes of one write."""
+
+    def __init__(self, subject: Subject, metrics: PolicyMetrics) -> None:
+        self._subject = subject
+        self._metrics = metrics
+        self._first: tuple[Policy, Binding | None, Denial] | None = None
+        self._audited: list[dict[str, Any]] = []
+        self._annotations: dict[str, list[str]] = {}
+
+    def deny(self, policy: Policy, binding: Binding | None, denial: Denial) -> None:
+        if self._first is None:
+            self._first = policy, binding, denial
+
+    def add(self, found: Invocation, verdict: Verdict) -> None:
+        policy, binding = found.policy, found.binding
+        note, names = self._metrics.validated, (policy.name, binding.name)
+        for error_type in verdict.forgiven:
+            note(*names, error_type, "allow", verdict.seconds)
+        for denial in verdict.denials:
+            for action in binding.spec.validation_actions:
+                self._act(action, policy, binding, denial)
+                note(*names, denial.error_type, action.lower(), verdict.seconds)
+        for key, value in verdict.annotations:
+            values = self._annotations.setdefault(f"{policy.name}/{key}", [])
+            if value[:_LONGEST_ANNOTATION] not in values:
+                values.append(value[:_LONGEST_ANNOTATION])
+        for message in verdict.failed_annotations:
+            note(*names, error_type_of(message), "deny", verdict.seconds)
+            self.deny(policy, binding, Denial(message))
+
+    def _act(self, action: str, policy: Policy, binding: Binding, denial: Denial) -> None:
+        if action == "Deny":
+            self.deny(policy, binding, denial)
+        elif action == "Warn":
+            where = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
+            self._subject.attempt.warn(f"Validation failed for {where}: {denial.message}")
+        elif action == "Audit":
+            self._audited.append(
+                {
+                    "message": denial.message,
+                    "policy": policy.name,
+                    "binding": binding.name,
+                    "expressionIndex": denial.place,
+                    "validationActions": binding.spec.validation_actions,
+                }
+            )
+
+    def tell(self) -> None:
+        """Write it down, and raise the denial if there is one."""
+        annotations = self._subject.attempt.annotations
+        for key, values in self._annotations.items():
+            annotations.setdefault(key, ", ".join(values))
+        if self._audited:
+            annotations[_FAILURES] = msgspec.json.encode(self._audited[:_MOST_FAILURES]).decode()
+        if self._first is not None:
+            raise self._refusal(*self._first)
+
+    def _refusal(self, policy: Policy, binding: Binding | None, denial: Denial) -> errors.ApiError:
+        who = f"ValidatingAdmissionPolicy '{policy.name}'"
+        if binding is not None:
+            who += f" with binding '{binding.name}'"
+        message = f"{who} denied request: {denial.message}"
+        forbidden = self._subject.attempt.forbidden(message, [errors.Cause(message=message)])
+        kind = errors.ApiError.by_reason[denial.reason]
+        return kind(forbidden.message, forbidden.details, code=_CODES.get(denial.reason, 422))

@@ -1,0 +1,160 @@
+"""One write as policies and webhooks see it: documents in the version that each of them wants."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple
+
+from kubeloop.api import codec
+from kubeloop.api.kinds import Resource
+from kubeloop.api.structural.instance import Instance
+from kubeloop.apiserver.admission import Attempt
+from kubeloop.apiserver.admission.dynamic.match_rules import namespace_of
+from kubeloop.apiserver.apiextensions.scale import set_replicas
+from kubeloop.apiserver.decoding import decode_document
+from kubeloop.apiserver.handlers.subresources.scale import SCALE, scale_of
+
+Document = dict[str, Any]
+# Turns an object of one version of its kind into another's.
+Convert = Callable[[Any, Resource, Resource], Awaitable[Any]]
+# What an object gets only when it is stored, so that nobody sees it who may still change it.
+_LATER: Final = ("uid", "creationTimestamp")
+_OPTIONS: Final = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+class Kind(NamedTuple):
+    """A kind in a version."""
+
+    group: str
+    version: str
+    kind: str
+
+    def document(self) -> dict[str, str]:
+        return {"group": self.group, "version": self.version, "kind": self.kind}
+
+
+class Subject:
+    """A write on its way through those who may change it (`settled` is False) or only refuse it."""
+
+    def __init__(self, attempt: Attempt, convert: Convert, *, settled: bool) -> None:
+        self.attempt = attempt
+        self._convert = convert
+        self._hides = attempt.operation == "CREATE" and not attempt.subresource and not settled
+        self._objects: dict[str, tuple[Any, Document | None]] = {}
+        self._olds: dict[str, Document | None] = {}
+
+    @property
+    def namespace(self) -> str:
+        return namespace_of(self.attempt)
+
+    @property
+    def name(self) -> str:
+        return "" if self._hides and self.attempt.has_drawn_name else self.attempt.name
+
+    @property
+    def is_scale(self) -> bool:
+        return self.attempt.subresource == "scale"
+
+    def kind_in(self, resource: Resource) -> Kind:
+        """What the write's object is called in a version of its resource; a posted one has a kind of its own."""
+        obj, own = self.attempt.obj, self.attempt.resource
+        if self.is_scale:
+            return Kind(SCALE.group, SCALE.version, SCALE.kind)
+        if obj is not None and not isinstance(obj, Instance) and obj.kind != own.kind:
+            group, _, version = obj.api_version.rpartition("/")
+            return Kind(group, version, obj.kind)
+        return Kind(resource.group, resource.version, resource.kind)
+
+    async def document(self, resource: Resource) -> Document | None:
+        """The object as it is now. Not to be changed."""
+        obj = self.attempt.obj
+        known = self._objects.get(resource.group_version)
+        if known is None or known[0] is not obj:
+            shown = await self._shown(obj, resource)
+            if shown is not None and self._hides:
+                shown["metadata"] = self._without_later(shown["metadata"])
+            known = self._objects[resource.group_version] = obj, shown
+        return known[1]
+
+    async def old_document(self, resource: Resource) -> Document | None:
+        """The object as it was. Not to be changed."""
+        if resource.group_version not in self._olds:
+            self._olds[resource.group_version] = await self._shown(self.attempt.old, resource)
+        return self._olds[resource.group_version]
+
+    async def accept(self, document: Document, resource: Resource) -> bool:
+        """Go on with another document, defaulted; whether it says something else. Raises what is wrong with it."""
+        before = await self.document(resource)
+        kind = self.kind_in(resource)
+        if self.attempt.operation == "CONNECT":
+            self.attempt.obj = codec.from_plain(document, type(self.attempt.obj))
+            return await self.document(resource) != before
+        made = decode_document(document, self._typed(kind, resource), "Ignore").obj
+        if self.is_scale:
+            self._scale_to(made.spec.replicas)
+        else:
+            obj = made if kind.kind != resource.kind else await self._convert(made, resource, self.attempt.resource)
+            self._give_back(obj.metadata)
+            self.attempt.obj = obj
+        return await self.document(resource) != before
+
+    def options(self) -> Document | None:
+        """What else the client asked for, as the options that belong to the operation."""
+        attempt = self.attempt
+        kind = _OPTIONS.get(attempt.operation)
+        if kind is None:
+            return None
+        typed = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+        if attempt.delete_options is not None:
+            return {**codec.to_plain(attempt.delete_options), **typed}
+        query = attempt.query
+        if query is None:
+            return typed
+        manager, validation, dry_run = query.text("fieldManager"), query.text("fieldValidation"), query.every("dryRun")
+        told = {"dryRun": list(dry_run), "fieldManager": manager, "fieldValidation": validation}
+        return {**typed, **{name: value for name, value in told.items() if value}}
+
+    def user(self) -> Document:
+        user = self.attempt.user
+        extra = {key: list(values) for key, values in user.extra}
+        told = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+        return {name: value for name, value in told.items() if value}
+
+    def _scale_to(self, replicas: int) -> None:
+        parent = self.attempt.obj
+        if isinstance(parent, Instance):
+            set_replicas(parent, replicas)
+        elif parent is not None:
+            codec.force_setattr(parent.spec, "replicas", replicas)
+        self._objects.clear()
+
+    def _typed(self, kind: Kind, resource: Resource) -> Resource:
+        if kind == (resource.group, resource.version, resource.kind):
+            return resource
+        return Resource(kind.group, kind.version, f"{kind.kind.lower()}s", kind.kind)
+
+    async def _shown(self, obj: Any, resource: Resource) -> Document | None:
+        if obj is None:
+            return None
+        if self.is_scale:
+            obj = scale_of(obj)
+        elif obj.kind == self.attempt.resource.kind:
+            obj = await self._convert(obj, self.attempt.resource, resource)
+        document: Document = codec.to_plain(obj)
+        return document
+
+    def _without_later(self, metadata: Document) -> Document:
+        hidden = (*_LATER, "name") if self.attempt.has_drawn_name else _LATER
+        return {name: value for name, value in metadata.items() if name not in hidden}
+
+    def _give_back(self, metadata: Any) -> None:
+        if not self._hides or self.attempt.obj is None:
+            return
+        before = self.attempt.obj.metadata
+        codec.force_setattr(metadata, "uid", before.uid)
+        codec.force_setattr(metadata, "creation_timestamp", before.creation_timestamp)
+        if self.attempt.has_drawn_name and not metadata.name:
+            codec.force_setattr(metadata, "name", before.name)
+        elif self.attempt.has_drawn_name:
+            self.attempt.has_drawn_name = False
+            self.attempt.name = metadata.name

@@ -1,0 +1,185 @@
+"""Asks the webhooks that a write concerns: those that may change it one by one, those that may refuse it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.api.kinds import Resource
+from kubeloop.api.meta.field_path import quote
+from kubeloop.api.patch import PatchError, PatchRejected, apply_json_patch
+from kubeloop.apiserver.admission.dynamic.expression_evaluator import Judge
+from kubeloop.apiserver.admission.dynamic.expressions import ConditionsFailed, inputs_of
+from kubeloop.apiserver.admission.dynamic.match_rules import Matcher
+from kubeloop.apiserver.admission.dynamic.metrics import Conditions
+from kubeloop.apiserver.admission.dynamic.reinvocation import Participants, Reinvocation
+from kubeloop.apiserver.admission.dynamic.versioned_attributes import Subject
+from kubeloop.apiserver.admission.dynamic.webhooks.calling import Caller, CallFailed, Refused
+from kubeloop.apiserver.admission.dynamic.webhooks.hooks import Hook
+from kubeloop.apiserver.admission.dynamic.webhooks.review import Reply
+from kubeloop.apiserver.authorization import Authorizer
+
+log = logging.getLogger(__name__)
+
+_ADMIT: Final = "admit"
+_VALIDATING: Final = "validating"
+
+
+class Webhooks:
+    """All webhooks of one server, as they are configured at a time."""
+
+    def __init__(self, caller: Caller, matcher: Matcher, authorizer: Authorizer, judge: Judge) -> None:
+        self._caller = caller
+        self._matcher = matcher
+        self._authorizer = authorizer
+        self._judge = judge
+        self._metrics = judge.metrics.webhooks
+        self._clock = judge.clock
+
+    async def mutate(
+        self, hooks: Sequence[Hook], subject: Subject, participants: Participants, reinvocation: Reinvocation
+    ) -> None:
+        """Each sees what those before it made of the object."""
+        own = subject.attempt.resource
+        participants.begin(await subject.document(own))
+        try:
+            for hook in hooks:
+                resource = await self._resource_for(hook, subject, _ADMIT)
+                if resource is None or not participants.is_asked(hook):
+                    continue
+                changed = await self._mutate(hook, subject, resource, reinvocation)
+                participants.took_part(hook, changed=changed, comes_again=hook.may_come_again)
+        finally:
+            participants.end(await subject.document(own))
+
+    async def validate(self, hooks: Sequence[Hook], subject: Subject) -> None:
+        """The first refusal, in the hooks' order, is the one that is told."""
+        concerned: list[tuple[Hook, Resource]] = []
+        for hook in hooks:
+            resource = await self._resource_for(hook, subject, _VALIDATING)
+            if resource is not None:
+                await subject.document(resource)  # made once for all
+                concerned.append((hook, resource))
+        if not concerned:
+            return
+        calls = (self._validate(hook, subject, resource, at) for at, (hook, resource) in enumerate(concerned))
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
+
+    async def _resource_for(self, hook: Hook, subject: Subject, kind: str) -> Resource | None:
+        """In which version a hook is told of a write; None if it isn't."""
+        resource = self._matcher.resource_for(hook.criteria, subject.attempt)
+        if resource is None or not hook.conditions:
+            return resource
+        inputs = await inputs_of(subject, resource, None, self._authorizer)
+        about = Conditions(hook.name, "webhook", kind, subject.attempt.operation)
+        try:
+            met = await self._judge.are_met(hook.conditions, inputs, about, lenient=hook.is_lenient)
+        except ConditionsFailed as error:
+            own = subject.attempt.resource
+            raise errors.forbidden(own.group, own.plural, subject.name, str(error)) from None
+        return resource if met else None
+
+    async def _mutate(self, hook: Hook, subject: Subject, resource: Resource, round: Reinvocation) -> bool:
+        place = f"round_{round.number}_index_{hook.index}"
+        annotations, changed = subject.attempt.annotations, False
+        try:
+            reply = await self._measured(hook, subject, resource, _ADMIT)
+            if reply is None:
+                annotations[f"failed-open.mutation.webhook.admission.k8s.io/{place}"] = hook.name
+            elif reply.patch:
+                changed = await self._patch(hook, subject, resource, reply, place)
+        finally:
+            told = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
+            annotations[f"mutation.webhook.admission.k8s.io/{place}"] = msgspec.json.encode(told).decode()
+        return changed
+
+    async def _validate(self, hook: Hook, subject: Subject, resource: Resource, index: int) -> None:
+        if await self._measured(hook, subject, resource, _VALIDATING) is None:
+            key = f"failed-open.validating.webhook.admission.k8s.io/round_0_index_{index}"
+            subject.attempt.annotations[key] = hook.name
+
+    async def _measured(self, hook: Hook, subject: Subject, resource: Resource, kind: str) -> Reply | None:
+        """The reply; None for a failed call that is forgiven. Raises what the client is told."""
+        started, operation = self._clock.monotonic(), subject.attempt.operation
+        code, why, rejected = 200, "", True
+        try:
+            reply = await self._caller.ask(hook, subject, resource, mutating=kind == _ADMIT)
+            rejected = False
+            return reply
+        except CallFailed as error:
+            code, rejected, why = error.code, not hook.is_lenient, "calling_webhook_error"
+            if rejected:
+                raise errors.internal_error(str(error)) from None
+            log.warning("%s; going on without it", error)
+            self._metrics.ignored(hook.name, kind)
+            return None
+        except Refused as refused:
+            code, why = refused.error.code, "no_error"
+            raise refused.error from None
+        except errors.ApiError:
+            code, why = 0, "apiserver_internal_error"
+            raise
+        finally:
+            seconds = self._clock.monotonic() - started
+            self._metrics.called(hook.name, kind, operation, code, seconds, rejected=rejected)
+            if rejected and why:
+                self._metrics.rejected(hook.name, kind, operation, why, code)
+
+    async def _patch(self, hook: Hook, subject: Subject, resource: Resource, reply: Reply, place: str) -> bool:
+        operations = self._operations(hook, reply)
+        if not operations:
+            return False
+        document = await subject.document(resource)
+        if document is None:
+            why = "attempted to modify the object, which is not supported for this operation"
+            raise errors.internal_error(f"admission webhook {quote(hook.name)} {why}")
+        if reply.patch_type != "JSONPatch":
+            why = f"unsupported patch type {quote(reply.patch_type)}"
+            return self._forgiven(hook, why)
+        try:
+            patched = apply_json_patch(document, operations)
+            changed = await subject.accept(patched, resource)
+        except PatchRejected as error:
+            raise errors.internal_error(error.detail) from None
+        except PatchError as error:
+            raise errors.internal_error(error.message) from None
+        except errors.ApiError as error:
+            raise errors.internal_error(error.message) from None
+        told = {
+            "configuration": hook.configuration,
+            "webhook": hook.name,
+            "patch": operations,
+            "patchType": "JSONPatch",
+        }
+        subject.attempt.annotations[f"patch.webhook.admission.k8s.io/{place}"] = msgspec.json.encode(told).decode()
+        return changed
+
+    def _operations(self, hook: Hook, reply: Reply) -> list[Any]:
+        try:
+            operations = msgspec.json.decode(reply.patch)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self._forgiven(hook, f"received undecodable patch in webhook response: {error}")
+            return []
+        if isinstance(operations, list) and all(isinstance(one, dict) for one in operations):
+            return operations
+        self._forgiven(
+            hook, "received undecodable patch in webhook response: json: cannot unmarshal into jsonpatch.Patch"
+        )
+        return []
+
+    def _forgiven(self, hook: Hook, why: str) -> bool:
+        """A patch that makes no sense is a failed call too."""
+        failed = CallFailed(hook.name, why, 503)
+        if not hook.is_lenient:
+            raise errors.internal_error(str(failed))
+        log.warning("%s; going on without it", failed)
+        self._metrics.ignored(hook.name, _ADMIT)
+        return False

@@ -1,0 +1,139 @@
+"""Asks one webhook about one write, and tells apart the ways in which that can go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.api.kinds import Resource
+from kubeloop.api.meta.field_path import quote
+from kubeloop.apiserver.admission.dynamic.versioned_attributes import Subject
+from kubeloop.apiserver.admission.dynamic.webhooks.hooks import Hook
+from kubeloop.apiserver.admission.dynamic.webhooks.review import (
+    BadAnswer,
+    Reply,
+    chosen_version,
+    parsed,
+    question,
+    verified,
+)
+from kubeloop.apiserver.aggregator.connection import Unreachable
+from kubeloop.apiserver.webhook_client.client import Answer
+from kubeloop.apiserver.webhook_client.client_config import Callees
+from kubeloop.clock import Clock, new_uid
+
+_DEFAULT_SECONDS: Final = 10
+_HEADERS: Final = (
+    ("Content-Type", "application/json"),
+    ("Accept", "application/json, */*"),
+    ("User-Agent", "kube-apiserver-admission"),
+)
+
+
+class CallFailed(Exception):
+    """No usable answer: the hook's failure policy decides what becomes of the write. The code is for metrics."""
+
+    def __init__(self, name: str, reason: str, code: int) -> None:
+        super().__init__(f"failed calling webhook {quote(name)}: {reason}")
+        self.code = code
+
+
+class Refused(Exception):
+    """The hook said no; the error is what the client is told."""
+
+    def __init__(self, error: errors.ApiError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Caller:
+    """How this server asks webhooks."""
+
+    def __init__(self, callees: Callees, clock: Clock) -> None:
+        self._callees = callees
+        self._clock = clock
+
+    async def ask(self, hook: Hook, subject: Subject, resource: Resource, *, mutating: bool) -> Reply:
+        """The reply of one that allows the write. Raises `CallFailed`, `Refused`, or an ApiError."""
+        spec = hook.spec
+        if subject.attempt.dry_run and spec.side_effects not in ("None", "NoneOnDryRun"):
+            raise errors.bad_request(f"admission webhook {quote(hook.name)} does not support dry run")
+        version = chosen_version(spec.admission_review_versions or ())
+        if not version:
+            why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
+            raise CallFailed(hook.name, f"could not create admission objects: {why}", 400)
+        uid = new_uid(self._clock)
+        body = await question(subject, resource, uid, version)
+        answer = await self._post(hook, body)
+        try:
+            reply = verified(_review_in(hook, answer), uid, version, mutating=mutating)
+        except BadAnswer as error:
+            raise CallFailed(hook.name, f"received invalid webhook response: {error}", 503) from None
+        for key, value in reply.annotations:
+            subject.attempt.annotations.setdefault(f"{hook.name}/{key}", value)
+        for warning in reply.warnings:
+            subject.attempt.warn(warning)
+        if not reply.allowed:
+            raise Refused(refusal(hook.name, reply.status))
+        return reply
+
+    async def _post(self, hook: Hook, body: bytes) -> Answer:
+        seconds = hook.spec.timeout_seconds or _DEFAULT_SECONDS
+        callee = self._callees.of(hook.spec.client_config)
+        query = f"?timeout={seconds}s"
+        try:
+            answer = await callee.outgoing.request("POST", callee.path + query, _HEADERS, body, seconds)
+        except Unreachable as error:
+            why = f'failed to call webhook: Post "{callee.url}{query}": {error}'
+            raise CallFailed(hook.name, why, 503) from None
+        if not 200 <= answer.status <= 206:
+            text = answer.body.decode("utf-8", "replace").strip() if _is_text(answer) else "unknown"
+            told = errors.generic(answer.status, text)
+            raise CallFailed(hook.name, f"failed to call webhook: {told.message}", told.code)
+        return answer
+
+
+def _review_in(hook: Hook, answer: Answer) -> Any:
+    if not answer.body:
+        kind = _header(answer, "content-type")
+        why = f"0-length response with status code: {answer.status} and content type: {kind}"
+        raise CallFailed(hook.name, f"failed to call webhook: {why}", 503)
+    try:
+        return parsed(answer.body)
+    except BadAnswer as error:
+        raise CallFailed(hook.name, f"failed to call webhook: {error}", 503) from None
+
+
+def _header(answer: Answer, name: str) -> str:
+    return next((value for key, value in answer.headers if key.lower() == name), "")
+
+
+def _is_text(answer: Answer) -> bool:
+    kind = _header(answer, "content-type").lower()
+    return not kind or kind.startswith("text/") or b"\x00" not in answer.body[:512]
+
+
+def refusal(name: str, status: Mapping[str, Any] | None) -> errors.ApiError:
+    """What a client is told of a webhook's no: the hook's own words, behind who it was."""
+    given = status or {}
+    message, reason = str(given.get("message") or ""), str(given.get("reason") or "")
+    denied = f"admission webhook {quote(name)} denied the request"
+    why = message or reason
+    code = given.get("code")
+    error = errors.ApiError.by_reason.get(reason, errors.ApiError)(
+        f"{denied}: {why}" if why else f"{denied} without explanation",
+        _details(given.get("details")),
+        code=code if isinstance(code, int) and code >= 400 else 400,
+    )
+    error.reason = reason
+    return error
+
+
+def _details(given: Any) -> errors.Details | None:
+    try:
+        return None if given is None else msgspec.convert(given, errors.Details)
+    except msgspec.ValidationError:
+        return None

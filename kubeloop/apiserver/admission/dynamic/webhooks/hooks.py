@@ -1,0 +1,62 @@
+"""Webhooks as they are configured, ready to be matched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kubeloop.api.expressions.admission import TRUTH, Expression, Scope, expression_of
+from kubeloop.api.generated import admissionregistration_v1 as admission_v1
+from kubeloop.apiserver.admission.dynamic.match_rules import Criteria, selector_of
+
+Configuration = admission_v1.MutatingWebhookConfiguration | admission_v1.ValidatingWebhookConfiguration
+Webhook = admission_v1.MutatingWebhook | admission_v1.ValidatingWebhook
+_SCOPE = Scope()
+
+
+@dataclass(frozen=True, eq=False)
+class Hook:
+    """One webhook of a configuration; `index` is its place among all that are asked."""
+
+    configuration: str
+    index: int
+    spec: Webhook
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def is_lenient(self) -> bool:
+        """Whether a call that fails is as good as one that agrees."""
+        return self.spec.failure_policy == "Ignore"
+
+    @property
+    def may_come_again(self) -> bool:
+        return isinstance(self.spec, admission_v1.MutatingWebhook) and self.spec.reinvocation_policy == "IfNeeded"
+
+    @cached_property
+    def criteria(self) -> Criteria:
+        spec = self.spec
+        return Criteria(
+            spec.rules,
+            selector_of(spec.namespace_selector),
+            selector_of(spec.object_selector),
+            spec.match_policy == "Equivalent",
+        )
+
+    @cached_property
+    def conditions(self) -> tuple[Expression, ...]:
+        return tuple(expression_of(one.expression.strip(), _SCOPE, TRUTH) for one in self.spec.match_conditions)
+
+
+def hooks_of(configurations: Iterable[Configuration]) -> Sequence[Hook]:
+    """In the order in which they are asked: by the configurations' names, then as they stand there."""
+    return tuple(Hook(name, index, spec) for index, (name, spec) in enumerate(_ordered(configurations)))
+
+
+def _ordered(configurations: Iterable[Configuration]) -> Iterator[tuple[str, Webhook]]:
+    for configuration in sorted(configurations, key=lambda one: one.metadata.name):
+        for spec in configuration.webhooks:
+            yield configuration.metadata.name, spec

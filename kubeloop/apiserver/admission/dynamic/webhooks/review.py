@@ -1,0 +1,130 @@
+"""AdmissionReview: the question that a webhook is asked, and which answers count."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from kubeloop.api.kinds import Resource
+from kubeloop.api.meta.field_path import quote
+from kubeloop.apiserver.admission.dynamic.expressions import request_document
+from kubeloop.apiserver.admission.dynamic.versioned_attributes import Document, Subject
+from kubeloop.apiserver.decoding.go_json import GoJsonError, parse_json
+
+_GROUP: Final = "admission.k8s.io"
+_KIND: Final = "AdmissionReview"
+_VERSIONS: Final = ("v1", "v1beta1")
+
+
+class BadAnswer(Exception):
+    """An answer that is none; the message is upstream's."""
+
+
+class Reply(NamedTuple):
+    """What a webhook said."""
+
+    allowed: bool
+    status: dict[str, Any] | None = None
+    patch: bytes = b""
+    patch_type: str = ""
+    warnings: Sequence[str] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    allowed: bool = False
+    status: dict[str, Any] | None = None
+    patch: str | None = None
+    patch_type: str | None = None
+    warnings: list[str] | None = None
+    audit_annotations: dict[str, str] | None = None
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    response: _Response | None = None
+
+
+_REVIEW: Final = msgspec.json.Decoder(_Review)
+
+
+def chosen_version(accepted: Sequence[str]) -> str:
+    """The first version that both sides know; empty if there is none."""
+    return next((version for version in accepted if version in _VERSIONS), "")
+
+
+async def question(subject: Subject, resource: Resource, uid: str, version: str) -> bytes:
+    """The request's body."""
+    told: Document = {"uid": uid, **request_document(subject, resource)}
+    told["object"] = await subject.document(resource)
+    told["oldObject"] = await subject.old_document(resource)
+    told.setdefault("options", None)
+    return msgspec.json.encode({"kind": _KIND, "apiVersion": f"{_GROUP}/{version}", "request": told})
+
+
+def parsed(body: bytes) -> _Review:
+    """An answer's body; raises `BadAnswer`."""
+    try:
+        return _REVIEW.decode(body)
+    except msgspec.ValidationError as error:
+        raise BadAnswer(f"json: cannot unmarshal response: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        parse_json(body)
+    except GoJsonError as error:
+        raise BadAnswer(f"couldn't get version/kind; json parse error: {error}") from None
+    raise BadAnswer("couldn't get version/kind; json parse error: invalid JSON")
+
+
+def verified(review: _Review, uid: str, version: str, *, mutating: bool) -> Reply:
+    """Raises `BadAnswer` for what contradicts the question. The older version was never looked at so closely."""
+    response = review.response
+    if response is None:
+        raise BadAnswer("webhook response was absent")
+    patch = _patch_bytes(response.patch)
+    if version == "v1":
+        _verify(review, response, uid, patch, mutating=mutating)
+    patch_type = (response.patch_type or "") if version == "v1" else "JSONPatch" if patch else ""
+    return Reply(
+        response.allowed,
+        response.status,
+        patch if mutating else b"",
+        patch_type,
+        response.warnings or (),
+        tuple((response.audit_annotations or {}).items()),
+    )
+
+
+def _verify(review: _Review, response: _Response, uid: str, patch: bytes, *, mutating: bool) -> None:
+    if response.uid != uid:
+        raise BadAnswer(f"expected response.uid={quote(uid)}, got {quote(response.uid)}")
+    if (review.api_version, review.kind) != (f"{_GROUP}/v1", _KIND):
+        group, _, version = review.api_version.rpartition("/")
+        got = f"{group}/{version}, Kind={review.kind}"
+        raise BadAnswer(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got {got}")
+    kind = response.patch_type
+    if mutating:
+        if patch and kind is None:
+            raise BadAnswer("webhook returned response.patch but not response.patchType")
+        if not patch and kind is not None:
+            raise BadAnswer("webhook returned response.patchType but not response.patch")
+        if kind == "":
+            raise BadAnswer('webhook returned invalid response.patchType of ""')
+    elif patch:
+        raise BadAnswer("validating webhook may not return response.patch")
+    elif kind is not None:
+        raise BadAnswer("validating webhook may not return response.patchType")
+
+
+def _patch_bytes(text: str | None) -> bytes:
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except binascii.Error:
+        raise BadAnswer("illegal base64 data in response.patch") from None

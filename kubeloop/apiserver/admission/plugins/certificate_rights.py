@@ -1,0 +1,62 @@
+"""CertificateApproval and CertificateSigning: who approves or signs needs a right to the signer that is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kubeloop.api.meta.field_path import quote
+from kubeloop.apiserver.admission import Attempt, Plugin
+from kubeloop.apiserver.authorization import Authorizer
+from kubeloop.apiserver.authorization.attributes import Attributes
+from kubeloop.apiserver.request.context import User
+
+if TYPE_CHECKING:
+    from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
+
+_GROUP = "certificates.k8s.io"
+
+
+class _SignerRight(Plugin):
+    """What both have in common; the signer is the stored one, which nobody can change on the way."""
+
+    resources = frozenset({f"certificatesigningrequests.{_GROUP}"})
+    operations = frozenset({"UPDATE"})
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def _demand(self, attempt: Attempt, verb: str, signer: str) -> None:
+        if not self._may(attempt.user, verb, signer):
+            raise attempt.forbidden(f"user not permitted to {verb} requests with signerName {quote(signer)}")
+
+    def _may(self, user: User, verb: str, signer: str) -> bool:
+        """A right to the signer, or to all signers of its domain."""
+        asked = Attributes(user, verb, _GROUP, "*", "signers", name=signer)
+        domain = signer.partition("/")[0]
+        return (
+            self._authorizer.decide(asked).allowed
+            or self._authorizer.decide(asked._replace(name=f"{domain}/*")).allowed
+        )
+
+
+class CertificateApproval(_SignerRight):
+    name = "CertificateApproval"
+    subresources = frozenset({"approval"})
+
+    def check(self, attempt: Attempt) -> None:
+        assert attempt.old is not None
+        old: CertificateSigningRequest = attempt.old
+        self._demand(attempt, "approve", old.spec.signer_name)
+
+
+class CertificateSigning(_SignerRight):
+    name = "CertificateSigning"
+    subresources = frozenset({"status"})
+
+    def check(self, attempt: Attempt) -> None:
+        assert attempt.old is not None
+        assert attempt.obj is not None
+        old: CertificateSigningRequest = attempt.old
+        new: CertificateSigningRequest = attempt.obj
+        if (old.status.certificate, old.status.conditions) != (new.status.certificate, new.status.conditions):
+            self._demand(attempt, "sign", old.spec.signer_name)

@@ -1,0 +1,158 @@
+"""Rights to devices: to look at all of them in a namespace, to give them to claims, and to tell of their state.
+
+Upstream does this in the storage of claims, with validation: so refusals are told as of a field that is invalid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kubeloop.api import errors
+from kubeloop.api.meta.field_path import FieldError, Path, forbidden
+from kubeloop.api.meta.name_rules import check_dns1123_subdomain
+from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
+from kubeloop.apiserver.authorization import Authorizer
+from kubeloop.apiserver.authorization.attributes import Attributes, refusal
+
+if TYPE_CHECKING:
+    from kubeloop.api.generated.resource_v1 import AllocatedDeviceStatus, ResourceClaimStatus
+
+_GROUP: Final = "resource.k8s.io"
+_CLAIMS: Final = f"resourceclaims.{_GROUP}"
+_LABEL: Final = "resource.kubernetes.io/admin-access"
+_NODE_NAME: Final = "authentication.kubernetes.io/node-name"
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+_VERBS: Final = {"PATCH": "patch", "PUT": "update"}
+
+
+def _refuse(attempt: Attempt, found: Sequence[FieldError]) -> None:
+    if found:
+        raise errors.invalid(_GROUP, attempt.resource.kind, attempt.name, found)
+
+
+class DeviceAdminAccess(Plugin):
+    """Only in namespaces that say so may devices be looked at that others have."""
+
+    name = "DeviceAdminAccess"
+    resources = frozenset({_CLAIMS, f"resourceclaimtemplates.{_GROUP}"})
+    subresources = frozenset({"", "status"})
+    operations = frozenset({"CREATE", "UPDATE"})
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    def check(self, attempt: Attempt) -> None:
+        if attempt.subresource:
+            path = _granted(attempt.obj) if _granted(attempt.old) is None else None
+        else:
+            path = _requested(attempt.obj) if attempt.operation == "CREATE" else None
+        if path is None:
+            return
+        namespace = self._lookup.find("namespaces", "", attempt.namespace)
+        if namespace is None or namespace.metadata.labels.get(_LABEL) != "true":
+            why = f"admin access to devices requires the `{_LABEL}: true` label on the containing namespace"
+            _refuse(attempt, [forbidden(path, why)])
+
+
+def _requested(obj: Any) -> Path | None:
+    spec = getattr(obj.spec, "spec", obj.spec)  # a template has the claim's in its own
+    for index, one in enumerate(spec.devices.requests or ()):
+        asked = getattr(one, "exactly", one)  # the first versions had no word of its own for it
+        if asked is not None and asked.admin_access:
+            return Path("spec").child("devices", "requests").index(index).child("adminAccess")
+    return None
+
+
+def _granted(claim: Any) -> Path | None:
+    allocation = claim.status.allocation
+    for index, one in enumerate(allocation.devices.results if allocation is not None else ()):
+        if one.admin_access:
+            return Path("status").child("allocation", "devices", "results").index(index).child("adminAccess")
+    return None
+
+
+class ClaimStatusRights(Plugin):
+    """Who writes a claim's status needs a right to bind claims, or to the drivers whose devices it tells of."""
+
+    name = "ClaimStatusRights"
+    resources = frozenset({_CLAIMS})
+    subresources = frozenset({"status"})
+    operations = frozenset({"UPDATE"})
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def check(self, attempt: Attempt) -> None:
+        assert attempt.obj is not None
+        assert attempt.old is not None
+        _refuse(attempt, [*self._binding(attempt), *self._devices(attempt)])
+
+    def _binding(self, attempt: Attempt) -> Iterator[FieldError]:
+        new, old = _statuses(attempt)
+        if (new.allocation, new.reserved_for) == (old.allocation, old.reserved_for):
+            return
+        verb = _VERBS.get(attempt.method, "update")
+        asked = Attributes(attempt.user, verb, _GROUP, attempt.resource.version, "resourceclaims", "binding")
+        decision = self._authorizer.decide(asked)
+        if not decision.allowed:
+            what = "changing status.allocation or status.reservedFor requires"
+            told = f'{what} resource="resourceclaims/binding", verb="{verb}" permission'
+            yield forbidden(Path("status").child("allocation"), f"{told}: {refusal(asked, decision.reason)}")
+
+    def _devices(self, attempt: Attempt) -> Iterator[FieldError]:
+        """Of devices that are given back nobody has to tell."""
+        new, old = _statuses(attempt)
+        if new.allocation is None:
+            return
+        verb = _VERBS.get(attempt.method, "update")
+        verbs = [f"arbitrary-node:{verb}"]
+        if _is_on_node(attempt, _node_of(new)):
+            verbs.insert(0, f"associated-node:{verb}")
+        for driver in sorted(_changed_drivers(new, old)):
+            questions = [
+                Attributes(
+                    attempt.user, each, _GROUP, attempt.resource.version, "resourceclaims", "driver",
+                    attempt.namespace, driver,
+                )
+                for each in verbs
+            ]  # fmt: skip
+            answers = [self._authorizer.decide(one) for one in questions]
+            if not any(one.allowed for one in answers):
+                told = f'requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" permission'
+                why = refusal(questions[0], answers[0].reason)
+                yield forbidden(Path("status").child("devices"), f"changing status.devices {told}: {why}")
+
+
+def _statuses(attempt: Attempt) -> tuple[ResourceClaimStatus, ResourceClaimStatus]:
+    new: Any = attempt.obj
+    old: Any = attempt.old
+    return new.status, old.status
+
+
+def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> set[str]:
+    """Drivers of devices of which something else is told than before."""
+
+    def by_key(devices: Sequence[AllocatedDeviceStatus]) -> dict[tuple[str, str, str, str], AllocatedDeviceStatus]:
+        return {(one.driver, one.pool, one.device, one.share_id or ""): one for one in devices}
+
+    after, before = by_key(new.devices), by_key(old.devices)
+    return {key[0] for key in after.keys() | before.keys() if after.get(key) != before.get(key)}
+
+
+def _node_of(status: ResourceClaimStatus) -> str:
+    """The one node that a claim's devices are on; empty if there may be more."""
+    selector = status.allocation.node_selector if status.allocation is not None else None
+    terms = selector.node_selector_terms if selector is not None else ()
+    if not terms or len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
+        return ""
+    (field,) = terms[0].match_fields
+    is_one = field.key == "metadata.name" and field.operator == "In" and len(field.values) == 1
+    return field.values[0] if is_one else ""
+
+
+def _is_on_node(attempt: Attempt, node: str) -> bool:
+    """Whether a service account's token says that its pod is on a node."""
+    said = dict(attempt.user.extra).get(_NODE_NAME, ())
+    is_account = attempt.user.name.startswith(_SERVICE_ACCOUNT)
+    return bool(node) and is_account and said == (node,) and not check_dns1123_subdomain(node)

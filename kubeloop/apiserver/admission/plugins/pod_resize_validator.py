@@ -1,0 +1,63 @@
+"""PodResizeValidator: a running pod is resized only on a node that can do it and is large enough."""
+
+from __future__ import annotations
+
+from kubeloop.api.errors import Cause
+from kubeloop.api.generated.core_v1 import Node, Pod, PodSpec
+from kubeloop.api.scalars.quantity import Quantity, parse_quantity
+from kubeloop.api.strategy.pods.resources import aggregate
+from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
+
+_OS_LABEL = "kubernetes.io/os"
+_RESIZABLE = ("cpu", "memory")
+
+
+class PodResizeValidator(Plugin):
+    name = "PodResizeValidator"
+    resources = frozenset({"pods"})
+    subresources = frozenset({"resize"})
+    operations = frozenset({"UPDATE"})
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    def check(self, attempt: Attempt) -> None:
+        pod, old = attempt.obj, attempt.old
+        if not isinstance(pod, Pod) or not isinstance(old, Pod) or not pod.spec.node_name:
+            return
+        if pod.metadata.generation == old.metadata.generation:
+            return  # nothing in the spec changed
+        node: Node | None = self._lookup.find("nodes", "", pod.spec.node_name)
+        if node is None:
+            raise attempt.forbidden(f'node "{pod.spec.node_name}" not found')
+        system = node.metadata.labels.get(_OS_LABEL, "linux")
+        if system != "linux":
+            raise attempt.forbidden(
+                f'pod resize is only supported on linux nodes, node "{node.metadata.name}" is "{system}"',
+                (Cause("UnsupportedPlatform"),),
+            )
+        lacking = _lacking(pod.spec, node)
+        if lacking:
+            raise attempt.forbidden(
+                f"node didn't have enough allocatable resources: {'; '.join(lacking)}", (Cause("NodeCapacity"),)
+            )
+
+
+def _lacking(spec: PodSpec, node: Node) -> list[str]:
+    found = []
+    for name in _RESIZABLE:
+        requested, allocatable = _requested(spec, name), parse_quantity(node.status.allocatable.get(name, "0"))
+        if requested > allocatable:
+            wanted, there = (
+                amount.milli_value() if name == "cpu" else amount.value() for amount in (requested, allocatable)
+            )
+            found.append(f"{name}, requested: {wanted}, allocatable: {there}")
+    return found
+
+
+def _requested(spec: PodSpec, name: str) -> Quantity:
+    """What the whole pod asks for, what its runtime needs included."""
+    amount = aggregate(spec, "requests").get(name, Quantity(0))
+    if spec.resources is not None and name in spec.resources.requests:
+        amount = parse_quantity(spec.resources.requests[name])
+    return amount + parse_quantity(spec.overhead.get(name, "0"))

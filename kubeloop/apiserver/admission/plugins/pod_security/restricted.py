@@ -1,0 +1,158 @@
+"""The checks that the restricted level adds: what hardened pods do without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubeloop.api.generated.core_v1 import PodSpec, Volume
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.apiserver.admission.plugins.pod_security.baseline import seccomp
+from kubeloop.apiserver.admission.plugins.pod_security.findings import (
+    Check,
+    Finding,
+    containers,
+    contexts,
+    counted,
+    named,
+    quoted,
+    setters,
+)
+
+_HARMLESS_VOLUMES = (
+    "config_map",
+    "csi",
+    "downward_api",
+    "empty_dir",
+    "ephemeral",
+    "image",
+    "persistent_volume_claim",
+    "projected",
+    "secret",
+)
+# Attribute to what clients call it, in the order in which they are looked for.
+_OTHER_VOLUMES = {
+    "host_path": "hostPath",
+    "gce_persistent_disk": "gcePersistentDisk",
+    "aws_elastic_block_store": "awsElasticBlockStore",
+    "git_repo": "gitRepo",
+    "nfs": "nfs",
+    "iscsi": "iscsi",
+    "glusterfs": "glusterfs",
+    "rbd": "rbd",
+    "flex_volume": "flexVolume",
+    "cinder": "cinder",
+    "cephfs": "cephfs",
+    "flocker": "flocker",
+    "fc": "fc",
+    "azure_file": "azureFile",
+    "vsphere_volume": "vsphereVolume",
+    "quobyte": "quobyte",
+    "azure_disk": "azureDisk",
+    "photon_persistent_disk": "photonPersistentDisk",
+    "portworx_volume": "portworxVolume",
+    "scale_io": "scaleIO",
+    "storageos": "storageos",
+}
+
+
+def unless_windows(check: Check) -> Check:
+    """Windows has no such thing to restrict."""
+
+    def checked(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+        return None if spec.os is not None and spec.os.name == "windows" else check(meta, spec)
+
+    return checked
+
+
+def unless_own_users(check: Check) -> Check:
+    """Root in a user namespace of its own isn't root outside."""
+
+    def checked(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+        return None if spec.host_users is False else check(meta, spec)
+
+    return checked
+
+
+def privilege_escalation(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    hardened = {name for name, context in contexts(spec) if context.allow_privilege_escalation is False}
+    found = _all_but(spec, hardened)
+    detail = f"{named('container', found)} must set securityContext.allowPrivilegeEscalation=false"
+    return Finding("allowPrivilegeEscalation != false", detail) if found else None
+
+
+def capabilities(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    dropping: set[str] = set()
+    adding: dict[str, list[str]] = {}
+    for name, context in contexts(spec):
+        if context.capabilities is None:
+            continue
+        if "ALL" in context.capabilities.drop:
+            dropping.add(name)
+        added = [capability for capability in context.capabilities.add if capability != "NET_BIND_SERVICE"]
+        if added:
+            adding[name] = added
+    details = []
+    keeping = _all_but(spec, dropping)
+    if keeping:
+        details.append(f'{named("container", keeping)} must set securityContext.capabilities.drop=["ALL"]')
+    if adding:
+        added = sorted({capability for more in adding.values() for capability in more})
+        details.append(
+            f"{named('container', list(adding))} must not include {quoted(added)} in securityContext.capabilities.add"
+        )
+    return Finding("unrestricted capabilities", "; ".join(details)) if details else None
+
+
+def volume_types(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    found = {
+        volume.name: _type_of(volume)
+        for volume in spec.volumes
+        if all(getattr(volume, field) is None for field in _HARMLESS_VOLUMES)
+    }
+    if not found:
+        return None
+    kinds = sorted(set(found.values()))
+    use = "uses" if len(found) == 1 else "use"
+    return Finding(
+        "restricted volume types",
+        f"{named('volume', list(found))} {use} {counted('restricted volume type', kinds)} {quoted(kinds)}",
+    )
+
+
+def run_as_non_root(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    of_pod = spec.security_context.run_as_non_root if spec.security_context is not None else None
+    said = {name: context.run_as_non_root for name, context in contexts(spec) if context.run_as_non_root is not None}
+    refusing = [name for name, value in said.items() if not value]
+    if of_pod is False or refusing:
+        who = setters(of_pod is False, refusing)
+        return Finding("runAsNonRoot != true", f"{who} must not set securityContext.runAsNonRoot=false")
+    silent = [] if of_pod else _all_but(spec, said)
+    detail = f"pod or {named('container', silent)} must set securityContext.runAsNonRoot=true"
+    return Finding("runAsNonRoot != true", detail) if silent else None
+
+
+def run_as_user(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    found = [name for name, context in contexts(spec) if context.run_as_user == 0]
+    pod_too = spec.security_context is not None and spec.security_context.run_as_user == 0
+    detail = f"{setters(pod_too, found)} must not set runAsUser=0"
+    return Finding("runAsUser=0", detail) if found or pod_too else None
+
+
+def seccomp_required(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    found = seccomp(meta, spec)
+    if found is not None or (spec.security_context is not None and spec.security_context.seccomp_profile is not None):
+        return found
+    silent = _all_but(spec, {name for name, context in contexts(spec) if context.seccomp_profile is not None})
+    detail = (
+        f"pod or {named('container', silent)} must set securityContext.seccompProfile.type "
+        'to "RuntimeDefault" or "Localhost"'
+    )
+    return Finding("seccompProfile", detail) if silent else None
+
+
+def _all_but(spec: PodSpec, names: set[str] | dict[str, bool]) -> Sequence[str]:
+    return [container.name for container in containers(spec) if container.name not in names]
+
+
+def _type_of(volume: Volume) -> str:
+    return next((name for field, name in _OTHER_VOLUMES.items() if getattr(volume, field) is not None), "unknown")

@@ -1,0 +1,149 @@
+"""Priority: the priority class of a pod or pod group becomes a number; at most one class is everybody's default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
+
+if TYPE_CHECKING:  # the kind's types are loaded when its first object is
+    from kubeloop.api.generated.scheduling_v1 import PriorityClass
+
+_GROUP = "scheduling.k8s.io"
+_CLASSES = "priorityclasses.scheduling.k8s.io"
+# Groups of pods that have a priority too, and how errors name them.
+_GROUPS = {"podgroups.scheduling.k8s.io": "pod group", "compositepodgroups.scheduling.k8s.io": "composite pod group"}
+_SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
+
+
+class _Rank(NamedTuple):
+    """What a class gives to a pod."""
+
+    class_name: str
+    priority: int
+    preemption_policy: str | None
+
+
+_WITHOUT_CLASS = _Rank("", 0, "PreemptLowerPriority")
+
+
+class Priority(Plugin):
+    name = "Priority"
+
+    def __init__(self, lookup: Lookup, features: Features = DEFAULT_FEATURES) -> None:
+        self._lookup = lookup
+        self._features = features
+        # The answer that the default was last derived from, and the default.
+        self._classes: Sequence[PriorityClass] | None = None
+        self._default = _WITHOUT_CLASS
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        if subresource:
+            return False
+        if resource.qualified == "pods":
+            return operation in ("CREATE", "UPDATE")
+        if resource.qualified in _GROUPS:
+            return operation == "CREATE"
+        return resource.qualified == _CLASSES and operation != "CONNECT"
+
+    def admit(self, attempt: Attempt) -> None:
+        if attempt.resource.qualified in _GROUPS:
+            self._rank_group(attempt, _GROUPS[attempt.resource.qualified])
+        if not isinstance(attempt.obj, Pod):
+            return
+        if attempt.operation == "CREATE":
+            self._rank(attempt, attempt.obj)
+        elif isinstance(attempt.old, Pod):
+            _keep_rank(attempt.obj, attempt.old)
+
+    def check(self, attempt: Attempt) -> None:
+        if attempt.operation == "DELETE" and attempt.name in _SYSTEM_CLASSES:
+            raise attempt.forbidden("this is a system priority class and cannot be deleted")
+        if attempt.obj is None or attempt.resource.qualified != _CLASSES or not attempt.obj.global_default:
+            return
+        wanted: PriorityClass = attempt.obj
+        current = self._default_class()
+        if current is not None and (attempt.operation == "CREATE" or current.metadata.name != wanted.metadata.name):
+            raise attempt.forbidden(
+                f"PriorityClass {current.metadata.name} is already marked as default. Only one default can exist"
+            )
+
+    def _rank(self, attempt: Attempt, pod: Pod) -> None:
+        spec = pod.spec
+        rank = self._rank_of(attempt, spec.priority_class_name) if spec.priority_class_name else self._default_rank()
+        if spec.priority is not None and spec.priority != rank.priority:
+            raise attempt.forbidden(
+                f"the integer value of priority ({spec.priority}) must not be provided in pod spec; "
+                f"priority admission controller computed {rank.priority} from the given PriorityClass name"
+            )
+        policy = rank.preemption_policy
+        if policy is not None and spec.preemption_policy not in (None, policy):
+            raise attempt.forbidden(
+                f"the string value of PreemptionPolicy ({spec.preemption_policy}) must not be provided in pod spec; "
+                f"priority admission controller computed {policy} from the given PriorityClass name"
+            )
+        force_setattr(spec, "priority_class_name", rank.class_name)
+        force_setattr(spec, "priority", rank.priority)
+        if policy is not None:
+            force_setattr(spec, "preemption_policy", policy)
+
+    def _rank_group(self, attempt: Attempt, called: str) -> None:
+        assert attempt.obj is not None
+        spec = attempt.obj.spec
+        rank = self._rank_of(attempt, spec.priority_class_name) if spec.priority_class_name else self._default_rank()
+        if spec.priority is not None and spec.priority != rank.priority:
+            raise attempt.forbidden(
+                f"priority set in the {called} ({spec.priority}) must match the priority computed ({rank.priority}) "
+                "based on the priority class set in the spec"
+            )
+        force_setattr(spec, "priority", rank.priority)
+        force_setattr(spec, "priority_class_name", rank.class_name)
+        if self._features.is_on("PodGroupPreemptionPolicy") and rank.preemption_policy is not None:
+            _take_policy(attempt, rank.preemption_policy, called)
+
+    def _rank_of(self, attempt: Attempt, class_name: str) -> _Rank:
+        found: PriorityClass | None = self._lookup.find("priorityclasses", "", class_name, _GROUP)
+        if found is None:
+            raise attempt.forbidden(f"no PriorityClass with name {class_name} was found")
+        return _Rank(class_name, found.value, found.preemption_policy)
+
+    def _default_rank(self) -> _Rank:
+        classes = self._lookup.every("priorityclasses", "", _GROUP)
+        if classes is not self._classes:
+            default = self._default_class()
+            self._default = _WITHOUT_CLASS
+            if default is not None:
+                self._default = _Rank(default.metadata.name, default.value, default.preemption_policy)
+            self._classes = classes
+        return self._default
+
+    def _default_class(self) -> PriorityClass | None:
+        """Should a race have left two defaults, the lower one counts."""
+        defaults = [known for known in self._lookup.every("priorityclasses", "", _GROUP) if known.global_default]
+        return min(defaults, key=lambda known: known.value, default=None)
+
+
+def _take_policy(attempt: Attempt, policy: str, called: str) -> None:
+    """A group that says nothing means the usual policy, also where its class has another."""
+    assert attempt.obj is not None
+    spec = attempt.obj.spec
+    wanted = spec.preemption_policy or _WITHOUT_CLASS.preemption_policy
+    if wanted != policy:
+        raise attempt.forbidden(
+            f"the string value of PreemptionPolicy ({wanted}) must not be provided in {called} spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name"
+        )
+    force_setattr(spec, "preemption_policy", policy)
+
+
+def _keep_rank(pod: Pod, old: Pod) -> None:
+    """An update that leaves out what this plugin had set means no change to it."""
+    if pod.spec.priority is None and old.spec.priority is not None:
+        force_setattr(pod.spec, "priority", old.spec.priority)
+    if pod.spec.preemption_policy is None and old.spec.preemption_policy is not None:
+        force_setattr(pod.spec, "preemption_policy", old.spec.preemption_policy)

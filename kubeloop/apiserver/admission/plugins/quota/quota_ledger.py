@@ -1,0 +1,94 @@
+"""Quotas as they stand this moment, and writing into them what was charged.
+
+A charge is seen by the very next write, before either is durable. It takes a lower revision than the object that it
+is for, so no object becomes durable without its charge; as upstream, a charge whose object isn't stored in the end
+stays until use is counted again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from kubeloop.api.apply.fields.field_owners import track_update
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Quantity
+from kubeloop.api.schema import node_of
+from kubeloop.apiserver.admission import Lookup
+from kubeloop.apiserver.bootstrap.writer import MANAGER
+from kubeloop.apiserver.registry.existing import Current
+from kubeloop.apiserver.registry.field_manager import set_entries, settable_in
+from kubeloop.apiserver.registry.serializer import stored_bytes
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.store import Event
+
+if TYPE_CHECKING:
+    from kubeloop.api.generated.core_v1 import ResourceQuota
+    from kubeloop.api.quota import Charge
+
+
+class Ledger(Protocol):
+    """What the admission of objects needs of quotas."""
+
+    def quotas(self, namespace: str) -> Sequence[ResourceQuota]: ...
+
+    def enter(self, charge: Charge, now: datetime) -> None: ...
+
+
+class StoredLedger:
+    """The ledger in a server's own store."""
+
+    def __init__(self, registry: Registry, lookup: Lookup) -> None:
+        self._storage = registry.named("", "v1", "resourcequotas")
+        self._every = lookup.every
+
+    def quotas(self, namespace: str) -> Sequence[ResourceQuota]:
+        """The namespace's quotas with all that was charged to them, durable or not."""
+        known: Sequence[ResourceQuota] = self._every("resourcequotas", namespace)
+        return [newest for quota in known if (newest := self._newest(quota)) is not None] if known else known
+
+    def _newest(self, quota: ResourceQuota) -> ResourceQuota | None:
+        record = self._storage.peek(quota.metadata.namespace, quota.metadata.name)
+        if record is None:
+            return None
+        if str(record.mod_revision) == quota.metadata.resource_version:
+            return quota
+        newest: ResourceQuota = self._storage.view.decode_record(record)
+        return newest
+
+    def enter(self, charge: Charge, now: datetime) -> None:
+        """Write a quota's new use; nobody else gets a turn between reading it and this."""
+        storage = self._storage
+        record = storage.peek(charge.quota.metadata.namespace, charge.quota.metadata.name)
+        assert record is not None, "the quota was read in this turn"
+        current = Current(storage, record)
+        used = {name: Quantity(str(charge.used[name])) for name in sorted(charge.used)}
+        status = msgspec.structs.replace(current.stored.status, used=used)
+        metadata = msgspec.structs.replace(current.stored.metadata)
+        charged = msgspec.structs.replace(current.stored, metadata=metadata, status=status)
+        set_entries(
+            charged,
+            track_update(
+                current.plain,
+                current.plain_of(msgspec.structs.replace(charged, metadata=current.served.metadata)),
+                node_of(storage.resource.definition),
+                MANAGER,
+                storage.resource.group_version,
+                "status",
+                format_time(now),
+                current.entries,
+                settable_in(storage.strategy, "status"),
+            ),
+        )
+        future = storage.store.write(record.key, stored_bytes(charged), record.mod_revision)
+        future.add_done_callback(_seen)
+
+
+def _seen(future: asyncio.Future[Event]) -> None:
+    """A flush that fails is reported by the object's own write, which comes after this one."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,80 @@
+"""ResourceQuota: an object that would exceed a quota of its namespace is refused; any other is charged first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim
+from kubeloop.api.kinds import Resource
+from kubeloop.api.quota import QuotaRefusal, charges_of, is_metered, meter_of
+from kubeloop.api.quota.devices import DEVICE_CLAIMS, DeviceClaimMeter
+from kubeloop.api.quota.meter import Meter
+from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
+from kubeloop.apiserver.admission.plugins.quota.quota_ledger import Ledger
+
+# What updates can make larger. A pod grows by being resized, a claim's status tells of storage that it got already.
+_GROWING = frozenset(
+    (
+        ("pods", ""),
+        ("pods", "resize"),
+        ("services", ""),
+        ("persistentvolumeclaims", ""),
+        ("persistentvolumeclaims", "status"),
+        (DEVICE_CLAIMS, ""),
+    )
+)
+
+
+class ResourceQuotaPlugin(Plugin):
+    name = "ResourceQuota"
+    charges = True  # what others refuse must not be charged
+
+    def __init__(self, lookup: Lookup, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._meters: dict[str, Meter] = {DEVICE_CLAIMS: DeviceClaimMeter(_Devices(lookup))}
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        if not resource.namespaced or not is_metered(resource.qualified):
+            return False
+        if operation == "CREATE":
+            return not subresource
+        return operation == "UPDATE" and (resource.qualified, subresource) in _GROWING
+
+    def check(self, attempt: Attempt) -> None:
+        quotas = self._ledger.quotas(attempt.namespace)
+        if not quotas:
+            return
+        meter = self._meter(attempt.resource.qualified)
+        if not meter.concerns(attempt.operation, attempt.subresource, attempt.obj, attempt.old):
+            return
+        enforced = attempt.subresource != "status"
+        try:
+            charges = charges_of(quotas, meter, attempt.obj, attempt.old, attempt.now, enforced)
+        except QuotaRefusal as refusal:
+            raise attempt.forbidden(str(refusal)) from None
+        if not attempt.dry_run:
+            for charge in charges:
+                self._ledger.enter(charge, attempt.now)
+
+    def _meter(self, qualified: str) -> Meter:
+        meter = self._meters.get(qualified)
+        if meter is None:
+            meter = self._meters[qualified] = meter_of(qualified)
+        return meter
+
+
+class _Devices:
+    """What claims of devices depend on, as it is stored."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    def device_classes(self) -> Sequence[DeviceClass]:
+        return self._lookup.every("deviceclasses", group="resource.k8s.io")
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        return self._lookup.find("pods", namespace, name)
+
+    def claims(self, namespace: str) -> Sequence[ResourceClaim]:
+        return self._lookup.every("resourceclaims", namespace, "resource.k8s.io")

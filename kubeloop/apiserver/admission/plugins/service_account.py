@@ -1,0 +1,187 @@
+"""ServiceAccount: every pod runs as an account that exists, with its token at hand unless somebody opted out."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.generated.core_v1 import (
+    ConfigMapProjection,
+    Container,
+    DownwardAPIProjection,
+    DownwardAPIVolumeFile,
+    KeyToPath,
+    ObjectFieldSelector,
+    Pod,
+    PodSpec,
+    ProjectedVolumeSource,
+    ServiceAccount,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeMount,
+    VolumeProjection,
+)
+from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
+from kubeloop.apiserver.admission.plugins.pod_secrets import (
+    first_unlisted_ephemeral_secret,
+    first_unlisted_secret,
+    names_a_secret,
+)
+from kubeloop.clock import lasting_suffix
+
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+_ENFORCE_ANNOTATION = "kubernetes.io/enforce-mountable-secrets"
+_DEFAULT_ACCOUNT = "default"
+_VOLUME_PREFIX = "kube-api-access-"
+_MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+
+# An hour, and seven seconds by which the issuer recognizes that the token was mounted by this plugin.
+_TOKEN_SECONDS = 60 * 60 + 7
+_FILE_MODE = 0o644
+_TOKEN_SOURCE = ProjectedVolumeSource(
+    default_mode=_FILE_MODE,
+    sources=(
+        VolumeProjection(
+            service_account_token=ServiceAccountTokenProjection(path="token", expiration_seconds=_TOKEN_SECONDS)
+        ),
+        VolumeProjection(
+            config_map=ConfigMapProjection(name="kube-root-ca.crt", items=(KeyToPath(key="ca.crt", path="ca.crt"),))
+        ),
+        VolumeProjection(
+            downward_api=DownwardAPIProjection(
+                items=(
+                    DownwardAPIVolumeFile(
+                        path="namespace",
+                        field_ref=ObjectFieldSelector(api_version="v1", field_path="metadata.namespace"),
+                    ),
+                )
+            )
+        ),
+    ),
+)
+
+
+class ServiceAccountPlugin(Plugin):
+    name = "ServiceAccount"
+    resources = frozenset({"pods"})
+    subresources = frozenset({"", "ephemeralcontainers"})
+    operations = frozenset({"CREATE", "UPDATE"})
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._find = lookup.find
+
+    def admit(self, attempt: Attempt) -> None:
+        pod = attempt.obj
+        if attempt.operation != "CREATE" or not isinstance(pod, Pod):
+            return
+        if MIRROR_ANNOTATION in pod.metadata.annotations:
+            # The kubelet would take a changed spec for another pod.
+            _check_mirror(attempt, pod)
+            return
+        spec = pod.spec
+        if not spec.service_account_name:
+            force_setattr(spec, "service_account_name", _DEFAULT_ACCOUNT)
+            force_setattr(spec, "service_account", _DEFAULT_ACCOUNT)
+        account = self._account_of(attempt, spec)
+        if _wants_token(spec, account):
+            _mount_token(spec, account)
+        if account.image_pull_secrets and not spec.image_pull_secrets:
+            force_setattr(spec, "image_pull_secrets", account.image_pull_secrets)
+        _check_secrets(attempt, pod, account)
+
+    def check(self, attempt: Attempt) -> None:
+        pod = attempt.obj
+        if not isinstance(pod, Pod):
+            return
+        if attempt.operation == "UPDATE":
+            if attempt.subresource == "ephemeralcontainers":
+                self._check_ephemeral(attempt, pod)
+        elif attempt.subresource == "":
+            if MIRROR_ANNOTATION in pod.metadata.annotations:
+                _check_mirror(attempt, pod)
+            else:
+                _check_secrets(attempt, pod, self._account_of(attempt, pod.spec))
+
+    def _account_of(self, attempt: Attempt, spec: PodSpec) -> ServiceAccount:
+        namespace, name = attempt.namespace, spec.service_account_name
+        if not name:
+            pod_name = attempt.obj.metadata.name if attempt.obj is not None else ""
+            raise attempt.forbidden(f"no service account specified for pod {namespace}/{pod_name}")
+        account: ServiceAccount | None = self._find("serviceaccounts", namespace, name)
+        if account is None:
+            raise attempt.forbidden(
+                f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+            )
+        return account
+
+    def _check_ephemeral(self, attempt: Attempt, pod: Pod) -> None:
+        account = self._account_of(attempt, pod.spec)
+        if _enforces_secrets(account):
+            found = first_unlisted_ephemeral_secret(pod.spec, account)
+            if found:
+                raise attempt.forbidden(found)
+
+
+def _mount_token(spec: PodSpec, account: ServiceAccount) -> None:
+    needy = [
+        container
+        for container in (*spec.init_containers, *(spec.containers or ()))
+        if not container.volume_mounts or not _mounts_at_token_path(container)
+    ]
+    if not needy:
+        return
+    existing = _token_volume(spec) if spec.volumes else ""
+    volume, mount = _token_parts(existing or _VOLUME_PREFIX + lasting_suffix(account.metadata.uid))
+    for container in needy:
+        force_setattr(container, "volume_mounts", (*container.volume_mounts, mount))
+    if not existing:
+        force_setattr(spec, "volumes", (*spec.volumes, volume))
+
+
+@lru_cache(maxsize=1024)
+def _token_parts(name: str) -> tuple[Volume, VolumeMount]:
+    """Shared by all pods of an account, which are the same for it, and quicker recognised as alike."""
+    volume = Volume(name=name, projected=_TOKEN_SOURCE)
+    return volume, VolumeMount(name=name, read_only=True, mount_path=_MOUNT_PATH)
+
+
+def _token_volume(spec: PodSpec) -> str:
+    return next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME_PREFIX)), "")
+
+
+def _mounts_at_token_path(container: Container) -> bool:
+    return any(mount.mount_path == _MOUNT_PATH for mount in container.volume_mounts)
+
+
+def _wants_token(spec: PodSpec, account: ServiceAccount) -> bool:
+    """The pod's wish counts before the account's; without either, it gets one."""
+    wish = spec.automount_service_account_token
+    if wish is None:
+        wish = account.automount_service_account_token
+    return wish is not False
+
+
+def _enforces_secrets(account: ServiceAccount) -> bool:
+    return account.metadata.annotations.get(_ENFORCE_ANNOTATION, "") in _TRUE
+
+
+def _check_secrets(attempt: Attempt, pod: Pod, account: ServiceAccount) -> None:
+    if _enforces_secrets(account):
+        found = first_unlisted_secret(pod.spec, account)
+        if found:
+            raise attempt.forbidden(found)
+
+
+def _check_mirror(attempt: Attempt, pod: Pod) -> None:
+    """A node's static pod shows what already runs there, so it can't be given what the API would have to provide."""
+    spec = pod.spec
+    if spec.service_account_name:
+        raise attempt.forbidden("a mirror pod may not reference service accounts")
+    if names_a_secret(spec):
+        raise attempt.forbidden("a mirror pod may not reference secrets")
+    for volume in spec.volumes:
+        if volume.projected is not None and any(
+            source.service_account_token is not None for source in volume.projected.sources or ()
+        ):
+            raise attempt.forbidden("a mirror pod may not use ServiceAccountToken volume projections")

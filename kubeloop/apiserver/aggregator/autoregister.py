@@ -1,0 +1,164 @@
+"""Keeps an APIService for every group and version that definitions serve: it comes and goes with them.
+
+As long as its label says that it is kept, one that somebody deletes comes back, and one that somebody changes is
+corrected. Whoever wants to answer for such a version themselves takes the label away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from kubeloop.api.meta import object_meta
+from kubeloop.apiserver.bootstrap.writer import OwnObjects
+from kubeloop.apiserver.registry.internal_status import write_change
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.clock import Clock
+from kubeloop.store import Conflict, Event, Record, Subscription
+
+log = logging.getLogger(__name__)
+
+_DEFINITIONS: Final = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+_SERVICES: Final = "/registry/apiregistration.k8s.io/apiservices/"
+_KIND: Final = "apiservices.apiregistration.k8s.io"
+# After a write that failed, for whatever reason.
+_RETRY_SECONDS: Final = 1.0
+
+GroupVersion = tuple[str, str]
+
+
+class _Version(msgspec.Struct):
+    name: str = ""
+    served: bool = False
+
+
+class _Spec(msgspec.Struct):
+    group: str = ""
+    versions: tuple[_Version, ...] = ()
+
+
+class _Definition(msgspec.Struct):
+    spec: _Spec
+
+
+_READ: Final = msgspec.json.Decoder(_Definition)
+
+
+class Registration:
+    """Follows definitions and APIServices; nothing is loaded for it until the first definition appears.
+
+    `_served` are the versions of each definition; `_due` the names of APIServices that are to be looked at.
+    """
+
+    def __init__(self, registry: Registry, clock: Clock) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._own = OwnObjects(registry, clock)
+        self._served: dict[str, tuple[GroupVersion, ...]] = {}
+        self._due: set[str] = set()
+        self._timer: asyncio.Handle | None = None
+        self._subscriptions: list[Subscription] = []
+
+    def start(self) -> None:
+        store = self._registry.store
+        if not any(one.resource.qualified == _KIND for one in self._registry.storages()):
+            return  # the server was told to do without
+        for record in store.range(_DEFINITIONS).records:
+            self._served[record.key] = _served_by(record)
+        followed = ((_DEFINITIONS, self._definitions_changed), (_SERVICES, self._services_changed))
+        self._subscriptions = [store.subscribe(prefix, store.revision, follow) for prefix, follow in followed]
+
+    def catch_up(self) -> None:
+        """Look at everything, after a start."""
+        kept = [one.key.rpartition("/")[2] for one in self._registry.store.range(_SERVICES).records]
+        self._look_at([*self._wanted(), *kept])
+
+    def close(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _definitions_changed(self, events: Sequence[Event]) -> None:
+        for event in events:
+            before = self._served.pop(event.key, ())
+            if event.record is not None:
+                self._served[event.key] = _served_by(event.record)
+            after = self._served.get(event.key, ())
+            if before != after:
+                self._look_at(f"{version}.{group}" for group, version in {*before, *after})
+
+    def _services_changed(self, events: Sequence[Event]) -> None:
+        if self._served:
+            self._look_at(event.key.rpartition("/")[2] for event in events)
+
+    def _look_at(self, names: Iterable[str]) -> None:
+        self._due.update(names)
+        if self._due and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_soon(self._keep)
+
+    def _wanted(self) -> dict[str, GroupVersion]:
+        return {f"{version}.{group}": (group, version) for served in self._served.values() for group, version in served}
+
+    def _keep(self) -> None:
+        self._timer = None
+        due, self._due = self._due, set()
+        wanted = self._wanted()
+        for name in sorted(due):
+            try:
+                self._keep_one(name, wanted.get(name))
+            except Conflict:
+                log.debug("somebody was faster with the APIService %s", name)  # and their change will be looked at
+
+    def _keep_one(self, name: str, wanted: GroupVersion | None) -> None:
+        storage = self._registry.named("apiregistration.k8s.io", "v1", "apiservices")
+        record = storage.peek("", name)
+        if record is None:
+            if wanted is not None:
+                self._watch(name, self._own.write(storage.resource, self._made(*wanted)))
+            return
+        if not _may_be_kept(record):
+            return
+        from kubeloop.apiserver.bootstrap.api_services import IS_KEPT, KEPT, spec_of_custom
+
+        current: Any = storage.view.decode_record(record)
+        if current.metadata.labels.get(KEPT) != IS_KEPT:
+            return
+        if wanted is None:
+            self._watch(name, storage.store.write(record.key, None, record.mod_revision))
+        elif current.spec != spec_of_custom(*wanted):
+            write_change(storage, record, lambda one: replace(one, spec=spec_of_custom(*wanted)), self._clock)
+
+    def _made(self, group: str, version: str) -> Any:
+        from kubeloop.apiserver.bootstrap.api_services import service_of_custom
+
+        return service_of_custom(group, version, object_meta.time_of(self._clock.now()))
+
+    def _watch(self, name: str, write: asyncio.Future[Event] | None) -> None:
+        if write is not None:
+            write.add_done_callback(lambda done: self._settled(name, done))
+
+    def _settled(self, name: str, write: asyncio.Future[Event]) -> None:
+        if write.cancelled() or write.exception() is None:
+            return
+        self._due.add(name)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._keep)
+
+
+def _served_by(record: Record) -> tuple[GroupVersion, ...]:
+    try:
+        spec = _READ.decode(record.value).spec
+    except msgspec.DecodeError:
+        return ()
+    return tuple((spec.group, version.name) for version in spec.versions if version.served)
+
+
+def _may_be_kept(record: Record) -> bool:
+    """A look at the bytes: most were made at the start, and are left alone from then on."""
+    return b'"kube-aggregator.kubernetes.io/automanaged":"true"' in record.value

@@ -1,0 +1,80 @@
+"""Whether an extension API server can be used, in upstream's words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kubeloop.api.generated.apiregistration_v1 import APIService, APIServiceCondition, APIServiceStatus
+from kubeloop.api.generated.core_v1 import Service
+from kubeloop.api.generated.discovery_v1 import EndpointSlice
+from kubeloop.api.scalars.wire import Time
+from kubeloop.apiserver.aggregator.endpoints import ready_addresses
+
+AVAILABLE = "Available"
+_DEFAULT_PORT = 443
+
+
+class Verdict(NamedTuple):
+    """What the Available condition should say."""
+
+    status: str
+    reason: str
+    message: str
+
+
+LOCAL = Verdict("True", "Local", "Local APIServices are always available")
+PASSED = Verdict("True", "Passed", "all checks passed")
+
+
+def failed_discovery(message: str) -> Verdict:
+    return Verdict("False", "FailedDiscoveryCheck", message)
+
+
+def port_of(api: APIService) -> int:
+    """The port of the Service that is meant."""
+    reference = api.spec.service
+    return _DEFAULT_PORT if reference is None or reference.port is None else reference.port
+
+
+def obstacle(api: APIService, service: Service | None, slices: Sequence[EndpointSlice]) -> Verdict | None:
+    """Why it need not even be asked; None when it is worth a try."""
+    reference = api.spec.service
+    assert reference is not None, "a local APIService has nobody to ask"
+    where = f'service/{reference.name} in "{reference.namespace}"'
+    if service is None:
+        return Verdict("False", "ServiceNotFound", f"{where} is not present")
+    if service.spec.type != "ClusterIP":
+        return None
+    port = port_of(api)
+    names = [one.name for one in service.spec.ports or () if one.port == port]
+    if not names:
+        return Verdict("False", "ServicePortError", f"{where} is not listening on port {port}")
+    if not slices:
+        return Verdict("False", "EndpointsNotFound", f"cannot find endpointslices for {where}")
+    if not any(ready_addresses(one, names[0]) for one in slices):
+        why = f'endpointslices for {where} have no addresses with port name "{names[0]}"'
+        return Verdict("False", "MissingEndpoints", why)
+    return None
+
+
+def is_available(api: APIService) -> bool:
+    return any(one.type == AVAILABLE and one.status == "True" for one in api.status.conditions)
+
+
+def with_verdict(api: APIService, verdict: Verdict, now: Time) -> APIServiceStatus:
+    """The status with the condition set; its time changes only when its status does."""
+    before = next((one for one in api.status.conditions if one.type == AVAILABLE), None)
+    since = before.last_transition_time if before is not None and before.status == verdict.status else now
+    condition = APIServiceCondition(
+        type=AVAILABLE,
+        status=verdict.status,
+        reason=verdict.reason,
+        message=verdict.message,
+        last_transition_time=since,
+    )
+    if before is None:
+        return replace(api.status, conditions=(*api.status.conditions, condition))
+    return replace(api.status, conditions=tuple(condition if one is before else one for one in api.status.conditions))

@@ -1,0 +1,93 @@
+"""Looks after one remote for as long as there is one: asks whether it answers, reads what it serves, and tells both."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from kubeloop.apiserver.aggregator.availability import PASSED, Verdict, failed_discovery, obstacle
+from kubeloop.apiserver.aggregator.connection import Unreachable
+from kubeloop.apiserver.aggregator.discovery_cache import Reader, RemoteVersion
+from kubeloop.apiserver.aggregator.remote import Remote
+from kubeloop.apiserver.aggregator.service_resolver import Neighbours
+
+log = logging.getLogger(__name__)
+
+# A server that answers is asked again so often; one that fails sooner, and then less and less often.
+_LOOK_SECONDS = 30.0
+_FIRST_RETRY_SECONDS = 0.25
+# Of many endpoints some may be down: it is enough that one of so many attempts succeeds.
+_ATTEMPTS = 5
+
+
+class Keeper:
+    """One task; woken by changes around its remote, and by itself now and then."""
+
+    def __init__(
+        self,
+        remote: Remote,
+        neighbours: Neighbours,
+        report: Callable[[str, Verdict], None],
+        changed: Callable[[], None],
+    ) -> None:
+        assert remote.api.spec.service is not None, "nobody looks after a local APIService"
+        self.remote = remote
+        self.namespace = remote.api.spec.service.namespace
+        self._neighbours = neighbours
+        self._report = report
+        self._changed = changed
+        self._reader = Reader()
+        self.version: RemoteVersion = self._reader.told(remote, fresh=False)
+        self._woken = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._look_after(), name=f"of {remote.api.metadata.name}")
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self._task.cancel()
+        self.remote.close()
+
+    async def _look_after(self) -> None:
+        pause = _FIRST_RETRY_SECONDS
+        while True:
+            self._woken.clear()
+            passed = False
+            try:
+                passed = await self._look()
+            except Exception:  # one look that fails in a new way must not be the last
+                log.exception("looking after %s failed", self.remote.api.metadata.name)
+            pause = _FIRST_RETRY_SECONDS if passed else min(2 * pause, _LOOK_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS if passed else pause):
+                    await self._woken.wait()
+
+    async def _look(self) -> bool:
+        verdict = await self._verdict()
+        passed = verdict is PASSED
+        # Read first: who waits for the condition should then find what there is.
+        version = await self._reader.read(self.remote) if passed else self._reader.told(self.remote, fresh=False)
+        if version != self.version:
+            self.version = version
+            self._changed()
+        self._report(self.remote.api.metadata.name, verdict)
+        return passed
+
+    async def _verdict(self) -> Verdict:
+        api = self.remote.api
+        assert api.spec.service is not None, "nobody looks after a local APIService"
+        where = api.spec.service.namespace, api.spec.service.name
+        found = obstacle(api, self._neighbours.service(*where), self._neighbours.slices(*where))
+        if found is not None:
+            return found
+        why = ""
+        for _ in range(_ATTEMPTS if len(self._neighbours.slices(*where)) else 1):
+            try:
+                await self.remote.check()
+            except Unreachable as error:
+                why = str(error)
+            else:
+                return PASSED
+        return failed_discovery(why)

@@ -1,0 +1,120 @@
+"""Follows the APIServices in the store: for each that names a Service, a remote, and somebody who looks after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from kubeloop.api.generated.apiregistration_v1 import APIService
+from kubeloop.api.meta import object_meta
+from kubeloop.apiserver.aggregator.availability import LOCAL, Verdict, is_available, with_verdict
+from kubeloop.apiserver.aggregator.availability_controller import Keeper
+from kubeloop.apiserver.aggregator.discovery_cache import RemoteVersion, in_order
+from kubeloop.apiserver.aggregator.proxy_identity import ProxyIdentity
+from kubeloop.apiserver.aggregator.remote import Remote
+from kubeloop.apiserver.aggregator.service_resolver import Neighbours
+from kubeloop.apiserver.measures import Counters
+from kubeloop.apiserver.registry.internal_status import write_status
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.clock import Clock
+from kubeloop.store import Event, Record
+
+# Tells the rest of the server which versions others answer for.
+Publish = Callable[[Sequence[RemoteVersion]], None]
+
+
+class AggregatedServices:
+    """All APIServices of one server; `remotes` are those that others answer for, by group and version."""
+
+    def __init__(
+        self, registry: Registry, clock: Clock, identity: ProxyIdentity | None, by_endpoint: bool, publish: Publish
+    ) -> None:
+        self._storage = registry.named("apiregistration.k8s.io", "v1", "apiservices")
+        self._clock = clock
+        self._identity = identity
+        self._by_endpoint = by_endpoint
+        self._publish = publish
+        self._neighbours = Neighbours(registry)
+        self._keepers: dict[str, Keeper] = {}
+        self._shown: Sequence[RemoteVersion] = ()
+        self.remotes: dict[tuple[str, str], Remote] = {}
+        self.outages = Counters("aggregator_unavailable_apiservice_total", "name", "reason")
+        store = registry.store
+        self._subscriptions = [store.subscribe(at, store.revision, self._wake) for at in self._neighbours.prefixes]
+
+    def load(self) -> None:
+        """Take up what is there already."""
+        for record in self._storage.store.range(self._storage.prefix("")).records:
+            self._consider(record)
+        self._show()
+
+    def follow(self, events: Sequence[Event]) -> None:
+        """Changed APIServices, as the store tells of them."""
+        for event in events:
+            if event.record is not None:
+                self._consider(event.record)
+            else:
+                self._drop(event.key.rpartition("/")[2])
+        self._show()
+
+    def close(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.cancel()
+        for name in tuple(self._keepers):
+            self._drop(name)
+
+    def _consider(self, record: Record) -> None:
+        api: APIService = self._storage.view.decode_record(record)
+        name = api.metadata.name
+        keeper = self._keepers.get(name)
+        if api.spec.service is None:
+            self._drop(name)
+            self._write(name, LOCAL)
+        elif keeper is not None and keeper.remote.api.spec == api.spec:
+            keeper.remote.api, keeper.remote.available = api, is_available(api)
+        else:
+            self._drop(name)
+            chance = self._clock.random()
+            remote = Remote(api, self._identity, self._neighbours, self._by_endpoint, chance)
+            self._keepers[name] = Keeper(remote, self._neighbours, self._write, self._show)
+
+    def _drop(self, name: str) -> None:
+        keeper = self._keepers.pop(name, None)
+        if keeper is not None:
+            keeper.close()
+
+    def _show(self) -> None:
+        """Tell what there is, if it differs from what was told last."""
+        keepers = self._keepers.values()
+        self.remotes = {(one.remote.group, one.remote.version): one.remote for one in keepers}
+        versions = in_order(one.version for one in keepers)
+        if versions != self._shown:
+            self._shown = versions
+            self._publish(versions)
+
+    def _wake(self, events: Sequence[Event]) -> None:
+        """A Service or an EndpointSlice has changed: whoever depends on one of that namespace looks again."""
+        namespaces = {event.key.rsplit("/", 2)[1] for event in events}
+        for keeper in self._keepers.values():
+            if keeper.namespace in namespaces:
+                keeper.wake()
+
+    def _write(self, name: str, verdict: Verdict) -> None:
+        """Set the condition of the newest record; should somebody be faster, their change is looked at next."""
+        record = self._storage.peek("", name)
+        if record is None:
+            return
+        now = object_meta.time_of(self._clock.now())
+
+        def judged(api: APIService) -> APIService:
+            if verdict.status != "True" and _was_available(api):
+                self.outages.add(name, verdict.reason)
+            return replace(api, status=with_verdict(api, verdict, now))
+
+        write_status(self._storage, record, judged, self._clock)
+
+
+def _was_available(api: APIService) -> bool:
+    """Or nobody has said yet what it is: then it may have been."""
+    return not api.status.conditions or is_available(api)

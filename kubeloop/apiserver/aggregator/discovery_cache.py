@@ -1,0 +1,151 @@
+"""What an extension API server tells of itself: its resources and its OpenAPI documents, kept between looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kubeloop.apiserver.aggregator.connection import Unreachable
+from kubeloop.apiserver.aggregator.proxy_identity import plain_get
+from kubeloop.apiserver.aggregator.remote import Remote
+from kubeloop.apiserver.request.etag import digest_of
+
+_ALL_AT_ONCE = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_ACCEPT_DISCOVERY = f"application/json;{_ALL_AT_ONCE},application/json"
+
+Tree = dict[str, Any]
+
+
+class Kept(NamedTuple):
+    """A document as it was last read."""
+
+    etag: str
+    body: bytes
+
+
+class RemoteVersion(NamedTuple):
+    """One group and version as discovery and OpenAPI tell of it; not fresh where its server did not answer."""
+
+    group: str
+    version: str
+    group_priority: int
+    version_priority: int
+    resources: tuple[Tree, ...] = ()
+    fresh: bool = False
+    v2: bytes = b""
+    v3: bytes = b""
+
+    @property
+    def root(self) -> str:
+        return f"apis/{self.group}/{self.version}"
+
+
+class Reader:
+    """Reads one remote's documents, again and again; what is unchanged is not sent again."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Kept] = {}
+        self._resources: tuple[Tree, ...] = ()
+        self._v2 = self._v3 = b""
+
+    def told(self, remote: Remote, fresh: bool) -> RemoteVersion:
+        """What is known now."""
+        spec = remote.api.spec
+        priorities = spec.group_priority_minimum, spec.version_priority
+        return RemoteVersion(spec.group, spec.version, *priorities, self._resources, fresh, self._v2, self._v3)
+
+    async def read(self, remote: Remote) -> RemoteVersion:
+        """What there is; resources that can't be had leave the last ones, not fresh, OpenAPI that can't, none."""
+        try:
+            self._resources = await self._read_resources(remote)
+        except (Unreachable, msgspec.DecodeError, KeyError, TypeError, AttributeError):
+            return self.told(remote, fresh=False)
+        self._v3 = await self._quietly(remote, f"/openapi/v3/apis/{remote.group}/{remote.version}")
+        self._v2 = _only_under(await self._quietly(remote, "/openapi/v2"), remote.root + "/")
+        return self.told(remote, fresh=True)
+
+    async def _read_resources(self, remote: Remote) -> tuple[Tree, ...]:
+        listed = await self._get(remote, "/apis", _ACCEPT_DISCOVERY)
+        if listed is not None:
+            found = _resources_in(listed, remote.group, remote.version)
+            if found is not None:
+                return found
+        plain = await self._get(remote, remote.root, "application/json")
+        if plain is None:
+            raise Unreachable(f"{remote.root} is not there")
+        return all_at_once(msgspec.json.decode(plain)["resources"])
+
+    async def _quietly(self, remote: Remote, path: str) -> bytes:
+        try:
+            return await self._get(remote, path, "application/json") or b""
+        except Unreachable:
+            return b""
+
+    async def _get(self, remote: Remote, path: str, accept: str) -> bytes | None:
+        """A document, None where there is none."""
+        before = self._kept.get(path)
+        headers = {"accept": accept} | ({"if-none-match": before.etag} if before is not None and before.etag else {})
+        head, body = await remote.document(plain_get(path, headers))
+        if head.status == 304 and before is not None:
+            return before.body
+        if head.status != 200:
+            self._kept.pop(path, None)
+            return None
+        self._kept[path] = Kept(head.text("etag"), body)
+        return body
+
+
+def _resources_in(document: bytes, group: str, version: str) -> tuple[Tree, ...] | None:
+    """A version's resources in a list of everything; None where it isn't such a list, or doesn't have the version."""
+    listed = msgspec.json.decode(document)
+    if listed.get("kind") != "APIGroupDiscoveryList":
+        return None
+    for one in listed.get("items") or ():
+        if one["metadata"].get("name", "") == group:
+            for told in one.get("versions") or ():
+                if told["version"] == version:
+                    return tuple(told.get("resources") or ())
+    return None
+
+
+def all_at_once(rows: Iterable[Mapping[str, Any]]) -> tuple[Tree, ...]:
+    """The rows of a plain resource list in the aggregated form, subresources within their resource."""
+    found: dict[str, Tree] = {}
+    for row in rows:
+        name, _, subresource = row["name"].partition("/")
+        kind = {"group": row.get("group", ""), "version": row.get("version", ""), "kind": row["kind"]}
+        if subresource:
+            entry = {"subresource": subresource, "responseKind": kind, "verbs": row.get("verbs") or []}
+            owner = found.setdefault(name, {"resource": name, "scope": _scope(row), "verbs": []})
+            owner.setdefault("subresources", []).append(entry)
+        else:
+            known = found.setdefault(name, {})
+            known |= {"resource": name, "responseKind": kind, "scope": _scope(row), "verbs": row.get("verbs") or []}
+            known["singularResource"] = row.get("singularName", "")
+            known |= {key: row[key] for key in ("shortNames", "categories") if row.get(key)}
+    return tuple(found[name] for name in sorted(found))
+
+
+def _scope(row: Mapping[str, Any]) -> str:
+    return "Namespaced" if row.get("namespaced") else "Cluster"
+
+
+def _only_under(document: bytes, prefix: str) -> bytes:
+    """The paths below a prefix, and all definitions: who merges documents takes those that are reached."""
+    try:
+        whole = msgspec.json.decode(document)
+        paths = {path: item for path, item in whole["paths"].items() if path.startswith(prefix)}
+        return msgspec.json.encode({"paths": paths, "definitions": whole.get("definitions") or {}})
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        return b""
+
+
+def digest_v3(version: RemoteVersion) -> str:
+    return digest_of(version.v3)
+
+
+def in_order(versions: Iterable[RemoteVersion]) -> Sequence[RemoteVersion]:
+    """By name, so that equal sets are equal sequences."""
+    return sorted(versions, key=lambda one: (one.group, one.version))

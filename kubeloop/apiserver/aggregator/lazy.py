@@ -1,0 +1,100 @@
+"""Begins to aggregate when the first APIService appears that names a Service: a server without any loads none of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kubeloop.apiserver.measures import Gauges
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.clock import Clock
+from kubeloop.store import Event, Record, Subscription
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.aggregator.controller import AggregatedServices, Publish
+    from kubeloop.apiserver.aggregator.remote import Remote
+
+_PREFIX = "/registry/apiregistration.k8s.io/apiservices/"
+_SETTLED = b'"reason":"Local"'
+_REMOTE = b'"service":{'
+_IS_UNAVAILABLE = re.compile(rb'"conditions":\[[^]]*"status":"False"')
+
+
+class AggregatorConfig:
+    """How extension API servers are reached: with which certificate, and through Services or past them."""
+
+    __slots__ = ("by_endpoint", "certificate", "key")
+
+    def __init__(self, certificate: Path | None = None, key: Path | None = None, by_endpoint: bool = True) -> None:
+        self.certificate = certificate
+        self.key = key
+        self.by_endpoint = by_endpoint
+
+
+class Following:
+    """The subscription to APIServices, from the server's start to its end."""
+
+    def __init__(self, registry: Registry, clock: Clock, config: AggregatorConfig, publish: Publish) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._config = config
+        self._publish = publish
+        self._services: AggregatedServices | None = None
+        self._subscription: Subscription | None = None
+
+    @property
+    def remotes(self) -> Mapping[tuple[str, str], Remote]:
+        """Who answers for which group and version; empty for a server that answers for everything itself."""
+        return self._services.remotes if self._services is not None else {}
+
+    def start(self) -> None:
+        store = self._registry.store
+        if any(_needs_us(record) for record in store.range(_PREFIX).records):
+            self._begin()
+        self._subscription = store.subscribe(_PREFIX, store.revision, self._follow)
+
+    def remote_for(self, path: str) -> Remote | None:
+        """Who answers for a path, if it is not this server."""
+        if not self.remotes or not path.startswith("/api"):
+            return None
+        parts = path.split("/", 4)
+        if parts[1] == "apis" and len(parts) > 3:
+            return self.remotes.get((parts[2], parts[3]))
+        return self.remotes.get(("", parts[2])) if parts[1] == "api" and len(parts) > 2 else None
+
+    def close(self) -> None:
+        if self._subscription is not None:
+            self._subscription.cancel()
+        if self._services is not None:
+            self._services.close()
+
+    def metric_lines(self) -> Iterator[str]:
+        """Which APIServices cannot be used now, and how often and why that came to be."""
+        gauges = Gauges("aggregator_unavailable_apiservice", "name")
+        for record in self._registry.store.range(_PREFIX).records:
+            gauges.set(float(_IS_UNAVAILABLE.search(record.value) is not None), record.key.removeprefix(_PREFIX))
+        yield from gauges.lines()
+        if self._services is not None:
+            yield from self._services.outages.lines()
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        if self._services is not None:
+            self._services.follow(events)
+        elif any(event.record is not None and _needs_us(event.record) for event in events):
+            self._begin()
+
+    def _begin(self) -> None:
+        from kubeloop.apiserver.aggregator.controller import AggregatedServices
+        from kubeloop.apiserver.aggregator.proxy_identity import ProxyIdentity
+
+        config = self._config
+        identity = ProxyIdentity(config.certificate, config.key) if config.certificate and config.key else None
+        services = AggregatedServices(self._registry, self._clock, identity, config.by_endpoint, self._publish)
+        self._services = services
+        services.load()
+
+
+def _needs_us(record: Record) -> bool:
+    return _REMOTE in record.value or _SETTLED not in record.value

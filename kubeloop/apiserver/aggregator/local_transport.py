@@ -1,0 +1,129 @@
+"""Calls of loops in the same process to groups that others answer for: over HTTP, but decoded as all others are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any, cast
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from kubeloop.api import codec, errors
+from kubeloop.api.requests import Call, EventType, WatchEvent
+from kubeloop.api.responses import decode_answer, object_decoder
+from kubeloop.api.unstructured import plain_body
+from kubeloop.apiserver.aggregator.connection import Unreachable
+from kubeloop.apiserver.aggregator.remote import Remote
+from kubeloop.apiserver.inprocess.stream import pieces_of
+from kubeloop.apiserver.request.context import User
+from kubeloop.http import Request, Response, StreamResponse
+
+METHODS = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
+_METADATA = "application/json;as={};g=meta.k8s.io;v=v1,application/json"
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
+async def call_remote(remote: Remote, user: User, call: Call) -> Any:
+    """The answer as an object; failures are raised."""
+    return decode_answer(await _whole(await remote.forward(request_of(call), user)), call)
+
+
+async def document_of(remote: Remote, user: User, path: str) -> Any:
+    """What is served at a path that is no resource, as plain data."""
+    request = Request("GET", path, "", {"accept": "application/json"})
+    return msgspec.json.decode(await _whole(await remote.forward(request, user)))
+
+
+async def stream_remote(remote: Remote, user: User, call: Call) -> AsyncGenerator[bytes, None]:
+    """An answer's body in pieces."""
+    response = await remote.forward(request_of(call), user)
+    if isinstance(response, StreamResponse) and response.status < 400:
+        async with aclosing(pieces_of(response)) as pieces:
+            async for piece in pieces:
+                yield piece
+    elif body := await _whole(response):
+        yield body
+
+
+async def watch_remote(remote: Remote, user: User, call: Call) -> AsyncGenerator[Sequence[WatchEvent], None]:
+    """Batches of events, until the other server ends the watch."""
+    decode, rest = object_decoder(call.resource, call.metadata_only), b""
+    async with aclosing(stream_remote(remote, user, call)) as pieces:
+        async for piece in pieces:
+            *lines, rest = (rest + piece).split(b"\n")
+            batch = [_event(line, decode) for line in lines if line.strip()]
+            if batch:
+                yield batch
+
+
+def request_of(call: Call) -> Request:
+    """A call as a request over HTTP."""
+    accept = "application/json"
+    if call.metadata_only:
+        accept = _METADATA.format("PartialObjectMetadataList" if call.verb == "list" else "PartialObjectMetadata")
+    options = dict(call.options) | ({"watch": "true"} if call.verb == "watch" else {})
+    headers = {"accept": accept, "user-agent": call.user_agent}
+    request = Request(METHODS[call.verb], path_of(call), urlencode(options), headers)
+    if call.body is not None:
+        request.headers["content-type"] = call.patch_type or "application/json"
+        request.body = call.body if isinstance(call.body, bytes) else codec.encode(plain_body(call.body))
+    return request
+
+
+def path_of(call: Call) -> str:
+    resource = call.resource
+    parts = [f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"]
+    if call.namespace:
+        parts += ["namespaces", quote(call.namespace, safe="")]
+    parts.append(resource.plural)
+    parts += [quote(part, safe=":") for part in (call.name, call.subresource) if part]
+    return "/".join(parts)
+
+
+async def _whole(response: Response) -> bytes:
+    """The bytes of a success; a failure is raised, whether its author wrote a Status or a line of text."""
+    if isinstance(response, StreamResponse):
+        try:
+            async with aclosing(pieces_of(response)) as pieces:
+                body = b"".join([piece async for piece in pieces])
+        except Unreachable as error:
+            raise errors.ApiError(str(error), code=503) from None
+    else:
+        body = response.body if isinstance(response.body, bytes) else b"".join(response.body)
+    if response.status < 400:
+        return body
+    try:
+        failure = errors.from_status(msgspec.json.decode(body))
+    except (msgspec.DecodeError, TypeError, AttributeError, KeyError):
+        failure = errors.generic(response.status, body.decode("utf-8", "replace").strip())
+    raise failure
+
+
+def _event(line: bytes, decode: Any) -> WatchEvent:
+    found = _LINE.decode(line)
+    if found.type == "ERROR":
+        raise errors.from_status(msgspec.json.decode(found.object))
+    if found.type == "BOOKMARK":
+        meta = msgspec.json.decode(found.object)["metadata"]
+        last = (meta.get("annotations") or {}).get(_INITIAL_EVENTS_END) == "true"
+        return WatchEvent("BOOKMARK", None, meta.get("resourceVersion", ""), last)
+    obj = decode(found.object)
+    return WatchEvent(cast(EventType, found.type), obj, obj.metadata.resource_version)

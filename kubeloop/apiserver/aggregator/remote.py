@@ -1,0 +1,164 @@
+"""One group and version that an extension API server answers for: where it is, how it is reached, and the asking."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from random import Random
+
+from kubeloop.api.generated.apiregistration_v1 import APIService
+from kubeloop.apiserver.aggregator.availability import is_available, port_of
+from kubeloop.apiserver.aggregator.connection import Connection, Head, Unreachable, dial
+from kubeloop.apiserver.aggregator.endpoints import Address, NowhereToGo, cluster_address, endpoint_address
+from kubeloop.apiserver.aggregator.idle_connections import IdleConnections
+from kubeloop.apiserver.aggregator.proxy_identity import (
+    AGGREGATOR,
+    ProxyIdentity,
+    context_for,
+    plain_get,
+    request_bytes,
+)
+from kubeloop.apiserver.aggregator.responses import answer_of, plain_text, unreachable
+from kubeloop.apiserver.aggregator.service_resolver import Neighbours
+from kubeloop.apiserver.request.context import User
+from kubeloop.http import Request, Response
+
+_DIAL_SECONDS = 30.0
+_DISCOVERY_SECONDS = 5.0
+_CHECK_SECONDS = 5.0
+_REPEATABLE = ("GET", "HEAD")
+
+
+class Remote:
+    """How one APIService's server is spoken to; made anew whenever the APIService changes in what matters here."""
+
+    def __init__(
+        self, api: APIService, identity: ProxyIdentity | None, neighbours: Neighbours, by_endpoint: bool, chance: Random
+    ) -> None:
+        reference = api.spec.service
+        assert reference is not None, "a local APIService has no remote"
+        self.api = api
+        self.group, self.version = api.spec.group, api.spec.version
+        self.available = is_available(api)
+        self._service = (reference.namespace, reference.name)
+        self._server_name = f"{reference.name}.{reference.namespace}.svc"
+        self._neighbours = neighbours
+        self._by_endpoint = by_endpoint
+        self._chance = chance
+        self._idle = IdleConnections()
+        self.trouble = ""
+        self._context: ssl.SSLContext | None = None
+        try:
+            self._context = context_for(api, identity)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            self.trouble = f"unable to use the TLS settings of {api.metadata.name}: {error}"
+
+    @property
+    def root(self) -> str:
+        """The path that its server is required to answer."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    def address(self) -> Address:
+        """Where to connect; raises `NowhereToGo`."""
+        namespace, name = self._service
+        service = self._neighbours.service(namespace, name)
+        if service is None:
+            raise NowhereToGo(f'service "{name}" not found')
+        port = port_of(self.api)
+        if not self._by_endpoint:
+            return cluster_address(service, port)
+        return endpoint_address(service, self._neighbours.slices(namespace, name), port, self._chance)
+
+    async def forward(self, request: Request, user: User, audit_id: str = "") -> Response:
+        """A client's request, answered by the extension API server; every failure is an answer too."""
+        if not self.available:
+            return plain_text(503, "service unavailable")
+        if self.trouble:
+            return plain_text(500, self.trouble)
+        try:
+            address = self.address()
+        except NowhereToGo:
+            return plain_text(503, "service unavailable")
+        await asyncio.sleep(0)  # a handler has no task until it first waits, and a timeout needs one
+        seconds = _DISCOVERY_SECONDS if request.path.strip("/").count("/") == 2 else None
+        try:
+            async with asyncio.timeout(seconds):
+                connection, head = await self._exchange(address, request, user, audit_id)
+                try:
+                    return await answer_of(connection, head, lambda done: self._idle.keep(address, done))
+                except BaseException:
+                    connection.close()
+                    raise
+        except TimeoutError:
+            return plain_text(503, "context deadline exceeded")
+        except Unreachable as error:
+            return unreachable(error)
+
+    async def check(self) -> None:
+        """Whether it answers at all; raises `Unreachable` with the reason."""
+        try:
+            address = self.address()
+        except NowhereToGo as error:
+            raise Unreachable(str(error)) from None
+        url = f"https://{address}{self.root}"
+        if self.trouble:
+            raise Unreachable(self.trouble)
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                status, _ = await self._whole(address, plain_get(self.root), AGGREGATOR)
+        except TimeoutError:
+            late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+            raise Unreachable(f'failing or missing response from {url}: Get "{url}": {late}') from None
+        except Unreachable as error:
+            raise Unreachable(f'failing or missing response from {url}: Get "{url}": {error}') from None
+        if not 200 <= status < 300:
+            raise Unreachable(f"failing or missing response from {url}: bad status from {url}: {status}")
+
+    async def document(self, request: Request) -> tuple[Head, bytes]:
+        """What it tells of itself, asked by this server; raises `Unreachable`."""
+        try:
+            async with asyncio.timeout(_DISCOVERY_SECONDS):
+                connection, head = await self._exchange(self.address(), request, AGGREGATOR, "")
+                try:
+                    return head, await connection.whole()
+                finally:
+                    connection.close()
+        except (TimeoutError, NowhereToGo) as error:
+            raise Unreachable(str(error) or "context deadline exceeded") from None
+
+    def close(self) -> None:
+        self._idle.close()
+
+    async def _whole(self, address: Address, request: Request, user: User) -> tuple[int, bytes]:
+        connection, head = await self._exchange(address, request, user, "")
+        try:
+            body = await connection.whole()
+        finally:
+            connection.close()
+        return head.status, body
+
+    async def _exchange(self, address: Address, request: Request, user: User, audit_id: str) -> tuple[Connection, Head]:
+        sent, bodyless = request_bytes(request, str(address), user, audit_id), request.method == "HEAD"
+        reused = self._idle.take(address) if not request.upgrade else None
+        if reused is not None:
+            try:
+                return reused, await _asked(reused, sent, bodyless)
+            except Unreachable:
+                # The server may have hung up in that very moment; what changes nothing can be asked again.
+                if request.method not in _REPEATABLE:
+                    raise
+        assert self._context is not None, "a remote with trouble isn't asked"
+        connection = await dial(*address, self._context, self._server_name, _DIAL_SECONDS)
+        return connection, await _asked(connection, sent, bodyless)
+
+
+async def _asked(connection: Connection, sent: bytes, bodyless: bool) -> Head:
+    try:
+        return await connection.ask(sent, bodyless=bodyless)
+    except BaseException:
+        connection.close()
+        raise
+
+
+MakeRemote = Callable[[APIService], Remote]

@@ -1,0 +1,36 @@
+"""The Services and EndpointSlices that APIServices refer to, looked up in the store when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubeloop.api.generated.core_v1 import Service
+from kubeloop.api.generated.discovery_v1 import EndpointSlice
+from kubeloop.apiserver.registry.storage import Registry
+
+SERVICE_NAME = "kubernetes.io/service-name"
+
+
+class Neighbours:
+    """One server's committed Services and EndpointSlices."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._slices = registry.named("discovery.k8s.io", "v1", "endpointslices")
+        self._services = registry.named("", "v1", "services")
+
+    def service(self, namespace: str, name: str) -> Service | None:
+        record = self._services.get(namespace, name)
+        return None if record is None else self._services.shared(record)
+
+    def slices(self, namespace: str, service: str) -> Sequence[EndpointSlice]:
+        """Those of one Service. Namespaces of extension API servers are small; nothing is indexed for them."""
+        records = self._slices.store.range(self._slices.prefix(namespace)).records
+        wanted = f'"{SERVICE_NAME}":"{service}"'.encode()
+        found = [self._slices.shared(record) for record in records if wanted in record.value]
+        return [one for one in found if one.metadata.labels.get(SERVICE_NAME) == service]
+
+    @property
+    def prefixes(self) -> tuple[str, str]:
+        """Where changes that matter happen."""
+        return self._services.prefix(""), self._slices.prefix("")

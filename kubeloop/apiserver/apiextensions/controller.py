@@ -1,0 +1,201 @@
+"""Follows the definitions in the store and serves what they define, in the very moment of their commit."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from kubeloop.api import codec
+from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
+from kubeloop.apiserver.admission.lookup import RegistryLookup
+from kubeloop.apiserver.apiextensions.definitions import Definitions
+from kubeloop.apiserver.apiextensions.finalizer import CleanUp
+from kubeloop.apiserver.apiextensions.lazy import Publish
+from kubeloop.apiserver.apiextensions.naming_conditions import CLEANUP_FINALIZER, Names, Taken, is_established, named
+from kubeloop.apiserver.apiextensions.openapi import PublishedDefinitions
+from kubeloop.apiserver.apiextensions.resource import CustomResource, resources_of, version_rank
+from kubeloop.apiserver.apiextensions.storage import CustomStorage
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.watch.hub import Hub
+from kubeloop.clock import Clock
+from kubeloop.store import Event, Record
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.apiextensions.conversion.cache import ConversionMetrics, Conversions
+    from kubeloop.apiserver.webhook_client.client_config import Callees
+
+log = logging.getLogger(__name__)
+
+
+class _Known(NamedTuple):
+    """A definition as it was last seen; `shape` is what its storages were made from."""
+
+    group: str
+    names: Names
+    shape: tuple[object, ...]
+    storages: tuple[CustomStorage, ...]
+
+
+class _Hubs:
+    """The hubs of a definition's storages, which outlive them: watchers are told on whatever changes.
+
+    All versions share one, but where a webhook converts: there each has its own, as its watchers wait for it.
+    """
+
+    def __init__(self, storages: Sequence[CustomStorage]) -> None:
+        self._before = {storage.resource.version: storage.hub for storage in storages}
+        self._converting = any(storage.conversion is not None for storage in storages)
+        self._kept: list[Hub] = []
+
+    def take(self, resource: CustomResource) -> Hub | None:
+        """The one for a version; None if it needs a new one."""
+        if resource.conversion is None:
+            shared = [] if self._converting else list(self._before.values())
+            return next(iter((*self._kept, *shared)), None)
+        hub = self._before.get(resource.version) if self._converting else None
+        if hub is not None:
+            hub.conversion = resource.conversion  # type: ignore[attr-defined]  # it is a converting one
+        return hub
+
+    def keep(self, storage: CustomStorage) -> None:
+        self._kept.append(storage.hub)
+
+    def close_others(self) -> None:
+        for hub in self._before.values():
+            if hub not in self._kept:
+                hub.close()
+
+
+class CustomResources:
+    """All custom resources of one server."""
+
+    def __init__(self, registry: Registry, clock: Clock, publish: Publish) -> None:
+        self._registry = registry
+        self._definitions = Definitions(registry, clock)
+        self._publish = publish
+        self._known: dict[str, _Known] = {}
+        self._ending: dict[str, CleanUp] = {}
+        self._clock = clock
+        self._callees: Callees | None = None
+        self._conversion_metrics: ConversionMetrics | None = None
+
+    def load(self) -> None:
+        """Serve what is there already."""
+        for record in self._definitions.present():
+            self._consider_safely(record)
+        self._show()
+
+    def follow(self, events: Sequence[Event]) -> None:
+        """Changed definitions, as the store tells of them."""
+        before = dict(self._known)
+        for event in events:
+            if event.record is not None:
+                self._consider_safely(event.record)
+            elif event.previous is not None:
+                self._forget(event.previous)
+        if before != self._known:
+            self._show()
+
+    def close(self) -> None:
+        for ending in self._ending.values():
+            ending.cancel()
+        if self._callees is not None:
+            self._callees.close()
+
+    def metric_lines(self) -> Iterator[str]:
+        if self._conversion_metrics is not None:
+            yield from self._conversion_metrics.lines()
+
+    def _consider_safely(self, record: Record) -> None:
+        """One definition that can't be served, such as one that an older program stored, leaves the others alone."""
+        try:
+            self._consider(record)
+        except Exception:
+            log.exception("%s cannot be served", record.key)
+
+    def _consider(self, record: Record) -> None:
+        definition = self._definitions.decode(record)
+        name = definition.metadata.name
+        known = self._known.get(name)
+        taken = Taken.of(
+            other.names for at, other in self._known.items() if other.group == definition.spec.group and at != name
+        )
+        status = named(definition, taken, self._definitions.now)
+        if status != definition.status and definition.metadata.deletion_timestamp is None:
+            self._definitions.write_status(record, status)
+        served = is_established(status)
+        shape = _shape_of(definition, status.accepted_names, served)
+        if known is None or known.shape != shape:
+            storages = self._storages(definition, status.accepted_names, record.mod_revision) if served else ()
+            self._known[name] = _Known(definition.spec.group, status.accepted_names, shape, storages)
+        if definition.metadata.deletion_timestamp is not None and CLEANUP_FINALIZER in definition.metadata.finalizers:
+            self._end(name)
+
+    def _storages(self, definition: CustomResourceDefinition, names: Names, since: int) -> tuple[CustomStorage, ...]:
+        known = self._known.get(definition.metadata.name)
+        hubs = _Hubs(known.storages if known is not None else ())
+        terminating = definition.metadata.deletion_timestamp is not None
+        storages: list[CustomStorage] = []
+        for resource in resources_of(definition, names, self._conversions(definition)):
+            storage = CustomStorage(self._registry.store, resource, hubs.take(resource), since, terminating)
+            hubs.keep(storage)
+            storages.append(storage)
+        hubs.close_others()
+        return tuple(storages)
+
+    def _conversions(self, definition: CustomResourceDefinition) -> Conversions | None:
+        conversion = definition.spec.conversion
+        if conversion is None or conversion.strategy != "Webhook" or conversion.webhook is None:
+            return None
+        from kubeloop.apiserver.apiextensions.conversion.cache import (  # few have webhooks
+            ConversionMetrics,
+            Conversions,
+        )
+        from kubeloop.apiserver.webhook_client.client_config import Callees
+
+        if self._callees is None:
+            self._callees = Callees(RegistryLookup(self._registry), self._clock.random())
+        if self._conversion_metrics is None:
+            self._conversion_metrics = ConversionMetrics()
+        return Conversions(conversion.webhook, self._callees, self._clock, self._conversion_metrics)
+
+    def _forget(self, record: Record) -> None:
+        """The definition is gone, and its names are free for those that wanted them."""
+        name = record.key.rpartition("/")[2]
+        known = self._known.pop(name, None)
+        ending = self._ending.pop(name, None)
+        if ending is not None:
+            ending.cancel()
+        if known is None:
+            return
+        for storage in known.storages:
+            storage.hub.close()
+        for other in [at for at, one in self._known.items() if one.group == known.group]:
+            newest = self._definitions.newest(other)
+            if newest is not None:
+                self._consider_safely(newest)
+
+    def _end(self, name: str) -> None:
+        if name in self._ending:
+            return
+        known = self._known[name]
+        ending = CleanUp(self._registry.store, self._definitions, name, known.storages, self._clock)
+        self._ending[name] = ending
+        ending.start(asyncio.get_running_loop())
+
+    def _show(self) -> None:
+        storages = [storage for known in self._known.values() for storage in known.storages]
+        self._registry.serve_custom(storages)
+        resources = [storage.resource for storage in storages if isinstance(storage.resource, CustomResource)]
+        resources.sort(key=lambda one: (one.group, version_rank(one.version)))
+        self._publish(resources, partial(PublishedDefinitions, resources))
+
+
+def _shape_of(definition: CustomResourceDefinition, names: Names, served: bool) -> tuple[object, ...]:
+    """What makes new storages necessary when it changes. A digest of the versions, whose schemas are large."""
+    versions = hashlib.blake2b(codec.encode(definition.spec.versions), digest_size=16).digest()
+    return served, names, versions, definition.spec.conversion, definition.metadata.deletion_timestamp is not None

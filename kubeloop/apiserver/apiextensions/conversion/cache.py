@@ -1,0 +1,196 @@
+"""Stored custom objects in other versions, as a webhook converts them: asked for before they are read, then remembered.
+
+Reading is done at once everywhere in this server, and asking a webhook is not. So whoever is about to read first has
+what it needs prepared; views then find it here.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.api.generated.apiextensions_v1 import WebhookConversion
+from kubeloop.apiserver.aggregator.connection import Unreachable
+from kubeloop.apiserver.apiextensions.conversion.review import (
+    BadConversion,
+    accepted,
+    answered,
+    chosen_version,
+    question,
+    stored_form,
+    version_in,
+)
+from kubeloop.apiserver.measures import Counters, Histograms
+from kubeloop.apiserver.webhook_client.client_config import Callee, Callees
+from kubeloop.clock import Clock, new_uid
+
+_SECONDS: Final = 30
+_TARGET: Final = f"?timeout={_SECONDS}s"
+_MOST_REMEMBERED: Final = 256 << 20
+# How many bytes of objects are sent at once: the answer has to fit, whatever is added to them.
+_MOST_SENT: Final = 4 << 20
+_HEADERS: Final = (
+    ("Content-Type", "application/json"),
+    ("Accept", "application/json, */*"),
+    ("User-Agent", "kube-apiserver-admission"),
+)
+
+
+# What went wrong with a conversion, as a label.
+_CALL: Final = "conversion_webhook_call_failure"
+_MALFORMED: Final = "conversion_webhook_malformed_response_failure"
+_PARTIAL: Final = "conversion_webhook_partial_response_failure"
+_NOTHING: Final = "conversion_webhook_no_objects_returned_failure"
+_INVALID: Final = "conversion_webhook_invalid_converted_object_failure"
+_BUCKETS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 45, 60)
+
+
+class ConversionMetrics:
+    """Of the webhooks of all definitions."""
+
+    def __init__(self) -> None:
+        labels = ("result", "failure_type")
+        self._requests = Counters("apiserver_conversion_webhook_request_total", *labels)
+        self._durations = Histograms("apiserver_conversion_webhook_duration_seconds", _BUCKETS, *labels)
+
+    def asked(self, failure_type: str, seconds: float) -> None:
+        outcome = ("failure" if failure_type else "success", failure_type)
+        self._requests.add(*outcome)
+        self._durations.observe(seconds, *outcome)
+
+    def lines(self) -> Iterator[str]:
+        return chain(self._requests.lines(), self._durations.lines())
+
+
+class Conversions:
+    """One definition's webhook, and what it made of objects so far.
+
+    `_known` holds converted bytes by the version and the bytes they were made from, the oldest first.
+    """
+
+    def __init__(
+        self, spec: WebhookConversion, callees: Callees, clock: Clock, metrics: ConversionMetrics | None = None
+    ) -> None:
+        self._metrics = metrics or ConversionMetrics()
+        self._spec = spec
+        self._callees = callees
+        self._clock = clock
+        self._known: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
+        self._size = 0
+
+    def known(self, value: bytes, version: str) -> bytes | None:
+        """An object in a version, if it was prepared or needs no conversion."""
+        return value if version_in(value) == version else self._known.get((version, value))
+
+    async def prepare(self, values: Iterable[bytes], version: str, kind: str = "") -> None:
+        """Have objects converted; on return, all are known. Raises an ApiError."""
+        wanted = list(values)
+        self._forget_oldest()
+        while missing := [value for value in wanted if self.known(value, version) is None]:
+            for batch in _batches(list(dict.fromkeys(missing))):
+                await self._convert(batch, version, kind)
+
+    async def _convert(self, batch: Sequence[bytes], version: str, kind: str) -> None:
+        originals = [msgspec.json.decode(value) for value in batch]
+        source = kind or originals[0]["kind"]
+        about = f"{version if kind else originals[0]['apiVersion']}, Kind={source}"
+        started, outcome = self._clock.monotonic(), _CALL
+        try:
+            review, uid = chosen_version(self._spec.conversion_review_versions or ()), new_uid(self._clock)
+            answer = await self._asked(question(batch, version, uid, review))
+            outcome = _MALFORMED
+            converted = answered(answer, uid, review)
+            outcome = _PARTIAL if converted else _NOTHING
+            if len(converted) != len(batch):
+                raise BadConversion(f"returned {len(converted)} objects, expected {len(batch)}")
+            outcome = _INVALID
+            for index, (value, original) in enumerate(zip(batch, originals, strict=True)):
+                self._remember(version, value, self._accepted(original, converted[index], version, index))
+        except BadConversion as error:
+            raise errors.ApiError(f"conversion webhook for {about} {error}") from None
+        else:
+            outcome = ""
+        finally:
+            self._metrics.asked(outcome, self._clock.monotonic() - started)
+
+    def _accepted(self, original: dict[str, object], converted: object, version: str, index: int) -> bytes:
+        try:
+            return stored_form(accepted(original, converted, version))
+        except BadConversion as error:
+            raise BadConversion(f"returned invalid converted object at index {index}: {error}") from None
+        except msgspec.MsgspecError as error:
+            raise BadConversion(f"returned invalid metadata in object at index {index}: {error}") from None
+
+    async def _asked(self, body: bytes) -> bytes:
+        callee = self._callee()
+        try:
+            answer = await callee.outgoing.request("POST", callee.path + _TARGET, _HEADERS, body, _SECONDS)
+        except Unreachable as error:
+            raise BadConversion(f'failed: Post "{callee.url}{_TARGET}": {error}') from None
+        if not 200 <= answer.status <= 206:
+            told = errors.generic(answer.status, answer.body.decode("utf-8", "replace").strip())
+            raise BadConversion(f"failed: {told.message}")
+        return answer.body
+
+    def _callee(self) -> Callee:
+        if self._spec.client_config is None:
+            raise BadConversion("failed: webhook configuration must have either service or URL")
+        return self._callees.of(self._spec.client_config)
+
+    def _remember(self, version: str, value: bytes, converted: bytes) -> None:
+        if (version, value) not in self._known:
+            self._known[version, value] = converted
+            self._size += len(value) + len(converted)
+
+    def _forget_oldest(self) -> None:
+        while self._size > _MOST_REMEMBERED:
+            (_, value), converted = self._known.popitem(last=False)
+            self._size -= len(value) + len(converted)
+
+
+class VersionConversion:
+    """The conversions that one version's storage needs."""
+
+    def __init__(self, conversions: Conversions, version: str, stored_version: str, list_kind: str) -> None:
+        self._conversions = conversions
+        self.version = version
+        self._stored = stored_version
+        self._list_kind = list_kind
+
+    def known(self, value: bytes) -> bytes | None:
+        return self._conversions.known(value, self.version)
+
+    async def prepare(self, values: Iterable[bytes], *, as_list: bool = False) -> None:
+        """Before stored objects are read in this version. Raises an ApiError."""
+        await self._conversions.prepare(values, self.version, self._list_kind if as_list else "")
+
+    async def to_stored(self, value: bytes) -> bytes:
+        """What is stored of an object of this version; it can be read again in this version right away."""
+        stored = await self.converted(value, self._stored)
+        await self._conversions.prepare((stored,), self.version)
+        return stored
+
+    async def converted(self, value: bytes, version: str) -> bytes:
+        """An object in another version."""
+        await self._conversions.prepare((value,), version)
+        found = self._conversions.known(value, version)
+        assert found is not None, "it was prepared just now"
+        return found
+
+
+def _batches(values: Sequence[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for value in values:
+        if batch and size + len(value) > _MOST_SENT:
+            yield batch
+            batch, size = [], 0
+        batch.append(value)
+        size += len(value)
+    if batch:
+        yield batch

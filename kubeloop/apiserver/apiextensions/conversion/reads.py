@@ -1,0 +1,46 @@
+"""Reads that need conversions: what they will read is prepared first, then they go on as all others do, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from kubeloop.apiserver.apiextensions.conversion.serializer import Unconverted
+from kubeloop.apiserver.apiextensions.conversion.watch_hub import values_of
+from kubeloop.apiserver.registry.storage import Conversion, Storage
+from kubeloop.apiserver.watch.hub import Change
+
+Result = TypeVar("Result")
+
+
+async def converted_read(
+    storage: Storage, conversion: Conversion, namespace: str, name: str, read: Callable[[], Result]
+) -> Result:
+    """What reading an object, or a collection when it has no name, comes to. Raises an ApiError."""
+    if name:
+        record = storage.get(namespace, name)
+        await conversion.prepare([] if record is None else [record.value])
+    else:
+        records = storage.store.range(storage.prefix(namespace)).records
+        await conversion.prepare([record.value for record in records], as_list=True)
+    while True:
+        try:
+            return read()
+        except Unconverted as missing:  # something of the past that a list asked for, or of the moment meanwhile
+            await conversion.prepare([missing.value])
+
+
+async def prepare_past(storage: Storage, conversion: Conversion, asked: int) -> None:
+    """All that a watch from a revision on begins with; on return nothing has changed since. Raises an ApiError."""
+    while True:
+        revision = storage.store.revision
+        values = [record.value for record in storage.store.range(storage.prefix("")).records]
+        if asked:
+            values += values_of([change.event for change in storage.hub.replay(asked)])
+        await conversion.prepare(values)
+        if storage.store.revision == revision:
+            return
+
+
+async def prepare_changes(conversion: Conversion, changes: Sequence[Change]) -> None:
+    await conversion.prepare(values_of([change.event for change in changes]))

@@ -1,0 +1,118 @@
+"""ConversionReview: the question that a conversion webhook is asked, and which answers count. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.meta.field_path import Path, aggregate, quote
+from kubeloop.api.selectors import validate_labels
+from kubeloop.api.structural.model import META_FIELDS
+
+Document = dict[str, Any]
+_GROUP: Final = "apiextensions.k8s.io"
+_KIND: Final = "ConversionReview"
+_VERSIONS: Final = ("v1", "v1beta1")
+_SORTED: Final = msgspec.json.Encoder(order="deterministic")
+_SAME: Final = (("name", "name"), ("namespace", "namespace"), ("uid", "UID"))
+_CHANGEABLE: Final = ("labels", "annotations")
+_META: Final = msgspec.json.Decoder(ObjectMeta, dec_hook=codec.decode_hook)
+
+
+class BadConversion(Exception):
+    """An answer that is none; the message is upstream's, but for whose webhook it was."""
+
+
+def chosen_version(accepted: Sequence[str]) -> str:
+    """The first version that both sides know."""
+    for version in accepted:
+        if version in _VERSIONS:
+            return version
+    raise BadConversion("no supported conversion review versions")
+
+
+def question(objects: Sequence[bytes], wanted: str, uid: str, version: str) -> bytes:
+    request = {"uid": uid, "desiredAPIVersion": wanted, "objects": [msgspec.Raw(one) for one in objects]}
+    return msgspec.json.encode({"kind": _KIND, "apiVersion": f"{_GROUP}/{version}", "request": request})
+
+
+def answered(body: bytes, uid: str, version: str) -> list[Any]:
+    """The converted objects, not looked at any further."""
+    try:
+        review = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise BadConversion("failed: couldn't get version/kind; json parse error: invalid JSON") from None
+    if not isinstance(review, dict):
+        raise BadConversion("failed: couldn't get version/kind; json parse error: not an object")
+    if version == "v1" and (review.get("apiVersion"), review.get("kind")) != (f"{_GROUP}/v1", _KIND):
+        got = _shown(str(review.get("apiVersion") or ""), str(review.get("kind") or ""))
+        raise BadConversion(f"failed: expected webhook response of {_GROUP}/v1, Kind={_KIND}, got {got}")
+    response = review.get("response")
+    if not isinstance(response, dict):
+        raise BadConversion("failed: no response provided")
+    if version == "v1" and response.get("uid") != uid:
+        raise BadConversion(f"failed: expected response.uid={quote(uid)}, got {quote(str(response.get('uid') or ''))}")
+    result = response.get("result") or {}
+    if result.get("status") != "Success":
+        why = result.get("message") or f"response.result.status was '{result.get('status') or ''}', not 'Success'"
+        raise BadConversion(f"failed: {why}")
+    return response.get("convertedObjects") or []
+
+
+def accepted(original: Document, converted: Any, wanted: str) -> Document:
+    """A converted object as it is believed: labels and annotations are all that may change of its metadata."""
+    if not isinstance(converted, dict):
+        raise BadConversion("Object 'Kind' is missing")
+    if converted.get("apiVersion") != wanted:
+        got = converted.get("apiVersion") or "/"
+        raise BadConversion(f"invalid groupVersion (expected {wanted}, received {got})")
+    if converted.get("kind") != original["kind"]:
+        raise BadConversion(f"invalid kind (expected {original['kind']}, received {converted.get('kind') or ''})")
+    before, after = original["metadata"], converted.get("metadata")
+    if after is None:
+        raise BadConversion("missing metadata in converted object")
+    if not isinstance(after, dict):
+        raise BadConversion(f"invalid metadata of type {type(after).__name__} in converted object")
+    for field, told in _SAME:
+        if (after.get(field) or "") != (before.get(field) or ""):
+            raise BadConversion(f"must have the same {told}: {before.get(field) or ''} != {after.get(field) or ''}")
+    kept = {name: value for name, value in before.items() if name not in _CHANGEABLE}
+    for field in _CHANGEABLE:
+        if after.get(field):
+            kept[field] = _texts(field, after[field], before.get(field) or {})
+    return {**converted, "metadata": kept}
+
+
+def _texts(field: str, found: Any, before: Document) -> Document:
+    if not isinstance(found, dict):
+        raise BadConversion(f"invalid metadata.{field} of type {type(found).__name__} in converted object")
+    for key, value in found.items():
+        if not isinstance(value, str):
+            said = f"must be a string, but is {type(value).__name__} in converted object"
+            raise BadConversion(f"metadata.{field}[{key}] {said}")
+    if field == "labels" and found != before and (wrong := validate_labels(found, Path("metadata").child("labels"))):
+        raise BadConversion(f"invalid metadata.labels: {aggregate(one.message() for one in wrong)}")
+    return found
+
+
+def stored_form(document: Document) -> bytes:
+    """Bytes as the store keeps them: equal for equal objects, and beginning with kind, version and metadata."""
+    head = codec.encode({"kind": document["kind"], "apiVersion": document["apiVersion"]})
+    metadata = codec.encode(_META.decode(codec.encode(document["metadata"])))
+    rest = _SORTED.encode({name: value for name, value in document.items() if name not in META_FIELDS})
+    return b"".join((head[:-1], b',"metadata":', metadata, b"," if len(rest) > 2 else b"", rest[1:]))
+
+
+def version_in(value: bytes) -> str:
+    """The version that stored bytes say they are in, without decoding them."""
+    start = value.index(b'"apiVersion":"') + len(b'"apiVersion":"')
+    return value[start : value.index(b'"', start)].decode()
+
+
+def _shown(api_version: str, kind: str) -> str:
+    group, _, version = api_version.rpartition("/")
+    return f"{group}/{version}, Kind={kind}"

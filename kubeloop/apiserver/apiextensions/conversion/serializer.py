@@ -1,0 +1,119 @@
+"""How stored custom objects look in a version that a webhook converts to: as it converted them beforehand.
+
+Nothing else is ever shown: an object that could not be converted is an error, not an object of another version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.meta.field_path import FieldErrors
+from kubeloop.api.structural.instance import Instance
+from kubeloop.apiserver.apiextensions.conversion.cache import VersionConversion
+from kubeloop.apiserver.apiextensions.conversion.review import version_in
+from kubeloop.apiserver.apiextensions.resource import CustomResource
+from kubeloop.apiserver.apiextensions.serializer import CustomView
+from kubeloop.apiserver.registry.selector_fields import Memory
+from kubeloop.store import Record
+
+_META: Final = msgspec.json.Decoder(ObjectMeta, dec_hook=codec.decode_hook)
+
+
+class Unconverted(Exception):
+    """Somebody read what nobody had prepared."""
+
+    def __init__(self, value: bytes) -> None:
+        super().__init__(f"an object stored in {version_in(value)} was not converted")
+        self.value = value
+
+
+class ConvertedView(CustomView):
+    """One served version's objects."""
+
+    def __init__(self, resource: CustomResource, since: int, conversion: VersionConversion) -> None:
+        super().__init__(resource, since)
+        self._conversion = conversion
+
+    def object(self, value: bytes, revision: int) -> bytes:
+        if version_in(value) == self._conversion.version and self._is_recent(revision):
+            return super().object(value, revision)
+        return codec.encode(self.decode_stored(value, revision))
+
+    def decode_stored(self, value: bytes, revision: int) -> Instance:
+        found = self._conversion.known(value)
+        if found is None:
+            raise Unconverted(value)
+        obj = super().decode_stored(found, revision)
+        if found is not value:
+            # What a webhook returns is pruned and defaulted as if a client had sent it.
+            self._resource.rules.complete(obj)
+        return obj
+
+    def metadata(self, value: bytes, revision: int) -> bytes:
+        return super().metadata(self._conversion.known(value) or value, revision)
+
+    def _is_recent(self, revision: int) -> bool:
+        return revision > self._since or not revision
+
+    def _is_current(self, revision: int) -> bool:
+        return self._is_recent(revision)
+
+
+class ConvertedMemory(Memory):
+    """What objects can be selected by, as they are in this version."""
+
+    def __init__(self, resource: CustomResource, selectable: tuple[str, ...], conversion: VersionConversion) -> None:
+        super().__init__(resource, selectable)
+        self._conversion = conversion
+
+    def labels(self, record: Record) -> Mapping[str, str]:
+        return super().labels(self._converted(record))
+
+    def fields(self, record: Record) -> Mapping[str, str]:
+        return super().fields(self._converted(record))
+
+    def _converted(self, record: Record) -> Record:
+        found = self._conversion.known(record.value)
+        if found is None:
+            raise Unconverted(record.value)
+        return Record(record.key, found, record.create_revision, record.mod_revision)
+
+
+class _StoredSo:
+    """Instead of a version's rules, of an object that is only stored again."""
+
+    def __init__(self, stored_version: str) -> None:
+        self.stored_version = stored_version
+
+    def problems(self, obj: Instance) -> FieldErrors:
+        raise NotImplementedError("an object that nobody changed is not validated")
+
+    def problems_of_change(self, new: Instance, old: Instance, subresource: str) -> FieldErrors:
+        raise NotImplementedError("an object that nobody changed is not validated")
+
+
+def as_stored(record: Record) -> Instance:
+    """An object in the version that it is stored in."""
+    document: dict[str, Any] = msgspec.json.decode(record.value)
+    meta = _META.decode(codec.encode(document.pop("metadata")))
+    codec.force_setattr(meta, "resource_version", str(record.mod_revision))
+    kind, version = document.pop("kind"), document.pop("apiVersion")
+    obj = Instance(kind, version, meta, _StoredSo(version))
+    obj.update(document)
+    return obj
+
+
+def instance_of(value: bytes, resource: CustomResource, resource_version: str) -> Instance:
+    """Converted bytes as an object of their version, pruned and defaulted."""
+    document: dict[str, Any] = msgspec.json.decode(value)
+    meta = _META.decode(codec.encode(document.pop("metadata")))
+    codec.force_setattr(meta, "resource_version", resource_version)
+    obj = Instance(resource.kind, resource.group_version, meta, resource.rules)
+    obj.update({name: part for name, part in document.items() if name not in ("kind", "apiVersion")})
+    resource.rules.complete(obj)
+    return obj

@@ -1,0 +1,108 @@
+"""Watchers of a version that a webhook converts to: they are told of changes as soon as these are converted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from kubeloop.api import errors
+from kubeloop.apiserver.apiextensions.conversion.cache import VersionConversion
+from kubeloop.apiserver.registry.selector_fields import Memory
+from kubeloop.apiserver.watch.hub import Hub, Watcher
+from kubeloop.store import Event, Store
+
+log = logging.getLogger(__name__)
+
+
+def values_of(events: Sequence[Event]) -> list[bytes]:
+    """All stored bytes that a watcher may be shown of some events."""
+    return [record.value for event in events for record in (event.record, event.previous) if record is not None]
+
+
+class ConvertingHub(Hub):
+    """In order, though later: what comes while others are converted waits behind them.
+
+    `_since` is the revision from which on each watcher has to be told; `_told` the last that everybody was told of.
+    """
+
+    def __init__(
+        self, store: Store, prefix: str, namespaced: bool, memory: Memory, conversion: VersionConversion
+    ) -> None:
+        super().__init__(store, prefix, namespaced, memory)
+        self.conversion = conversion
+        self._waiting: list[Event] = []
+        self._since: dict[Watcher, int] = {}
+        self._told = store.revision
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, watcher: Watcher) -> None:
+        self._since[watcher] = self._store.revision
+        super().add(watcher)
+
+    def remove(self, watcher: Watcher) -> None:
+        self._since.pop(watcher, None)
+        super().remove(watcher)
+        if not self._watchers:
+            self._waiting.clear()
+
+    def settle(self) -> int:
+        revision = super().settle()
+        return min(self._told, self._waiting[0].revision - 1) if self._waiting else revision
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        super().close()
+
+    def _publish(self, events: Sequence[Event]) -> None:
+        self._waiting.extend(events)
+        if self._task is None:
+            self._proceed()
+
+    def _proceed(self) -> None:
+        """Pass on what needs no conversion, and begin with what does."""
+        ready = 0
+        for event in self._waiting:
+            if any(self.conversion.known(value) is None for value in values_of((event,))):
+                break
+            ready += 1
+        passed_on, self._waiting = self._waiting[:ready], self._waiting[ready:]
+        if passed_on:
+            self._told = passed_on[-1].revision
+            super()._publish(passed_on)
+        if self._waiting:
+            self._task = asyncio.get_running_loop().create_task(self._convert(list(self._waiting)))
+            self._task.add_done_callback(partial(self._converted, list(self._waiting)))
+
+    async def _convert(self, events: Sequence[Event]) -> None:
+        await self.conversion.prepare(values_of(events))
+
+    def _converted(self, events: Sequence[Event], task: asyncio.Task[None]) -> None:
+        self._task = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._proceed()
+            return
+        if not isinstance(error, errors.ApiError):
+            log.error("watchers of %s could not be told", self.conversion.version, exc_info=error)
+        # They would miss something: whoever still wants to know has to ask again, and is told then what is wrong.
+        self._waiting.clear()
+        for watcher in tuple(self._watchers):
+            watcher.close()
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        changes = [self.change(event) for event in events]
+        shared: dict[object, bytes] = {}
+        for watcher in tuple(self._watchers):
+            since = self._since.get(watcher, 0)
+            if since < events[0].revision:
+                watcher.tell(changes, shared)
+            else:
+                watcher.tell([change for change in changes if change.event.revision > since], {})
+        for event in events:
+            if event.record is None:
+                self._memory.forget(event.key)

@@ -1,0 +1,82 @@
+"""Definitions as they lie in the store, and the server's own writes to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from kubeloop.api import codec
+from kubeloop.api.apply.fields.field_owners import track_update
+from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionStatus
+from kubeloop.api.meta import object_meta
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
+from kubeloop.apiserver.apiextensions.naming_conditions import CLEANUP_FINALIZER
+from kubeloop.apiserver.registry.existing import Current
+from kubeloop.apiserver.registry.field_manager import set_entries
+from kubeloop.apiserver.registry.serializer import stored_bytes
+from kubeloop.apiserver.registry.storage import Registry, Storage
+from kubeloop.clock import Clock
+from kubeloop.store import Conflict, Event, Record
+
+GROUP, VERSION, PLURAL = "apiextensions.k8s.io", "v1", "customresourcedefinitions"
+_MANAGER = "kube-apiserver"
+
+
+class Definitions:
+    """Reads definitions and writes their status, as the newest record has it."""
+
+    def __init__(self, registry: Registry, clock: Clock) -> None:
+        self._storage: Storage = registry.named(GROUP, VERSION, PLURAL)
+        self._clock = clock
+
+    @property
+    def now(self) -> Time:
+        return object_meta.time_of(self._clock.now())
+
+    def decode(self, record: Record) -> CustomResourceDefinition:
+        definition: CustomResourceDefinition = self._storage.view.decode_record(record)
+        return definition
+
+    def present(self) -> Iterator[Record]:
+        yield from self._storage.store.range(self._storage.prefix("")).records
+
+    def newest(self, name: str) -> Record | None:
+        return self._storage.peek("", name)
+
+    def write_status(self, record: Record, status: CustomResourceDefinitionStatus) -> None:
+        """Written at once and not waited for: should somebody be faster, their change is looked at next."""
+        current = Current(self._storage, record)
+        definition = replace(self.decode(record), status=status)
+        entries = track_update(
+            current.plain,
+            current.plain_of(definition),
+            self._storage.resource.node,
+            _MANAGER,
+            self._storage.resource.group_version,
+            "status",
+            format_time(self._clock.now()),
+            current.entries,
+        )
+        set_entries(definition, entries)
+        self._write(record, stored_bytes(definition))
+
+    def drop_finalizer(self, record: Record) -> None:
+        """Let go of a definition whose objects are gone; without other finalizers it goes too."""
+        definition = self.decode(record)
+        remaining = tuple(one for one in definition.metadata.finalizers if one != CLEANUP_FINALIZER)
+        codec.force_setattr(definition.metadata, "finalizers", remaining)
+        self._write(record, stored_bytes(definition) if remaining else None)
+
+    def _write(self, record: Record, value: bytes | None) -> None:
+        with suppress(Conflict):
+            self._storage.store.write(record.key, value, record.mod_revision).add_done_callback(_settled)
+
+
+def _settled(write: asyncio.Future[Event]) -> None:
+    """A failed flush fails every writer; the server will learn of it by requests of its own."""
+    if not write.cancelled():
+        write.exception()

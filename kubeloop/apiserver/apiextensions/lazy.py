@@ -1,0 +1,59 @@
+"""Begins to serve custom resources when the first definition appears: a server without any loads none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.clock import Clock
+from kubeloop.store import Event, Subscription
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.apiextensions.controller import CustomResources
+
+# The facts about the served types, for OpenAPI documents, given when one is first made.
+DefinitionsSource = Callable[[], Mapping[str, Mapping[str, Any]]]
+# Tells the rest of the server which custom resources there are, in the order of discovery.
+Publish = Callable[[Sequence[Resource], DefinitionsSource], None]
+
+_PREFIX = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+
+
+class Following:
+    """The subscription to definitions, from the server's start to its end."""
+
+    def __init__(self, registry: Registry, clock: Clock, publish: Publish) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._publish = publish
+        self._service: CustomResources | None = None
+        self._subscription: Subscription | None = None
+
+    def start(self) -> None:
+        store = self._registry.store
+        found = store.range(_PREFIX, limit=1)
+        if found.records:
+            self._begun().load()
+        self._subscription = store.subscribe(_PREFIX, store.revision, self._follow)
+
+    def close(self) -> None:
+        if self._subscription is not None:
+            self._subscription.cancel()
+        if self._service is not None:
+            self._service.close()
+
+    def metric_lines(self) -> Iterator[str]:
+        if self._service is not None:
+            yield from self._service.metric_lines()
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        self._begun().follow(events)
+
+    def _begun(self) -> CustomResources:
+        if self._service is None:
+            from kubeloop.apiserver.apiextensions.controller import CustomResources
+
+            self._service = CustomResources(self._registry, self._clock, self._publish)
+        return self._service

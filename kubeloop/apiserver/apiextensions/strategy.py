@@ -1,0 +1,65 @@
+"""What the server makes of custom objects before it checks them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from kubeloop.api import errors
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.strategy.base import RESETS_METADATA, Strategy
+from kubeloop.api.structural.instance import Instance
+from kubeloop.api.structural.model import META_FIELDS
+from kubeloop.apiserver.apiextensions.resource import CustomResource
+
+_TERMINATING: Final = "create not allowed while custom resource definition is terminating"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstanceStrategy(Strategy):
+    """Status apart where its subresource is declared; any change but of metadata is a new generation."""
+
+    resource: CustomResource
+    terminating: bool = False
+
+    def prepare_create(self, obj: Instance) -> None:
+        if self.terminating:
+            raise errors.forbidden(self.resource.group, self.resource.plural, obj.metadata.name, _TERMINATING)
+        if self.has_status:
+            obj.pop("status", None)
+        force_setattr(obj.metadata, "generation", 1)
+
+    def prepare_update(self, new: Instance, old: Instance) -> None:
+        if self.has_status:
+            _take_over(new, old, "status")
+        changed = any(new.get(name) != old.get(name) for name in (new.keys() | old.keys()) - META_FIELDS)
+        force_setattr(new.metadata, "generation", old.metadata.generation + changed)
+
+    def prepare_status_update(self, new: Instance, old: Instance) -> None:
+        """Only the status is the client's, and what managedFields say of it."""
+        mine = new.metadata
+        meta = replace(old.metadata, managed_fields=mine.managed_fields, resource_version=mine.resource_version)
+        status = {"status": new["status"]} if "status" in new else {}
+        new.clear()
+        new.update({**old, "metadata": meta})
+        new.pop("status", None)
+        new.update(status)
+
+
+def _take_over(new: dict[str, Any], old: dict[str, Any], name: str) -> None:
+    if name in old:
+        new[name] = old[name]
+    else:
+        new.pop(name, None)
+
+
+def strategy_of_instances(resource: CustomResource, terminating: bool) -> InstanceStrategy:
+    return InstanceStrategy(
+        resource=resource,
+        terminating=terminating,
+        has_status=resource.rules.has_status,
+        reset_fields=RESETS_METADATA if resource.rules.has_status else {},
+        allow_unconditional_update=False,
+    )

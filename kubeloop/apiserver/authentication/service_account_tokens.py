@@ -1,0 +1,240 @@
+"""Tokens of service accounts: made for a TokenRequest, and recognized when somebody shows one.
+
+issue(account, bound objects, audiences, seconds) ─▶ token
+recognize(token, audiences) ─▶ signature ─ time ─ audience ─ account and bound object still there? ─▶ user
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kubeloop.api.meta.field_path import quote
+from kubeloop.api.scalars.times import parse_time
+from kubeloop.api.signed_tokens import NotOurToken, PublicKey, SigningKey, read_public_keys, verify
+from kubeloop.apiserver.admission import Lookup
+from kubeloop.apiserver.authentication.legacy_service_account_tokens import ISSUER as LEGACY_ISSUER
+from kubeloop.apiserver.authentication.legacy_service_account_tokens import LegacyClaims, problem_of
+from kubeloop.apiserver.request.context import AUTHENTICATED, CREDENTIAL_ID, User
+from kubeloop.clock import Clock, new_uid
+
+# How far clocks may be apart.
+_LEEWAY = timedelta(minutes=1)
+_INVALIDATED = "service account token has been invalidated"
+_REMEMBERED = 4096
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """An object that a token speaks of: another one of the same name doesn't count."""
+
+    name: str = ""
+    uid: str = ""
+
+
+class Binding(msgspec.Struct, frozen=True, rename={"account": "serviceaccount", "warn_after": "warnafter"}):
+    """What a token is bound to: the `kubernetes.io` claim."""
+
+    namespace: str
+    account: Reference
+    pod: Reference | None = None
+    secret: Reference | None = None
+    node: Reference | None = None
+    warn_after: int | None = None
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """The part of a token's claims that we read."""
+
+    iss: str
+    sub: str
+    aud: tuple[str, ...]
+    exp: int
+    nbf: int
+    iat: int
+    binding: Binding = msgspec.field(name="kubernetes.io")
+    jti: str = ""
+
+
+class Recognized(NamedTuple):
+    """Whose token it is, and for which of the wanted audiences."""
+
+    user: User
+    audiences: tuple[str, ...]
+
+
+class TokenRejected(Exception):
+    """A token of ours that doesn't hold (any more); the message says why."""
+
+
+class TokenKeys(NamedTuple):
+    """What tokens are signed with, and all that they may have been signed with."""
+
+    signing: SigningKey
+    public: tuple[PublicKey, ...]
+
+
+def token_keys(pem: bytes, further: Iterable[bytes] = ()) -> TokenKeys:
+    """From the private key that signs, and files of keys that tokens may have been signed with as well."""
+    signing = SigningKey(pem)
+    public = {key.key_id: key for pem in further for key in read_public_keys(pem)}
+    return TokenKeys(signing, tuple({signing.public.key_id: signing.public, **public}.values()))
+
+
+class ServiceAccountTokens:
+    """Issues tokens with one key as one issuer, and recognizes those of further keys and issuers too."""
+
+    def __init__(
+        self, keys: TokenKeys, issuers: Sequence[str], audiences: Sequence[str], objects: Lookup, clock: Clock
+    ) -> None:
+        self.issuer = issuers[0]
+        self._issuers = frozenset(issuers)
+        # What a token is for that names no audience: this API server itself.
+        self.audiences = tuple(audiences)
+        self.public_keys = keys.public
+        self._key = keys.signing
+        self._objects = objects
+        self._clock = clock
+        self._verified: OrderedDict[str, Claims | LegacyClaims] = OrderedDict()
+
+    def issue(self, binding: Binding, audiences: Sequence[str], seconds: int) -> str:
+        """A new token."""
+        now = int(self._clock.now().timestamp())
+        said = {name: value for name, value in msgspec.to_builtins(binding).items() if value is not None}
+        return self._key.sign(
+            {
+                "aud": list(audiences),
+                "exp": now + seconds,
+                "iat": now,
+                "iss": self.issuer,
+                "jti": new_uid(self._clock),
+                "kubernetes.io": said,
+                "nbf": now,
+                "sub": user_name(binding.namespace, binding.account.name),
+            }
+        )
+
+    def authenticate(self, token: str) -> User | None:
+        """The user of a token for this API server; None for anything else."""
+        try:
+            return self.recognize(token, self.audiences).user
+        except (NotOurToken, TokenRejected):
+            return None
+
+    def recognize(self, token: str, audiences: Sequence[str]) -> Recognized:
+        """Whose token it is; raises NotOurToken, or TokenRejected for one that was good once or elsewhere."""
+        claims = self._claims(token)
+        if isinstance(claims, LegacyClaims):
+            return self._recognize_legacy(claims, token, audiences)
+        _check_times(claims, self._clock.now())
+        shared = tuple(audience for audience in claims.aud if audience in audiences)
+        if not shared:
+            raise TokenRejected(
+                f"token audiences {_listed(claims.aud)} is invalid for the target audiences {_listed(audiences)}"
+            )
+        self._check_objects(claims.binding)
+        return Recognized(_user(claims), shared)
+
+    def _recognize_legacy(self, claims: LegacyClaims, token: str, audiences: Sequence[str]) -> Recognized:
+        """Such a token names no audience: it is for this server alone."""
+        shared = tuple(audience for audience in self.audiences if audience in audiences)
+        problem = problem_of(claims, token, self._objects)
+        if problem or not shared:
+            raise TokenRejected(problem or f"token is not for the target audiences {_listed(audiences)}")
+        groups = _groups_of(claims.namespace)
+        return Recognized(User(user_name(claims.namespace, claims.account), groups, claims.uid), shared)
+
+    def _claims(self, token: str) -> Claims | LegacyClaims:
+        """The verified claims. Only they are remembered: what they refer to is looked at each time."""
+        known = self._verified.get(token)
+        if known is None:
+            plain = verify(token, self.public_keys)
+            issuer = plain.get("iss")
+            try:
+                if issuer in self._issuers:
+                    known = msgspec.convert(plain, Claims)
+                elif issuer == LEGACY_ISSUER:
+                    known = msgspec.convert(plain, LegacyClaims)
+                else:
+                    raise NotOurToken
+            except msgspec.ValidationError:
+                raise NotOurToken from None
+            self._verified[token] = known
+            if len(self._verified) > _REMEMBERED:
+                self._verified.popitem(last=False)
+        else:
+            self._verified.move_to_end(token)
+        return known
+
+    def _check_objects(self, binding: Binding) -> None:
+        namespace, account = binding.namespace, binding.account
+        found = self._objects.find("serviceaccounts", namespace, account.name)
+        if found is None:
+            raise TokenRejected(f"serviceaccounts {quote(account.name)} not found")
+        if found.metadata.uid != account.uid:
+            raise TokenRejected(f"service account UID ({found.metadata.uid}) does not match claim ({account.uid})")
+        if self._gone(found):
+            raise TokenRejected(f"service account {namespace}/{account.name} has been deleted")
+        self._check_bound("secret", namespace, binding.secret)
+        self._check_bound("pod", namespace, binding.pod)
+        # A pod's token tells the pod's node; the pod alone decides how long it holds.
+        if binding.pod is None:
+            self._check_bound("node", "", binding.node)
+
+    def _check_bound(self, kind: str, namespace: str, bound: Reference | None) -> None:
+        if bound is None:
+            return
+        found = self._objects.find(f"{kind}s", namespace, bound.name)
+        if found is None:
+            raise TokenRejected(_INVALIDATED)
+        if found.metadata.uid != bound.uid:
+            raise TokenRejected(
+                f"{kind} UID ({found.metadata.uid}) does not match service account {kind} ref claim ({bound.uid})"
+            )
+        if self._gone(found):
+            raise TokenRejected(_INVALIDATED)
+
+    def _gone(self, found: Any) -> bool:
+        """Whether an object should have ended by now; one that only begins to end keeps its tokens."""
+        ends = found.metadata.deletion_timestamp
+        return ends is not None and parse_time(ends) < self._clock.now() - _LEEWAY
+
+
+def user_name(namespace: str, account: str) -> str:
+    return f"system:serviceaccount:{namespace}:{account}"
+
+
+def _check_times(claims: Claims, now: datetime) -> None:
+    if (now - _LEEWAY).timestamp() > claims.exp:
+        raise TokenRejected("service account token has expired")
+    latest = (now + _LEEWAY).timestamp()
+    if latest < claims.nbf:
+        raise TokenRejected("service account token is not valid yet")
+    if latest < claims.iat:
+        raise TokenRejected("service account token is issued in the future")
+
+
+def _user(claims: Claims) -> User:
+    binding = claims.binding
+    extra: list[tuple[str, tuple[str, ...]]] = []
+    if claims.jti:
+        extra.append((CREDENTIAL_ID, (f"JTI={claims.jti}",)))
+    for kind, told in (("node", binding.node), ("pod", binding.pod)):
+        if told is not None:
+            extra.append((f"authentication.kubernetes.io/{kind}-name", (told.name,)))
+            # A pod may be told to run on a node that doesn't exist: such a node has no uid.
+            if told.uid:
+                extra.append((f"authentication.kubernetes.io/{kind}-uid", (told.uid,)))
+    name = user_name(binding.namespace, binding.account.name)
+    return User(name, _groups_of(binding.namespace), binding.account.uid, tuple(extra))
+
+
+def _groups_of(namespace: str) -> tuple[str, ...]:
+    return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+
+
+def _listed(values: Sequence[str]) -> str:
+    return "[" + " ".join(quote(value) for value in values) + "]"

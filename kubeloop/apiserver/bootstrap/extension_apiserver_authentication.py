@@ -1,0 +1,102 @@
+"""Keeps the config map by which extension API servers know our clients and us: what is missing in it comes back.
+
+Several servers may share it, each with authorities of its own, so that what others put there stays until it expires.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from kubeloop.apiserver.bootstrap.writer import OwnObjects
+from kubeloop.apiserver.registry.internal_status import write_change
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.clock import Clock
+from kubeloop.store import Event, Subscription
+
+LOOK_SECONDS: Final = 60.0
+NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
+_CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----\s.*?-----END CERTIFICATE-----", re.DOTALL)
+_AUTHORITIES: Final = ("client-ca-file", "requestheader-client-ca-file")
+
+
+class TrustMap:
+    """Looked at when somebody makes or deletes it, and every minute."""
+
+    def __init__(self, registry: Registry, own: OwnObjects, wanted: Any, clock: Clock) -> None:
+        self._storage = registry.named("", "v1", "configmaps")
+        self._own = own
+        self._wanted = wanted
+        self._clock = clock
+        store = registry.store
+        self._subscription: Subscription = store.subscribe(
+            self._storage.key(NAMESPACE, NAME), store.revision, self._changed
+        )
+
+    def close(self) -> None:
+        self._subscription.cancel()
+
+    def look(self) -> None:
+        """Make or complete it, if need be; a write that fails is made up for by the next look."""
+        record = self._storage.peek(NAMESPACE, NAME)
+        if record is None:
+            write = self._own.write(self._storage.resource, self._wanted)
+            if write is not None:
+                write.add_done_callback(lambda done: done.cancelled() or done.exception())
+            return
+        now = self._clock.now()
+        complete = self._wanted.data
+        write_change(
+            self._storage, record, lambda one: replace(one, data=combined(one.data, complete, now)), self._clock
+        )
+
+    def _changed(self, events: Sequence[Event]) -> None:
+        if any(event.record is None or event.previous is None for event in events):
+            self.look()
+
+
+def combined(present: Mapping[str, str], wanted: Mapping[str, str], now: datetime) -> dict[str, str]:
+    """What there is, completed: lists and authorities together, each once, those that have expired left out."""
+    data: dict[str, str] = {}
+    for key in sorted({*present, *wanted} & {*wanted, *_AUTHORITIES}):
+        if key in _AUTHORITIES:
+            found = _authorities(present.get(key, ""), wanted.get(key, ""), now)
+        else:
+            found = _names(present.get(key, ""), wanted.get(key, ""))
+        if found:
+            data[key] = found
+    return data
+
+
+def _names(present: str, wanted: str) -> str:
+    names = dict.fromkeys((*_listed(present), *_listed(wanted)))
+    return msgspec.json.encode(list(names)).decode()
+
+
+def _listed(text: str) -> list[str]:
+    try:
+        return msgspec.json.decode(text, type=list[str])
+    except msgspec.DecodeError:
+        return []  # nothing that anybody could use
+
+
+def _authorities(present: str, wanted: str, now: datetime) -> str:
+    own = _CERTIFICATE.findall(wanted)
+    others = [one for one in _CERTIFICATE.findall(present) if one not in own]
+    if not others:
+        return wanted
+    return "".join(f"{one}\n" for one in (*(one for one in others if not _has_expired(one, now)), *own))
+
+
+def _has_expired(certificate: str, now: datetime) -> bool:
+    from cryptography import x509  # only where there are others
+
+    with suppress(ValueError):
+        return x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc < now
+    return True

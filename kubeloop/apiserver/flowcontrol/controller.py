@@ -1,0 +1,227 @@
+"""All levels of one server: whose a request is, when it is served, and how seats move between levels."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+
+from kubeloop.api import errors
+from kubeloop.apiserver.authorization.attributes import Attributes, of_path
+from kubeloop.apiserver.flowcontrol.config import LevelConfig, Schema, read_levels, read_schemas, usable
+from kubeloop.apiserver.flowcontrol.flow_schema_match import distinguisher, schema_for
+from kubeloop.apiserver.flowcontrol.priority_level import Level, NoSeat
+from kubeloop.apiserver.flowcontrol.seat_allocation import bounds_of, limits_for
+from kubeloop.apiserver.flowcontrol.shuffle_sharding import hand_of
+from kubeloop.apiserver.measures import Histograms
+from kubeloop.apiserver.request.context import User
+from kubeloop.apiserver.request.routing import Target
+from kubeloop.clock import Clock
+from kubeloop.store import Event, Store, Subscription
+
+ADJUST_SECONDS = 10.0
+SCHEMAS, LEVELS = "/registry/flowschemas/", "/registry/prioritylevelconfigurations/"
+_REMEMBERED = 4096
+_OBJECTS_PER_SEAT = 100
+_RETRY_SECONDS = 1
+_WAITS = "apiserver_flowcontrol_request_wait_duration_seconds"
+_WAIT_BUCKETS = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
+
+FlowKey = tuple[str, tuple[str, ...], str, str, str, str, str]
+
+
+class Counts:
+    """What has become of the requests of one schema."""
+
+    __slots__ = ("dispatched", "executing", "note_wait", "rejected", "waiting")
+
+    def __init__(self, note_wait: Callable[[float, bool], None]) -> None:
+        self.note_wait = note_wait  # how many seconds somebody waited, and whether it was worth it
+        self.dispatched = 0
+        self.executing = 0
+        self.waiting = 0
+        self.rejected: dict[str, int] = {}
+
+
+class Flow:
+    """Requests that wait for each other: what one schema says of one user, or one namespace.
+
+    Entered, it is a seat for as long as a request is served; many may be in it at a time.
+    """
+
+    __slots__ = ("_clock", "counts", "hand", "headers", "level", "schema")
+
+    def __init__(self, schema: Schema, level: Level, hand: tuple[int, ...], counts: Counts, clock: Clock) -> None:
+        self.schema = schema.metadata.name
+        self.level = level
+        self.hand = hand
+        self.counts = counts
+        self._clock = clock
+        self.headers = (
+            ("X-Kubernetes-PF-FlowSchema-UID", schema.metadata.uid),
+            ("X-Kubernetes-PF-PriorityLevel-UID", level.uid),
+        )
+
+    async def __aenter__(self) -> None:
+        if not self.level.take(1):
+            await self.wait(1)
+        counts = self.counts
+        counts.dispatched += 1
+        counts.executing += 1
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.counts.executing -= 1
+        self.level.release(1)
+
+    async def wait(self, width: int) -> None:
+        """Seats in turn, counted. Raises TooManyRequests."""
+        counts, since, served = self.counts, self._clock.monotonic(), False
+        counts.waiting += 1
+        try:
+            await self.level.wait(self.hand, width)
+            served = True
+        except NoSeat as error:
+            why = str(error)
+            counts.rejected[why] = counts.rejected.get(why, 0) + 1
+            raise errors.too_many_requests("Too many requests, please try again later.", _RETRY_SECONDS) from None
+        finally:
+            counts.waiting -= 1
+            counts.note_wait(self._clock.monotonic() - since, served)
+
+
+class FlowControl:
+    """Follows the configuration in the store. `configured` is told of every change, with what was read."""
+
+    def __init__(
+        self, store: Store, clock: Clock, seats: int, configured: Callable[[Sequence[Schema], set[str]], None]
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._store = store
+        self._clock = clock
+        self._seats = seats
+        self._configured = configured
+        self._schemas: list[Schema] = []
+        self._configs: Mapping[str, LevelConfig] = {}
+        self._flows: dict[FlowKey, Flow] = {}
+        self._held: list[tuple[Level, int]] = []  # by reads of this turn of the loop
+        self.levels: dict[str, Level] = {}
+        self.counts: dict[tuple[str, str], Counts] = {}
+        self.waits = Histograms(_WAITS, _WAIT_BUCKETS, "flow_schema", "priority_level", "execute")
+        self._is_due = False
+        self._read()
+        self._subscriptions: list[Subscription] = [
+            store.subscribe(prefix, store.revision, self._changed) for prefix in (SCHEMAS, LEVELS)
+        ]
+
+    def close(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.cancel()
+
+    def flow_of(self, user: User, verb: str, target: Target) -> Flow:
+        """Which flow a request for a resource belongs to; remembered for the next one of its kind."""
+        resource = target.resource
+        namespace = target.namespace or (target.name if resource.plural == "namespaces" else "")
+        key = (user.name, user.groups, verb, resource.group, resource.plural, target.subresource, namespace)
+        flow = self._flows.get(key)
+        if flow is None:
+            subject = (resource.group, resource.version, resource.plural, target.subresource, namespace)
+            flow = self._remembered(key, Attributes(user, verb, *subject))
+        return flow
+
+    def flow_of_path(self, user: User, method: str, path: str) -> Flow:
+        """The same for what is no resource."""
+        key = (user.name, user.groups, method, path, "", "", "")
+        return self._flows.get(key) or self._remembered(key, of_path(user, method, path))
+
+    def take_turn(self, flow: Flow, width: int) -> bool:
+        """A read never waits, so it takes its seat for the rest of this turn of the loop; False if there is none.
+
+        So many reads are answered in one turn as there are seats; then others' requests are looked at first.
+        """
+        if not flow.level.take(width):
+            return False
+        self._hold(flow, width)
+        return True
+
+    async def await_turn(self, flow: Flow, width: int) -> None:
+        """The same for a read that found no seat. Raises TooManyRequests."""
+        await flow.wait(width)
+        self._hold(flow, width)
+
+    def _hold(self, flow: Flow, width: int) -> None:
+        flow.counts.dispatched += 1
+        if not self._held:
+            self._loop.call_soon(self._end_turn)
+        self._held.append((flow.level, width))
+
+    def _remembered(self, key: FlowKey, asked: Attributes) -> Flow:
+        if len(self._flows) >= _REMEMBERED:
+            self._flows.clear()
+        flow = self._flows[key] = self._find_flow(asked)
+        return flow
+
+    def width_of(self, flow: Flow, prefix: str) -> int:
+        """How many seats a list takes: as many as it has hundreds of objects."""
+        if flow.level.is_exempt:
+            return 1
+        found = self._store.range(prefix, limit=1)
+        count = len(found.records) + found.remaining
+        return max(1, min(flow.level.widest, math.ceil(count / _OBJECTS_PER_SEAT)))
+
+    def adjust(self) -> None:
+        """Move seats from levels that don't need them to those that do."""
+        needs = {name: level.review() for name, level in self.levels.items()}
+        limited = {name: one for name, one in self.levels.items() if not one.is_exempt and name in self._configs}
+        spoken_for = sum(needs[name].most for name, one in self.levels.items() if one.is_exempt)
+        bounds = {name: one.bounds for name, one in limited.items()}
+        found = limits_for(bounds, needs, max(self._seats - spoken_for, sum(one.lower for one in bounds.values())))
+        for name, limit in found.items():
+            limited[name].set_limit(limit)
+
+    def _end_turn(self) -> None:
+        held, self._held = self._held, []
+        for level, width in held:
+            level.release(width)
+
+    def _find_flow(self, asked: Attributes) -> Flow:
+        schema = schema_for(asked, self._schemas) or self._schemas[-1]
+        level = self.levels[schema.level]
+        queuing = level.queuing
+        hand: tuple[int, ...] = ()
+        if queuing is not None:
+            hand = hand_of(schema.metadata.name, distinguisher(asked, schema), queuing.queues, queuing.hand_size)
+        names = schema.metadata.name, level.name
+        counts = self.counts.get(names)
+        if counts is None:
+            counts = self.counts[names] = Counts(partial(self._note_wait, names))
+        return Flow(schema, level, hand, counts, self._clock)
+
+    def _note_wait(self, names: tuple[str, str], seconds: float, served: bool) -> None:
+        self.waits.observe(seconds, *names, "true" if served else "false")
+
+    def _changed(self, _: Sequence[Event]) -> None:
+        """Many may change at once: they are read together."""
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._read)
+
+    def _read(self) -> None:
+        self._is_due = False
+        stored = read_schemas(self._store.range(SCHEMAS).records)
+        configs = self._configs = read_levels(self._store.range(LEVELS).records)
+        self._schemas = usable(stored, configs)
+        bounds = bounds_of(configs, self._seats)
+        for name, config in configs.items():
+            level = self.levels.get(name)
+            if level is None:
+                level = self.levels[name] = Level(config)
+            level.configure(config, bounds[name])
+        gone = [name for name, one in self.levels.items() if name not in configs and not one.executing + one.waiting]
+        for name in gone:
+            del self.levels[name]
+        self._flows.clear()
+        self._configured(stored, set(configs))

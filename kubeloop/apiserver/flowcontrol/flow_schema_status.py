@@ -1,0 +1,63 @@
+"""Tells in each FlowSchema whether the level it names is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from kubeloop.api.meta import object_meta
+from kubeloop.apiserver.flowcontrol.config import Schema
+from kubeloop.apiserver.registry.internal_status import write_status
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.clock import Clock
+from kubeloop.store import Record
+
+_DANGLING = "Dangling"
+_NAMED = "This FlowSchema references the PriorityLevelConfiguration object named"
+
+
+class DanglingConditions:
+    """Keeps the condition of all FlowSchemas in one server's store."""
+
+    def __init__(self, registry: Registry, clock: Clock) -> None:
+        self._storage = registry.named("flowcontrol.apiserver.k8s.io", "v1", "flowschemas")
+        self._clock = clock
+
+    def keep(self, schemas: Sequence[Schema], levels: set[str]) -> None:
+        """Only what is wrong is decoded whole, and written."""
+        for schema in schemas:
+            record = self._storage.peek("", schema.metadata.name)
+            if record is not None and not _says(record, schema.level, schema.level in levels):
+                self._correct(record, schema.level, schema.level in levels)
+
+    def _correct(self, record: Record, level: str, found: bool) -> None:
+        from kubeloop.api.generated.flowcontrol_v1 import FlowSchemaCondition
+
+        now = object_meta.time_of(self._clock.now())
+        status, reason, message = wording(level, found)
+
+        def corrected(schema: Any) -> Any:
+            others = tuple(one for one in schema.status.conditions if one.type != _DANGLING)
+            before = next((one for one in schema.status.conditions if one.type == _DANGLING), None)
+            since = before.last_transition_time if before is not None and before.status == status else now
+            condition = FlowSchemaCondition(
+                type=_DANGLING, status=status, reason=reason, message=message, last_transition_time=since
+            )
+            return replace(schema, status=replace(schema.status, conditions=(*others, condition)))
+
+        write_status(self._storage, record, corrected, self._clock)
+
+
+def wording(level: str, found: bool) -> tuple[str, str, str]:
+    """Status, reason and message."""
+    if found:
+        return "False", "Found", f'{_NAMED} "{level}" and it exists'
+    return "True", "NotFound", f'{_NAMED} "{level}" but there is no such object'
+
+
+def _says(record: Record, level: str, found: bool) -> bool:
+    """Whether the bytes hold the right words already; they are said nowhere else in a FlowSchema."""
+    message = wording(level, found)[2].replace('"', '\\"')
+    return message.encode() in record.value

@@ -1,0 +1,60 @@
+"""How many seats each level has: by its shares at first, then by what it needs and what others can spare. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kubeloop.apiserver.flowcontrol.config import LevelConfig
+
+_STEPS = 50  # of bisection: far below a seat
+
+
+class Bounds(NamedTuple):
+    """A level's seats: by its shares, what it never falls below, and what it never exceeds."""
+
+    nominal: int
+    lower: int
+    upper: int
+
+
+class Need(NamedTuple):
+    """What a level asked for lately: the most at any time, and about how much on the whole."""
+
+    most: int
+    usual: float
+
+
+def bounds_of(levels: Mapping[str, LevelConfig], seats: int) -> dict[str, Bounds]:
+    """The seats of a server, dealt out by shares."""
+    whole = sum(one.shares for one in levels.values()) or 1
+    return {name: _bounds(one, math.ceil(seats * one.shares / whole), seats) for name, one in levels.items()}
+
+
+def _bounds(level: LevelConfig, nominal: int, seats: int) -> Bounds:
+    lendable = round(nominal * level.lendable_percent / 100)
+    percent = level.borrowing_percent
+    borrowable = seats if percent is None else round(nominal * percent / 100)
+    return Bounds(nominal, nominal - lendable, nominal + borrowable)
+
+
+def limits_for(bounds: Mapping[str, Bounds], needs: Mapping[str, Need], seats: int) -> dict[str, int]:
+    """Seats for the next while: everybody's lower bound, what they used of their own, and the rest by need."""
+    floors = {name: max(one.lower, min(one.nominal, needs[name].most)) for name, one in bounds.items()}
+    wanted = {name: max(float(floors[name]), needs[name].usual) for name in bounds}
+    found = _fair([(wanted[name], floors[name], bounds[name].upper) for name in bounds], seats)
+    return {name: max(1, seats_of) for name, seats_of in zip(bounds, found, strict=True)}
+
+
+def _fair(items: Sequence[tuple[float, int, int]], seats: int) -> list[int]:
+    """The same fraction of what each wants, within each one's bounds, so that the seats are just used up."""
+
+    def at(fraction: float) -> list[float]:
+        return [min(max(fraction * wanted, lower), upper) for wanted, lower, upper in items]
+
+    low, high = 0.0, float(seats) + 1
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(at(middle)) <= seats else (low, middle)
+    return [round(one) for one in at(low)]

@@ -1,0 +1,308 @@
+"""delete and deletecollection: preconditions, grace periods, finalizers, propagation."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import codec, errors
+from kubeloop.api.generated.meta_v1 import DeleteOptions
+from kubeloop.api.meta import field_path, object_meta
+from kubeloop.api.meta.field_path import FieldError, Path
+from kubeloop.apiserver.handlers.list_objects import Page, list_page
+from kubeloop.apiserver.registry.storage import Storage
+from kubeloop.apiserver.registry.store import Mutations, Written
+from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.request.list_options import parse_options
+from kubeloop.apiserver.request.negotiation import PROTOBUF
+from kubeloop.apiserver.response.writers import TAKEN, many_objects, one_object, respond
+from kubeloop.http import Response
+from kubeloop.store import Conflict, Record
+
+_POLICIES = ("Foreground", "Background", "Orphan")
+_ATTEMPTS = 5
+# How many objects of a collection are deleted side by side: one flush of the store serves them all.
+_AT_ONCE = 64
+_ORPHANS_PODS = (
+    "child pods are preserved by default when jobs are deleted; "
+    "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+)
+# Resources whose deletion answers with the object instead of a Status.
+_ANSWER_WITH_OBJECT = {
+    "csidrivers.storage.k8s.io",
+    "csinodes.storage.k8s.io",
+    "deviceclasses.resource.k8s.io",
+    "namespaces",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "pods",
+    "podtemplates",
+    "resourceclaims.resource.k8s.io",
+    "resourceclaimtemplates.resource.k8s.io",
+    "resourcequotas",
+    "resourceslices.resource.k8s.io",
+    "serviceaccounts",
+    "services",
+    "storageclasses.storage.k8s.io",
+    "volumeattachments.storage.k8s.io",
+    "volumeattributesclasses.storage.k8s.io",
+}
+
+
+async def delete_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+    """DELETE one object."""
+    options = read_options(ctx)
+    _note_dry_run(ctx, options)
+    _warn_of_orphans(ctx, options)
+    record = storage.peek(ctx.target.namespace, ctx.target.name)
+    if record is None:
+        raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
+    await storage.prepare(record)
+    await mutations.admit_delete(ctx, storage.seen(record), options)
+    removed, written = await delete_record(ctx, storage, mutations, record, options)
+    if removed and storage.resource.qualified not in _ANSWER_WITH_OBJECT:
+        return respond(ctx, _success(ctx, written.obj.metadata.uid))
+    if ctx.takes_object:
+        ctx.written = written
+        return TAKEN
+    code = 202 if not removed and options.orphan_dependents is False else 200
+    return one_object(ctx, storage, written.value, written.revision, code)
+
+
+async def delete_collection(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+    """DELETE everything that a list would show; answers with that list."""
+    options = read_options(ctx)
+    _note_dry_run(ctx, options)
+    _warn_of_orphans(ctx, options)
+    selected = parse_options(ctx.query, storage.memory, watch=False)
+    page = list_page(storage.store, storage.prefix(ctx.target.namespace), selected)
+
+    async def delete(record: Record) -> None:
+        newest = storage.store.peek(record.key)
+        if newest is None:
+            return
+        await storage.prepare(newest)
+        await mutations.admit_delete(ctx, storage.seen(newest), options)
+        await delete_record(ctx, storage, mutations, newest, msgspec.structs.replace(options))
+
+    for begin in range(0, len(page.records), _AT_ONCE):
+        ended = await asyncio.gather(*map(delete, page.records[begin : begin + _AT_ONCE]), return_exceptions=True)
+        for failure in ended:
+            if failure is not None and not isinstance(failure, errors.NotFound):
+                raise failure
+    return many_objects(ctx, storage, Page(page.records, storage.store.revision))
+
+
+def _warn_of_orphans(ctx: Context, options: DeleteOptions) -> None:
+    """Only jobs leave their pods behind so unexpectedly that it needs a word."""
+    undecided = options.propagation_policy is None and options.orphan_dependents is None
+    if undecided and ctx.resource.qualified == "jobs.batch":
+        ctx.warn(_ORPHANS_PODS)
+
+
+async def delete_record(
+    ctx: Context, storage: Storage, mutations: Mutations, record: Record, options: DeleteOptions
+) -> tuple[bool, Written]:
+    """(whether it is gone, what was left or last seen); follows an object that changes meanwhile."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return await _delete_once(ctx, storage, mutations, record, options)
+        except Conflict as conflict:
+            if conflict.current is None:
+                raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name) from None
+            record = conflict.current
+    raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name)
+
+
+async def _delete_once(
+    ctx: Context, storage: Storage, mutations: Mutations, record: Record, options: DeleteOptions
+) -> tuple[bool, Written]:
+    await storage.prepare(record)
+    obj = storage.view.decode_stored(record.value, record.mod_revision)
+    check_preconditions(storage, obj.metadata, options)
+    if _is_definition(storage) and obj.metadata.deletion_timestamp is None:
+        return False, await _mark_definition(ctx, storage, mutations, record, obj)
+    changed = _set_grace(ctx, storage, obj, options.grace_period_seconds)
+    if changed is None:
+        return False, Written(record.value, await storage.store.durable(record), obj=obj)
+    orphan, foreground = _dependents(storage, obj.metadata, options)
+    changed |= _set_finalizers(ctx, storage, obj, orphan, foreground)
+    graceful = storage.strategy.grace_period is not None
+    waits = (
+        bool(obj.metadata.finalizers)
+        or object_meta.held_by_spec(obj)
+        or (graceful and bool(obj.metadata.deletion_grace_period_seconds))
+    )
+    if not changed:
+        if waits:
+            return False, Written(record.value, await storage.store.durable(record), obj=obj)
+        return True, (await mutations.remove_record(ctx, storage, record))._replace(obj=obj)
+    written = await mutations.put_record(ctx, storage, record, obj)
+    if waits or ctx.dry_run:
+        return not waits, written
+    marked = Record(record.key, written.value, record.create_revision, written.revision)
+    return True, (await mutations.remove_record(ctx, storage, marked))._replace(obj=obj)
+
+
+async def _mark_definition(ctx: Context, storage: Storage, mutations: Mutations, record: Record, obj: Any) -> Written:
+    """A definition goes when its objects are gone, which its finalizer waits for."""
+    from kubeloop.apiserver.apiextensions.naming_conditions import (
+        mark_terminating,  # only where there are custom resources
+    )
+
+    return await mutations.put_record(ctx, storage, record, mark_terminating(obj, object_meta.time_of(ctx.now)))
+
+
+def _set_grace(ctx: Context, storage: Storage, obj: Any, asked: int | None) -> bool | None:
+    """Mark an object that ends gracefully; None when an earlier deletion is quick enough already."""
+    meta, grace_period = obj.metadata, storage.strategy.grace_period
+    if grace_period is None:
+        return False
+    if meta.deletion_timestamp is None:
+        object_meta.mark_deleting(meta, ctx.now, grace_period(obj, asked))
+        return True
+    if meta.deletion_grace_period_seconds is None:
+        return False
+    if asked is None or asked >= meta.deletion_grace_period_seconds:
+        return None if meta.deletion_grace_period_seconds or meta.finalizers else False
+    object_meta.shorten_grace(meta, max(asked, 0))
+    return True
+
+
+def _set_finalizers(ctx: Context, storage: Storage, obj: Any, orphan: bool, foreground: bool) -> bool:
+    """Say in the finalizers what becomes of dependents, and mark an object that has to wait for any finalizer."""
+    meta, changed = obj.metadata, False
+    finalizers = object_meta.finalizers_for_policy(meta.finalizers, orphan, foreground)
+    if finalizers != meta.finalizers:
+        codec.force_setattr(meta, "finalizers", finalizers)
+        changed = True
+    if (finalizers or object_meta.held_by_spec(obj)) and meta.deletion_timestamp is None:
+        object_meta.mark_deleting(meta, ctx.now, 0)
+        if _is_namespace(storage):
+            codec.force_setattr(meta, "deletion_grace_period_seconds", None)
+            codec.force_setattr(obj.status, "phase", "Terminating")
+        changed = True
+    return changed
+
+
+def _dependents(storage: Storage, meta: Any, options: DeleteOptions) -> tuple[bool, bool]:
+    """(orphan them, delete them first): what the options say, else what the object already says."""
+    if storage.strategy.garbage_collection == "Unsupported":
+        return False, False
+    if options.orphan_dependents is not None:
+        return options.orphan_dependents, False
+    if options.propagation_policy is not None:
+        return options.propagation_policy == "Orphan", options.propagation_policy == "Foreground"
+    for finalizer in meta.finalizers:
+        if finalizer in (object_meta.ORPHAN, object_meta.FOREGROUND):
+            return finalizer == object_meta.ORPHAN, finalizer == object_meta.FOREGROUND
+    return storage.strategy.garbage_collection == "Orphan", False
+
+
+def check_preconditions(storage: Storage, meta: Any, options: DeleteOptions) -> None:
+    wanted = options.preconditions
+    if wanted is None:
+        return
+    kind = storage.resource
+    if _is_namespace(storage) and wanted.uid not in (None, meta.uid):
+        why = f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: {meta.uid}"
+        raise errors.conflict(kind.group, kind.plural, meta.name, why)
+    if wanted.uid is not None and wanted.uid != meta.uid:
+        raise errors.conflict(
+            kind.group,
+            kind.kind,
+            meta.name,
+            f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({meta.uid}). "
+            "The object might have been deleted and then recreated",
+        )
+    if wanted.resource_version is not None and wanted.resource_version != meta.resource_version:
+        raise errors.conflict(
+            kind.group,
+            kind.kind,
+            meta.name,
+            f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the ResourceVersion "
+            f"in record ({meta.resource_version}). The object might have been modified",
+        )
+
+
+def _is_definition(storage: Storage) -> bool:
+    return storage.resource.qualified == "customresourcedefinitions.apiextensions.k8s.io"
+
+
+def _is_namespace(storage: Storage) -> bool:
+    """Namespaces end in their own way: a loop empties them first."""
+    return storage.resource.qualified == "namespaces"
+
+
+def read_options(ctx: Context) -> DeleteOptions:
+    """Delete options come in the body, or in the query; the query is read only without a body."""
+    if ctx.request.body:
+        options = _from_body(ctx)
+    else:
+        options = _from_query(ctx)
+    found = _check(options)
+    if found:
+        raise errors.invalid("meta.k8s.io", "DeleteOptions", "", found)
+    return options
+
+
+def _from_body(ctx: Context) -> DeleteOptions:
+    request = ctx.request
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        body = _plain_options(request.body) if media == PROTOBUF else request.body
+        return codec.decode(body, DeleteOptions)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise errors.bad_request(str(error)) from None
+
+
+def _plain_options(body: bytes) -> bytes:
+    """Options that came in protocol buffers, as JSON; every group has them under its own version."""
+    from kubeloop.api import protobuf  # only when first needed
+
+    api_version, kind, raw = protobuf.open_envelope(body)
+    if kind not in ("", "DeleteOptions"):
+        raise ValueError("decoded object cannot be converted to DeleteOptions")
+    return codec.encode(protobuf.read_object(api_version, "DeleteOptions", raw))
+
+
+def _from_query(ctx: Context) -> DeleteOptions:
+    query = ctx.query
+    if not query:
+        return DeleteOptions()
+    return DeleteOptions(
+        grace_period_seconds=query.integer("gracePeriodSeconds"),
+        orphan_dependents=query.optional_flag("orphanDependents"),
+        propagation_policy=query.text("propagationPolicy") or None,
+        dry_run=query.every("dryRun"),
+    )
+
+
+def _check(options: DeleteOptions) -> list[FieldError]:
+    found: list[FieldError] = []
+    policy = options.propagation_policy
+    if options.orphan_dependents is not None and policy is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        found.append(field_path.invalid(Path("propagationPolicy"), policy, detail))
+    if policy is not None and policy not in _POLICIES:
+        found.append(field_path.not_supported(Path("propagationPolicy"), policy, (*_POLICIES, "nil")))
+    if any(value != "All" for value in options.dry_run):
+        found.append(field_path.not_supported(Path("dryRun"), list(options.dry_run), ("All",)))
+    return found
+
+
+def _note_dry_run(ctx: Context, options: DeleteOptions) -> None:
+    if options.dry_run:
+        ctx.dry_run = True
+
+
+def _success(ctx: Context, uid: str) -> bytes:
+    details: dict[str, str] = {"name": ctx.target.name}
+    if ctx.resource.group:
+        details["group"] = ctx.resource.group
+    details |= {"kind": ctx.resource.plural, "uid": uid}
+    return msgspec.json.encode(
+        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    )

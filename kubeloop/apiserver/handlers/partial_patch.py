@@ -1,0 +1,127 @@
+"""Patches that speak of some parts of an object: only these are taken apart and read anew.
+
+A status patch of a pod needs nothing of its spec. Whatever isn't plainly such a patch, and all that is wrong with one,
+is left to the way on which the whole object is looked at.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.errors import ApiError
+from kubeloop.api.kinds import Resource
+from kubeloop.api.strategy import Strategy
+from kubeloop.api.struct_patch import Overlay
+from kubeloop.apiserver.decoding import decode_known
+from kubeloop.apiserver.handlers.patch import JSON_PATCH, apply_patch
+from kubeloop.apiserver.registry.existing import Current
+from kubeloop.apiserver.registry.versions import conversion_of
+from kubeloop.apiserver.request.context import Context
+
+_PARTS: Final = frozenset({"metadata", "spec", "status"})
+_STATUS: Final = ("status",)
+# Kinds whose status has defaults that depend on the spec.
+_DEFAULTS_CROSS_PARTS: Final = frozenset({"services", "customresourcedefinitions.apiextensions.k8s.io"})
+_TYPE: Final = frozenset({"kind", "api_version"})
+
+
+def patched_parts(media: str, patch: Any, current: Current, ctx: Context, strategy: Strategy) -> Any | None:
+    """The object that a patch makes of the present one; None where the whole of it has to be looked at."""
+    resource, subresource = ctx.resource, ctx.target.subresource
+    if media == JSON_PATCH or resource.is_custom or conversion_of(resource) is not None:
+        return None
+    if resource.qualified in _DEFAULTS_CROSS_PARTS:
+        return None
+    if subresource == "status" or "status" not in resource.type.__struct_fields__:
+        current.borrow()
+    names = _named(patch, current.served, strategy, subresource)
+    obj = _patched(media, {name: patch[name] for name in names}, current, resource, subresource) if names else None
+    if obj is None:
+        current.whole()
+    return obj
+
+
+def overlaid(overlay: Overlay, current: Current, ctx: Context) -> Any | None:
+    """The same for a patch whose author knows what comes of it; None where it has to be merged after all."""
+    if conversion_of(ctx.resource) is not None or not _is_alone(overlay.part, ctx):
+        return None
+    current.borrow()
+    was = current.served
+    part = overlay.laid_over(getattr(was, overlay.part)) if overlay.uid in ("", was.metadata.uid) else None
+    if part is None:
+        current.whole()
+        return None
+    current.only((overlay.part,))
+    obj = type(was)(**{overlay.part: _copied(part)})
+    apply_defaults(obj)
+    codec.force_setattr(obj, "metadata", _fresh(was.metadata))
+    if overlay.part == "status":
+        codec.force_setattr(obj, "spec", was.spec)
+    return obj
+
+
+def _is_alone(part: str, ctx: Context) -> bool:
+    """Whether a write can change nothing of an object but this part: a status, or the spec of a kind without one."""
+    fields = ctx.resource.type.__struct_fields__
+    if not _has_only_parts(fields) or part not in fields:
+        return False
+    return ctx.target.subresource == part == "status" or (
+        part == "spec" and not ctx.target.subresource and "status" not in fields
+    )
+
+
+def _patched(media: str, patch: dict[str, Any], current: Current, resource: Resource, subresource: str) -> Any | None:
+    was = current.served
+    live = {"apiVersion": was.api_version, "kind": was.kind, **current.only(tuple(patch))}
+    try:
+        patched = apply_patch(media, live, patch, resource)
+    except ApiError:
+        return None
+    spec = _copied(was.spec) if not subresource and "spec" not in patch and hasattr(was, "spec") else None
+    obj = decode_known(patched, resource, patch, {} if spec is None else {"spec": spec})
+    if obj is None or (spec is not None and spec != was.spec):  # it had less than is the default now
+        return None
+    if "metadata" not in patch:
+        codec.force_setattr(obj, "metadata", _fresh(was.metadata))
+    for name in ("spec", "status"):
+        if name not in patch and hasattr(was, name):
+            codec.force_setattr(obj, name, getattr(was, name) if spec is None or name != "spec" else spec)
+    return obj
+
+
+def _named(patch: Any, was: Any, strategy: Strategy, subresource: str) -> tuple[str, ...]:
+    """The parts that a patch is about; none if others have to be looked at, too."""
+    if type(patch) is not dict or not patch.keys() <= _PARTS or not _has_only_parts(was.__struct_fields__):
+        return ()
+    if any(type(part) is not dict or not hasattr(was, name) for name, part in patch.items()):
+        return ()
+    names = tuple(name for name in patch if name != "metadata" or patch[name] != {"uid": was.metadata.uid})
+    if subresource == "status":
+        # The spec is put back to what it was, whatever a client sends.
+        return names if "spec" not in names else ()
+    # And so is the status, of kinds that have one apart.
+    keeps_status = not hasattr(was, "status") or _STATUS in strategy.reset_fields.get("", ())
+    if subresource or "status" in names or not keeps_status:
+        return ()
+    return names
+
+
+@cache
+def _has_only_parts(fields: tuple[str, ...]) -> bool:
+    return set(fields) <= _PARTS | _TYPE
+
+
+def _fresh(meta: Any) -> Any:
+    """Metadata that a write may complete in place, without managers, as patches see it."""
+    return msgspec.structs.replace(
+        meta, managed_fields=(), labels=dict(meta.labels), annotations=dict(meta.annotations)
+    )
+
+
+def _copied(part: Any) -> Any:
+    return codec.decode(codec.encode(part), type(part))

@@ -1,0 +1,94 @@
+"""Patches on served objects: reading the patch, applying it, and wording what went wrong as upstream does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.api.kinds import Resource, definition_of
+from kubeloop.api.meta import field_path
+from kubeloop.api.meta.field_path import Path
+from kubeloop.api.patch import (
+    PatchError,
+    PatchRejected,
+    apply_json_patch,
+    apply_merge_patch,
+    apply_strategic_merge_patch,
+)
+from kubeloop.api.patch.gotext import go_text
+from kubeloop.apiserver.decoding import StrictError
+from kubeloop.apiserver.decoding.from_map import conversion_error
+from kubeloop.apiserver.decoding.produced import after_merge, after_operations
+from kubeloop.apiserver.decoding.shapes import shape_of
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+
+
+def patch_of(body: bytes, media: str) -> Any:
+    """The parsed patch."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise errors.bad_request("invalid JSON patch") from None
+
+
+def apply_patch(media: str, live: dict[str, Any], patch: Any, resource: Resource) -> dict[str, Any]:
+    """The document that a patch makes of a live one."""
+    try:
+        if media == JSON_PATCH:
+            patched = apply_json_patch(live, patch)
+        elif media == MERGE_PATCH:
+            patched = apply_merge_patch(live, patch)
+        else:
+            patched = apply_strategic_merge_patch(live, patch, resource.node)
+            # What such a patch says about its object's type is not looked at.
+            patched = {**patched, "apiVersion": live["apiVersion"], "kind": live["kind"]}
+    except PatchRejected:
+        raise errors.generic(422) from None
+    except PatchError as error:
+        raise _worded(error) from None
+    if not isinstance(patched, dict):
+        raise errors.generic(422)
+    return patched
+
+
+def _worded(error: PatchError) -> errors.ApiError:
+    if error.code == 400:
+        return errors.bad_request(error.message)
+    if error.code == 413:
+        return errors.RequestEntityTooLarge(error.message)
+    return errors.ApiError(error.message)
+
+
+@contextmanager
+def refuse_produced(media: str, patch: Any, patched: dict[str, Any]) -> Iterator[None]:
+    """A patch that makes an object of it that can't be decoded is invalid itself."""
+    try:
+        yield
+    except errors.BadRequest as error:
+        cause = error.__cause__
+        why = str(cause) if cause is not None else error.message
+        if media == JSON_PATCH:
+            shown = _json(after_operations(patched, patch))
+        elif media == MERGE_PATCH:
+            shown = _json(after_merge(patched, patch))
+        else:
+            shown = go_text(patch)
+            why = _converters_words(cause, patched) or why
+        raise errors.invalid("", "", "", [field_path.invalid(Path("patch"), shown, why)]) from None
+
+
+def _json(document: Any) -> str:
+    return msgspec.json.encode(document).decode()
+
+
+def _converters_words(cause: BaseException | None, patched: dict[str, Any]) -> str:
+    """Strategic merge patches aren't decoded from JSON, so that upstream says the same things differently."""
+    if isinstance(cause, StrictError):
+        return str(StrictError(sorted(cause.found)))
+    return conversion_error(patched, shape_of(definition_of(patched["apiVersion"], patched["kind"])))

@@ -1,0 +1,166 @@
+"""get, list and watch."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.apiserver.handlers.list_objects import list_page
+from kubeloop.apiserver.registry.storage import Storage
+from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.request.list_options import ListOptions, parse_options, parse_revision
+from kubeloop.apiserver.request.negotiation import PROTOBUF
+from kubeloop.apiserver.response.writers import (
+    MetadataPresenter,
+    ObjectPresenter,
+    ProtobufPresenter,
+    TablePresenter,
+    many_objects,
+    one_object,
+    warning_headers,
+)
+from kubeloop.apiserver.watch.hub import Change, Presenter, StreamWatcher, Timers
+from kubeloop.clock import Clock
+from kubeloop.http import Response, Stream, StreamResponse, frame
+from kubeloop.store import Compacted, Event
+
+# Upstream ends watches that give no timeout at a random moment between this and twice this.
+MIN_WATCH_SECONDS = 1800
+_BOOKMARK_SECONDS = 60.0
+_FAREWELL_SECONDS = 2.0  # the last bookmark comes this long before the end, so that a client resumes from near it
+# How many events are sent to a new watcher before it is asked whether it keeps up.
+_SLICE = 200
+
+
+def get_object(ctx: Context, storage: Storage) -> Response:
+    """One object, as it is now."""
+    target = ctx.target
+    if "resourceVersion" in ctx.query:
+        try:
+            asked = parse_revision(ctx.query.text("resourceVersion"))
+        except ValueError as error:
+            raise errors.ApiError(str(error)) from None
+        if asked > storage.store.revision:
+            raise errors.too_large_resource_version(asked, storage.store.revision, 1)
+    if "export" in ctx.query:
+        raise errors.bad_request("the export parameter, deprecated since v1.14, is no longer supported")
+    record = storage.get(target.namespace, target.name)
+    if record is None:
+        raise errors.not_found(target.resource.group, target.resource.plural, target.name)
+    return one_object(ctx, storage, record.value, record.mod_revision)
+
+
+def list_objects(ctx: Context, storage: Storage) -> Response:
+    """A page of a collection."""
+    options = parse_options(ctx.query, storage.memory, watch=False)
+    prefix = storage.prefix(_scope(ctx, options))
+    return many_objects(ctx, storage, list_page(storage.store, prefix, options))
+
+
+def _scope(ctx: Context, options: ListOptions) -> str:
+    """The namespace to look in: the path's, or the one that the field selector pins."""
+    if ctx.target.namespace or not ctx.resource.namespaced:
+        return ctx.target.namespace
+    return options.selection.namespace or ""
+
+
+def watch_objects(ctx: Context, storage: Storage, clock: Clock) -> Response:
+    """Every change of a collection, or of one object by name, until the watch times out."""
+    options = parse_options(ctx.query, storage.memory, watch=True)
+    if ctx.target.name:  # the old path form of watching one object
+        options = replace(options, selection=storage.memory.selection("", f"metadata.name={ctx.target.name}"))
+    try:
+        asked = options.revision()
+    except ValueError as error:
+        raise errors.ApiError(str(error)) from None
+    if ctx.form.convert == "PartialObjectMetadataList":
+        raise errors.not_acceptable(("application/json", "application/yaml"))
+    timeout = options.timeout_seconds or 0
+    if timeout <= 0:
+        timeout = int(MIN_WATCH_SECONDS * (1 + clock.random().random()))
+    return WatchResponse(ctx, storage, options, asked, timeout)
+
+
+class WatchResponse(StreamResponse):
+    """A running watch: what happened before it, then what happens, then its end."""
+
+    __slots__ = ("_ctx", "_options", "_revision", "_storage", "_timeout")
+
+    def __init__(self, ctx: Context, storage: Storage, options: ListOptions, revision: int, timeout: int) -> None:
+        media = f"{PROTOBUF};stream=watch" if ctx.form.protobuf else "application/json"
+        super().__init__(200, content_type=media, headers=warning_headers(ctx.warnings))
+        self._ctx = ctx
+        self._storage = storage
+        self._options = options
+        self._revision = revision
+        self._timeout = timeout
+
+    async def run(self, stream: Stream) -> None:
+        storage, options = self._storage, self._options
+        watcher = StreamWatcher(stream, _scope(self._ctx, options), options.selection, self._presenter())
+        timers = Timers()
+        over = asyncio.get_running_loop().create_future()
+        stream.on_close(lambda: over.set_result(None))
+        timers.after(self._timeout, stream.close)
+        try:
+            await self._catch_up(stream, watcher)
+            storage.hub.add(watcher)
+            if options.bookmarks:
+                # A bookmark says that nothing before it is missing, so what has gathered goes first.
+                timers.every(_BOOKMARK_SECONDS, lambda: watcher.bookmark(storage.hub.settle()))
+                if self._timeout > _FAREWELL_SECONDS:
+                    last = self._timeout - _FAREWELL_SECONDS
+                    timers.after(last, lambda: watcher.bookmark(storage.hub.settle()))
+            await over
+        except Compacted as error:
+            gone = errors.too_old_resource_version(self._revision, error.compact_revision)
+            stream.write(frame(watcher.present.event(b"ERROR", msgspec.json.encode(gone.status()))))
+        except errors.ApiError as error:  # something of the past could not be converted
+            stream.write(frame(watcher.present.event(b"ERROR", msgspec.json.encode(error.status()))))
+        finally:
+            timers.cancel()
+            storage.hub.remove(watcher)
+
+    def _presenter(self) -> Presenter:
+        presenter = self._json_presenter()
+        return ProtobufPresenter(presenter) if self._ctx.form.protobuf else presenter
+
+    def _json_presenter(self) -> Presenter:
+        form = self._ctx.form
+        if form.convert == "PartialObjectMetadata":
+            return MetadataPresenter(self._storage, form)
+        if form.convert == "Table":
+            return TablePresenter(self._ctx, self._storage)
+        return ObjectPresenter(self._storage)
+
+    async def _catch_up(self, stream: Stream, watcher: StreamWatcher) -> None:
+        """The past: the present state for version 0 or none, the history since any other.
+
+        A client that takes its time gets it in slices, and what happens meanwhile behind that, until nothing is left
+        that it has not been sent: then the watcher joins the others in the same turn of the loop.
+        """
+        options, store, hub = self._options, self._storage.store, self._storage.hub
+        wants_state = options.initial_events if options.initial_events is not None else not self._revision
+        reached = store.revision if wants_state else min(self._revision, store.revision)
+        if wants_state:
+            state = store.range(self._storage.prefix(watcher.namespace)).records
+            changes = [hub.change(Event(one.mod_revision, one.key, one, None)) for one in state]
+            await self._offer(stream, watcher, changes)
+        if wants_state and options.initial_events and options.bookmarks:
+            watcher.bookmark(reached, initial_events_end=True)
+        while reached < store.revision:
+            changes = hub.replay(reached)
+            reached = store.revision
+            await self._offer(stream, watcher, changes)
+
+    async def _offer(self, stream: Stream, watcher: StreamWatcher, changes: list[Change]) -> None:
+        if self._storage.conversion is not None:
+            from kubeloop.apiserver.apiextensions.conversion.reads import prepare_changes
+
+            await prepare_changes(self._storage.conversion, changes)
+        for start in range(0, len(changes), _SLICE):
+            watcher.tell(changes[start : start + _SLICE], {})
+            await stream.drained()

@@ -1,0 +1,59 @@
+"""Paths that don't show the stored object itself: scale, binding, eviction, tokens, reviews and what nodes serve.
+
+    path ── SUBRESOURCES (by subresource) ──┐
+         └─ UNSTORED (by resource) ─────────┴─▶ endpoint(ctx, server) ─▶ Response
+
+Each is imported when it is first asked for; `status`, `ephemeralcontainers`, `resize`, `approval` and `finalize` show
+the object itself and so need nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from kubeloop.apiserver.request.context import Context
+from kubeloop.http import Response
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.app import ApiServer
+
+Endpoint = Callable[[Context, "ApiServer"], Awaitable[Response]]
+
+
+def _endpoint(module: str, name: str) -> Endpoint:
+    @cache
+    def found() -> Endpoint:
+        endpoint: Endpoint = getattr(import_module(f"{__name__}.{module}"), name)
+        return endpoint
+
+    async def serve(ctx: Context, server: ApiServer) -> Response:
+        return await found()(ctx, server)
+
+    return serve
+
+
+SUBRESOURCES: dict[str, Endpoint] = {
+    "attach": _endpoint("node_paths", "pod_stream"),
+    "binding": _endpoint("binding", "bind"),
+    "eviction": _endpoint("eviction", "evict"),
+    "exec": _endpoint("node_paths", "pod_stream"),
+    "log": _endpoint("node_paths", "pod_log"),
+    "portforward": _endpoint("node_paths", "pod_stream"),
+    "proxy": _endpoint("proxying", "proxy"),
+    "scale": _endpoint("scale", "scale"),
+    "token": _endpoint("token", "request_token"),
+}
+# Resources that are answered and never kept, by their plural.
+UNSTORED: dict[str, Endpoint] = {
+    "bindings": _endpoint("binding", "bind"),
+    "componentstatuses": _endpoint("componentstatuses", "component_statuses"),
+    "localsubjectaccessreviews": _endpoint("access_reviews", "review_local_subject"),
+    "selfsubjectaccessreviews": _endpoint("access_reviews", "review_self"),
+    "selfsubjectreviews": _endpoint("identity_reviews", "who_am_i"),
+    "selfsubjectrulesreviews": _endpoint("access_reviews", "review_own_rules"),
+    "subjectaccessreviews": _endpoint("access_reviews", "review_subject"),
+    "tokenreviews": _endpoint("identity_reviews", "review_token"),
+}

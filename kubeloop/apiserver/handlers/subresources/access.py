@@ -1,0 +1,86 @@
+"""May somebody do something? The questions that reviews ask, put to the same authorizer that guards every request."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kubeloop.api.field_selectors import FieldRequirement, FieldSelector, parse_fields
+from kubeloop.api.generated.authorization_v1 import (
+    NonResourceAttributes,
+    NonResourceRule,
+    ResourceAttributes,
+    ResourceRule,
+)
+from kubeloop.api.selectors.operators import Operator, SelectorError
+from kubeloop.apiserver.authorization import Authorizer
+from kubeloop.apiserver.authorization.attributes import Attributes, Decision
+from kubeloop.apiserver.request.context import User
+
+_OPERATORS = {"In": Operator.EQUALS, "NotIn": Operator.NOT_EQUALS}
+
+
+class ListedRules(NamedTuple):
+    """What somebody may do, as far as it can be listed."""
+
+    resources: tuple[ResourceRule, ...]
+    paths: tuple[NonResourceRule, ...]
+    incomplete: bool
+    problem: str
+
+
+def decide_resource(authorizer: Authorizer, user: User, asked: ResourceAttributes) -> Decision:
+    """May they do this to a resource?"""
+    return authorizer.decide(
+        Attributes(
+            user,
+            asked.verb,
+            asked.group,
+            asked.version or "*",
+            asked.resource,
+            asked.subresource,
+            asked.namespace,
+            asked.name,
+            None,
+            _fields(asked),
+        )
+    )
+
+
+def decide_path(authorizer: Authorizer, user: User, asked: NonResourceAttributes) -> Decision:
+    """May they ask for this path?"""
+    return authorizer.decide(Attributes(user, asked.verb, path=asked.path))
+
+
+def rules_of(authorizer: Authorizer, user: User, namespace: str) -> ListedRules:
+    """What they may do in a namespace."""
+    known = authorizer.rules_of(user, namespace)
+    resources = [
+        ResourceRule(
+            verbs=rule.verbs or (),
+            api_groups=rule.api_groups,
+            resources=rule.resources,
+            resource_names=rule.resource_names,
+        )
+        for rule in known.rules
+        if rule.resources
+    ]
+    paths = [
+        NonResourceRule(verbs=rule.verbs or (), non_resource_urls=rule.non_resource_urls)
+        for rule in known.rules
+        if rule.non_resource_urls
+    ]
+    return ListedRules(tuple(resources), tuple(paths), known.incomplete, known.problem)
+
+
+def _fields(asked: ResourceAttributes) -> FieldSelector | None:
+    """The field selector of a question. What isn't understood is left out: then more is asked for, never less."""
+    selector = asked.field_selector
+    if selector is None:
+        return None
+    if selector.requirements:
+        known = (one for one in selector.requirements if one.operator in _OPERATORS and len(one.values) == 1)
+        return FieldSelector(tuple(FieldRequirement(one.key, _OPERATORS[one.operator], one.values[0]) for one in known))
+    try:
+        return parse_fields(selector.raw_selector)
+    except SelectorError:
+        return None

@@ -1,0 +1,100 @@
+"""Reviews of rights: may I, may they, and what may I do at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kubeloop.api import errors
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.generated.authorization_v1 import (
+    SelfSubjectRulesReview,
+    SubjectAccessReviewStatus,
+    SubjectRulesReviewStatus,
+)
+from kubeloop.apiserver.authorization import Authorizer
+from kubeloop.apiserver.authorization.attributes import Decision
+from kubeloop.apiserver.handlers.subresources.access import decide_path, decide_resource, rules_of
+from kubeloop.apiserver.handlers.subresources.answers import made_up_object
+from kubeloop.apiserver.handlers.subresources.review_rules import local_review_errors, review_errors, self_review_errors
+from kubeloop.apiserver.handlers.write import read_body
+from kubeloop.apiserver.registry.field_manager import track
+from kubeloop.apiserver.registry.store import ensure_namespace
+from kubeloop.apiserver.request.context import Context, User
+from kubeloop.apiserver.request.write_options import check_write_options
+from kubeloop.http import Response
+
+if TYPE_CHECKING:
+    from kubeloop.api.meta.field_path import FieldError
+    from kubeloop.apiserver.app import ApiServer
+
+
+async def review_subject(ctx: Context, server: ApiServer) -> Response:
+    """POST a SubjectAccessReview: may they?"""
+    review = _read(ctx)
+    _refuse(ctx, review_errors(review))
+    return await _answer(ctx, server, review, _subject(review.spec))
+
+
+async def review_local_subject(ctx: Context, server: ApiServer) -> Response:
+    """POST a LocalSubjectAccessReview: may they, in this namespace?"""
+    review = _read(ctx)
+    _refuse(ctx, local_review_errors(review))
+    return await _answer(ctx, server, review, _subject(review.spec))
+
+
+async def review_self(ctx: Context, server: ApiServer) -> Response:
+    """POST a SelfSubjectAccessReview: may I?"""
+    review = _read(ctx)
+    _refuse(ctx, self_review_errors(review))
+    return await _answer(ctx, server, review, ctx.user)
+
+
+async def review_own_rules(ctx: Context, server: ApiServer) -> Response:
+    """POST a SelfSubjectRulesReview: what may I do?"""
+    asked = _read(ctx)
+    namespace = asked.spec.namespace
+    if not namespace:
+        raise errors.bad_request("no namespace on request")
+    await server.mutations.admit_posted(ctx, asked)
+    known = rules_of(server.authorizer, ctx.user, namespace)
+    status = SubjectRulesReviewStatus(
+        resource_rules=known.resources,
+        non_resource_rules=known.paths,
+        incomplete=known.incomplete,
+        evaluation_error=known.problem,
+    )
+    # Nothing of the question is repeated in the answer, upstream's neither.
+    return made_up_object(ctx, ctx.resource, SelfSubjectRulesReview(status=status), 201)
+
+
+def _read(ctx: Context) -> Any:
+    check_write_options(ctx.query, "CreateOptions")
+    review = read_body(ctx, ctx.resource)
+    ensure_namespace(review.metadata, ctx.target.namespace)
+    track(review, None, ctx.resource, ctx, "", None)
+    return review
+
+
+def _refuse(ctx: Context, found: list[FieldError]) -> None:
+    if found:
+        # Upstream has lost the kind's name by the time it tells.
+        raise errors.invalid(ctx.resource.group, "", "", found)
+
+
+def _subject(spec: Any) -> User:
+    extra = tuple((key, tuple(values)) for key, values in spec.extra.items())
+    return User(spec.user, spec.groups, spec.uid, extra)
+
+
+async def _answer(ctx: Context, server: ApiServer, review: Any, user: User) -> Response:
+    await server.mutations.admit_posted(ctx, review)
+    decision = _decide(server.authorizer, review.spec, user)
+    status = SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)
+    force_setattr(review, "status", status)
+    return made_up_object(ctx, ctx.resource, review, 201)
+
+
+def _decide(authorizer: Authorizer, spec: Any, user: User) -> Decision:
+    if spec.resource_attributes is not None:
+        return decide_resource(authorizer, user, spec.resource_attributes)
+    return decide_path(authorizer, user, spec.non_resource_attributes)

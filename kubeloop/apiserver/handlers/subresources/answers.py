@@ -1,0 +1,57 @@
+"""Answers that are made up for one request: objects that lie in no store, and bare successes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.api import codec, errors
+from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.registry.serializer import partial_head
+from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.response.writers import respond
+from kubeloop.http import Response
+
+_CREATED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
+
+
+def success(ctx: Context) -> Response:
+    """What a POST that leaves no object of its own answers."""
+    return respond(ctx, _CREATED, 201)
+
+
+def made_up_object(ctx: Context, resource: Resource, obj: Any, status: int = 200) -> Response:
+    """One object, in the form that was asked for."""
+    form = ctx.form
+    if not form.convert:
+        return respond(ctx, codec.encode(obj), status)
+    if form.convert == "PartialObjectMetadata":
+        return respond(ctx, partial_head(form.meta_version) + codec.encode(obj.metadata) + b"}", status)
+    if form.convert == "Table":
+        meta = {"resourceVersion": obj.metadata.resource_version} if obj.metadata.resource_version else {}
+        return respond(ctx, made_up_table(ctx, resource, [obj], meta, is_list=False), status)
+    package = resource.group.partition(".")[0] or "core"
+    raise errors.NotAcceptable(
+        f"you requested {form.convert}, but the requested object is not a list (*{package}.{resource.kind})"
+    )
+
+
+def made_up_table(
+    ctx: Context, resource: Resource, objects: list[Any], meta: dict[str, Any], *, is_list: bool
+) -> bytes:
+    """Objects as a server-side table."""
+    from kubeloop.apiserver.response.tables import render_table
+
+    include = ctx.query.text("includeObject") or "Metadata"
+    if include not in ("None", "Metadata", "Object"):
+        raise errors.bad_request(
+            f"Unable to convert to Table as requested: unrecognized includeObject value: {include}"
+        )
+    rows = (
+        (
+            obj,
+            codec.encode(obj.metadata) if include == "Metadata" else None,
+            codec.encode(obj) if include == "Object" else None,
+        )
+        for obj in objects
+    )
+    return render_table(resource, rows, meta, include, ctx.now, is_list=is_list, version=ctx.form.meta_version)

@@ -1,0 +1,192 @@
+"""eviction: deleting a pod only as far as its disruption budget allows.
+
+pod ─▶ pending, finished or going already? ── yes ──▶ delete
+            │ no
+            ▼
+        its budget ─▶ none, or the pod isn't ready and the budget doesn't mind ──▶ delete
+            │                                                                       ▲
+            └──▶ one disruption left? spend it in the budget's status ──────────────┘    else 429
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from kubeloop.api import errors
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.generated.meta_v1 import DeleteOptions, Preconditions
+from kubeloop.api.generated.policy_v1 import Eviction
+from kubeloop.api.kinds import Resource
+from kubeloop.api.meta import field_path
+from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.object_meta import time_of
+from kubeloop.apiserver.handlers.delete import check_preconditions, delete_record
+from kubeloop.apiserver.handlers.subresources import disruption
+from kubeloop.apiserver.handlers.subresources.answers import success
+from kubeloop.apiserver.handlers.write import read_body
+from kubeloop.apiserver.registry.existing import Current
+from kubeloop.apiserver.registry.storage import Storage
+from kubeloop.apiserver.registry.store import ensure_namespace
+from kubeloop.apiserver.request.context import Context, User
+from kubeloop.apiserver.request.negotiation import PLAIN
+from kubeloop.apiserver.request.query import Query
+from kubeloop.apiserver.request.routing import Target
+from kubeloop.apiserver.request.write_options import check_write_options
+from kubeloop.http import Request, Response
+from kubeloop.store import Conflict, Record
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.app import ApiServer
+
+EVICTION = Resource("policy", "v1", "evictions", "Eviction", verbs=("create",))
+_ATTEMPTS = 20
+# Budgets are changed by the server itself, and say so in their managedFields.
+_SERVER = User("system:apiserver", ("system:masters", "system:authenticated"))
+_SERVER_AGENT = {"user-agent": "kube-apiserver/v1.37"}
+
+
+async def evict(ctx: Context, server: ApiServer) -> Response:
+    """POST an eviction to a pod."""
+    check_write_options(ctx.query, "CreateOptions")
+    _accept_old_version(ctx.request)
+    eviction: Eviction = read_body(ctx, EVICTION)
+    ensure_namespace(eviction.metadata, ctx.target.namespace)
+    if ctx.target.name != eviction.metadata.name:
+        raise errors.bad_request("name in URL does not match name in Eviction object")
+    options = _delete_options(ctx, eviction)
+    await server.mutations.admit_posted(ctx, eviction)
+    storage = server.registry.of(ctx.resource)
+    pod = await _delete_unless_guarded(ctx, server, storage, options)
+    if pod is not None:
+        await _delete_guarded(ctx, server, storage, pod, options)
+    return success(ctx)
+
+
+def _accept_old_version(request: Request) -> None:
+    """Evictions are the one kind that is taken in a version that is no longer served; it has the same fields."""
+    try:
+        document = msgspec.json.decode(request.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return  # whatever it is, reading it properly will tell
+    if isinstance(document, dict) and document.get("apiVersion") == "policy/v1beta1":
+        document["apiVersion"] = EVICTION.group_version
+        request.body = msgspec.json.encode(document)
+
+
+def _delete_options(ctx: Context, eviction: Eviction) -> DeleteOptions:
+    """The options to delete with; a dry run may be asked for in the query or in them."""
+    options = eviction.delete_options or DeleteOptions()
+    if options.ignore_store_read_error_with_cluster_breaking_potential:
+        path = Path("deleteOptions").child("ignoreStoreReadErrorWithClusterBreakingPotential")
+        wrong = field_path.invalid(path, True, "can not be set for pod eviction, try after removing the option")
+        raise errors.invalid(EVICTION.group, EVICTION.kind, eviction.metadata.name, [wrong])
+    asked = ctx.query.every("dryRun")
+    if asked and options.dry_run and asked != options.dry_run:
+        shown, stated = " ".join(asked), " ".join(options.dry_run)
+        raise errors.ApiError(f"Non-matching dry-run options in request and content: [{shown}] and [{stated}]")
+    ctx.dry_run = bool(asked or options.dry_run)
+    return replace(options, dry_run=asked or options.dry_run)
+
+
+async def _delete_unless_guarded(ctx: Context, server: ApiServer, storage: Storage, options: DeleteOptions) -> Any:
+    """Delete a pod that needs no budget; else the pod itself."""
+    for remaining in range(_ATTEMPTS - 1, -1, -1):
+        pod = storage.view.decode_record(_newest(ctx, storage))
+        if not disruption.needs_no_budget(pod):
+            return pod
+        chosen = options
+        if disruption.may_come_alive(pod) and _demands_no_version(options):
+            chosen = _with_version(options, pod.metadata.resource_version)
+        try:
+            await _mark_and_delete(ctx, server, storage, chosen)
+        except errors.Conflict:
+            if not remaining or not _demands_no_version(options):
+                raise
+            continue
+        return None
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _delete_guarded(ctx: Context, server: ApiServer, storage: Storage, pod: Any, options: DeleteOptions) -> None:
+    budgets = disruption.budgets_of(
+        pod, server.registry.every("poddisruptionbudgets", pod.metadata.namespace, "policy")
+    )
+    if len(budgets) > 1:
+        raise errors.ApiError(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+    if not budgets or not disruption.counts_as_unhealthy(pod, budgets[0]):
+        if budgets:
+            await _spend(ctx, server, budgets[0].metadata.name, pod.metadata.name)
+        await _mark_and_delete(ctx, server, storage, options)
+        return
+    try:
+        # It goes as an unhealthy pod, so it must still be that one.
+        await _mark_and_delete(ctx, server, storage, _with_version(options, pod.metadata.resource_version))
+    except errors.Conflict:
+        if _demands_no_version(options):
+            raise disruption.still_processing(budgets[0].metadata.name) from None
+        raise
+
+
+async def _spend(ctx: Context, server: ApiServer, budget_name: str, pod_name: str) -> None:
+    """Take one disruption from a budget, whoever else changes it meanwhile."""
+    storage = server.registry.named("policy", "v1", "poddisruptionbudgets")
+    target = Target(storage.resource, "update", ctx.target.namespace, budget_name, "status")
+    request = Request("PUT", "", headers=_SERVER_AGENT)
+    own = Context(request, target, Query(""), _SERVER, PLAIN, ctx.now, dry_run=ctx.dry_run)
+
+    def produce(current: Current | None) -> Any:
+        assert current is not None  # a status is never created
+        budget = storage.view.decode_record(current.record)
+        disruption.spend(budget, pod_name, time_of(ctx.now))
+        return budget
+
+    try:
+        await server.mutations.update(own, produce, subresource="status", retry=True)
+    except errors.Conflict:
+        told = f"couldn't update PodDisruptionBudget {field_path.quote(budget_name)} due to conflicts"
+        raise errors.timeout(told, 10) from None
+
+
+async def _mark_and_delete(ctx: Context, server: ApiServer, storage: Storage, options: DeleteOptions) -> None:
+    """Say in the pod's status why it goes, then delete it."""
+    record = _newest(ctx, storage)
+    if not ctx.dry_run:
+        record = await _mark(ctx, server, storage, record, options)
+        if not _demands_no_version(options):
+            options = _with_version(options, str(record.mod_revision))
+    await delete_record(ctx, storage, server.mutations, record, options)
+
+
+async def _mark(ctx: Context, server: ApiServer, storage: Storage, record: Record, options: DeleteOptions) -> Record:
+    for _ in range(_ATTEMPTS):
+        pod = storage.view.decode_stored(record.value, record.mod_revision)
+        check_preconditions(storage, pod.metadata, options)
+        force_setattr(pod, "status", disruption.with_disruption_target(pod, time_of(ctx.now)))
+        try:
+            written = await server.mutations.put_record(ctx, storage, record, pod)
+        except Conflict:
+            record = _newest(ctx, storage)
+            continue
+        return Record(record.key, written.value, record.create_revision, written.revision)
+    raise errors.conflict("", "pods", ctx.target.name)
+
+
+def _newest(ctx: Context, storage: Storage) -> Record:
+    record = storage.peek(ctx.target.namespace, ctx.target.name)
+    if record is None:
+        raise errors.not_found("", "pods", ctx.target.name)
+    return record
+
+
+def _demands_no_version(options: DeleteOptions) -> bool:
+    return options.preconditions is None or options.preconditions.resource_version is None
+
+
+def _with_version(options: DeleteOptions, resource_version: str) -> DeleteOptions:
+    demands = options.preconditions or Preconditions()
+    return replace(options, preconditions=replace(demands, resource_version=resource_version))

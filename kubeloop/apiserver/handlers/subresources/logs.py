@@ -1,0 +1,66 @@
+"""A container's log on its way from a node to a client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from datetime import timedelta
+
+from kubeloop.api.node_calls import LogOptions
+from kubeloop.api.scalars.times import parse_time
+from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.response.writers import warning_headers
+from kubeloop.http import Response, Stream, StreamResponse, frame
+
+_TEXT = "text/plain"
+
+
+def log_options(ctx: Context) -> LogOptions:
+    """What a request asks for; its options have been checked."""
+    query = ctx.query
+    seconds, moment = query.integer("sinceSeconds"), query.text("sinceTime")
+    since = parse_time(moment) if moment else None
+    if seconds is not None:
+        since = ctx.now - timedelta(seconds=seconds)
+    return LogOptions(
+        follow=query.flag("follow"),
+        previous=query.flag("previous"),
+        timestamps=query.flag("timestamps"),
+        tail_lines=query.integer("tailLines"),
+        since=since,
+        limit_bytes=query.integer("limitBytes"),
+        stream=query.text("stream"),
+        insecure=query.flag("insecureSkipTLSVerifyBackend"),
+    )
+
+
+async def log_response(pieces: AsyncIterator[bytes], ctx: Context) -> Response:
+    """The answer: what there is, or a stream of what comes. A refusal by the node is raised before it begins."""
+    first = await anext(pieces, b"")
+    headers = warning_headers(ctx.warnings)
+    if ctx.query.flag("follow"):
+        return LogResponse(first, pieces, headers)
+    return Response(200, [first, *[piece async for piece in pieces]], _TEXT, headers)
+
+
+class LogResponse(StreamResponse):
+    """A log that is followed."""
+
+    __slots__ = ("_first", "_pieces")
+
+    def __init__(self, first: bytes, pieces: AsyncIterator[bytes], headers: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(200, content_type=_TEXT, headers=headers)
+        self._first = first
+        self._pieces = pieces
+
+    async def run(self, stream: Stream) -> None:
+        if self._first:
+            stream.write(frame(self._first))
+        async with aclosing(self._pieces) as pieces:  # type: ignore[type-var]  # a node's logs are a generator
+            async for piece in pieces:
+                if stream.closed:
+                    break
+                stream.write(frame(piece))
+                await stream.drained()
+        with suppress(RuntimeError):
+            stream.close()

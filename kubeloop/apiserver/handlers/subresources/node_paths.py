@@ -1,0 +1,124 @@
+"""What nodes serve of their pods through the API server: logs, exec, attach and port forwarding.
+
+They come from nodes of this process (`ApiServer.nodes`), or from kubelets that are dialled (`ApiServer.kubelets`).
+Without both these paths answer what is known without a node: whether there is such a pod and container, whether it has
+a node, and that this doesn't answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kubeloop.api import errors
+from kubeloop.api.meta import field_path
+from kubeloop.api.meta.field_path import FieldError, Path
+from kubeloop.api.scalars.times import parse_time
+from kubeloop.apiserver.authorization import ADMINISTRATORS
+from kubeloop.apiserver.authorization.attributes import of_target
+from kubeloop.apiserver.handlers.subresources.connecting import admit_connection
+from kubeloop.apiserver.handlers.subresources.logs import log_options, log_response
+from kubeloop.apiserver.handlers.subresources.reaching import pods_of
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.request.query import Query
+from kubeloop.apiserver.response.writers import warning_headers
+from kubeloop.apiserver.streaming.pods import Stream, stream_response
+from kubeloop.http import Response
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.app import ApiServer
+
+_STREAMS = ("All", "Stderr", "Stdout")
+
+
+async def pod_log(ctx: Context, server: ApiServer) -> Response:
+    """GET what a container wrote. A pod without a node has written nothing."""
+    found = log_option_errors(ctx.query)
+    if found:
+        raise errors.invalid("", "PodLogOptions", ctx.target.name, found)
+    pod = found_pod(ctx, server.registry, ctx.target.name)
+    container = _choose_container(pod, ctx.query.text("container"))
+    if not pod.spec.node_name:
+        return Response(204, b"", "text/plain", warning_headers(ctx.warnings))
+    return await log_response(pods_of(server, pod.spec.node_name).logs(pod, container, log_options(ctx)), ctx)
+
+
+async def pod_stream(ctx: Context, server: ApiServer) -> Response:
+    """exec, attach and portforward: a connection to a container."""
+    await admit_connection(ctx, server)
+    _demand_create(ctx, server)
+    pod = found_pod(ctx, server.registry, ctx.target.name)
+    container = ""
+    if ctx.target.subresource != "portforward":
+        container = _choose_container(pod, ctx.query.text("container"))
+    if not pod.spec.node_name:
+        raise errors.bad_request(f"pod {pod.metadata.name} does not have a host assigned")
+    stream = Stream(pods_of(server, pod.spec.node_name), pod, container, ctx.target.subresource)
+    return await stream_response(ctx.request, stream, ctx.query)
+
+
+def _demand_create(ctx: Context, server: ApiServer) -> None:
+    """Whoever opens a WebSocket has to use GET, and still needs the right to create: they do more than look."""
+    if ctx.target.verb == "create" or ADMINISTRATORS in ctx.user.groups:
+        return
+    asked = of_target(ctx.user, ctx.request.method, ctx.target, "create", ctx.query)
+    decision = server.authorizer.decide(asked)
+    if not decision.allowed:
+        raise errors.forbidden("", "pods", ctx.target.name, decision.reason)
+
+
+def log_option_errors(query: Query) -> list[FieldError]:
+    """What is wrong with the options of a request for logs."""
+    found: list[FieldError] = []
+    lines, limit, since = query.integer("tailLines"), query.integer("limitBytes"), query.integer("sinceSeconds")
+    if lines is not None and lines < 0:
+        found.append(field_path.invalid(Path("tailLines"), lines, "must be greater than or equal to 0"))
+    if limit is not None and limit < 1:
+        found.append(field_path.invalid(Path("limitBytes"), limit, "must be greater than 0"))
+    if since is not None and query.text("sinceTime"):
+        # Upstream names no field here, and its empty path is shown like this.
+        told = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+        found.append(field_path.forbidden(Path("[]"), told))
+    elif since is not None and since < 1:
+        found.append(field_path.invalid(Path("sinceSeconds"), since, "must be greater than 0"))
+    _check_since_time(query.text("sinceTime"))
+    return found + _stream_errors(query.text("stream"), lines)
+
+
+def _check_since_time(text: str) -> None:
+    if text:
+        try:
+            parse_time(text)
+        except ValueError as error:
+            raise errors.bad_request(str(error)) from None
+
+
+def _stream_errors(stream: str, lines: int | None) -> list[FieldError]:
+    if not stream or stream == "All":
+        return []
+    if stream not in _STREAMS:
+        return [field_path.not_supported(Path("stream"), stream, _STREAMS)]
+    if lines is not None:
+        return [field_path.forbidden(Path("[]"), "`tailLines` and specific `stream` are mutually exclusive for now")]
+    return []
+
+
+def found_pod(ctx: Context, registry: Registry, name: str) -> Any:
+    pod = registry.find("pods", ctx.target.namespace, name)
+    if pod is None:
+        raise errors.not_found("", "pods", name)
+    return pod
+
+
+def _choose_container(pod: Any, asked: str) -> str:
+    """The container that is meant; one that isn't there is refused, and leaving it open among several."""
+    spec, name = pod.spec, pod.metadata.name
+    every = [one.name for one in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)]
+    if asked:
+        if asked not in every:
+            raise errors.bad_request(f"container {asked} is not valid for pod {name}")
+    elif len(spec.containers) != 1:
+        raise errors.bad_request(
+            f"a container name must be specified for pod {name}, choose one of: [{' '.join(every)}]"
+        )
+    return asked or str(spec.containers[0].name)

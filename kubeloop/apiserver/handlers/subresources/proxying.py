@@ -1,0 +1,153 @@
+"""Any request on to a pod, a service or a node: `…/proxy/…`, answered through the node on which it ends."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from kubeloop.api import errors
+from kubeloop.api.meta import field_path
+from kubeloop.api.node_calls import SIMULATED, Duplex, ForwardFailed, NodeRefused, Wanted
+from kubeloop.apiserver.aggregator.connection import Unreachable
+from kubeloop.apiserver.aggregator.endpoints import Address, ready_addresses
+from kubeloop.apiserver.aggregator.service_resolver import Neighbours
+from kubeloop.apiserver.handlers.subresources.connecting import admit_connection
+from kubeloop.apiserver.handlers.subresources.node_paths import found_pod
+from kubeloop.apiserver.handlers.subresources.reaching import joined, kubelets, local_nodes, pods_of
+from kubeloop.apiserver.kubelet_client.pod_dialer import direct
+from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.streaming.exchange import exchange
+from kubeloop.apiserver.streaming.kubelet import kubelet_response
+from kubeloop.http import Request, Response
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.app import ApiServer
+
+# Headers that are about the client's own connection, or are for the API server alone.
+_OWN = frozenset({"authorization", "connection", "host", "content-length", "transfer-encoding", "upgrade"})
+
+
+async def proxy(ctx: Context, server: ApiServer) -> Response:
+    await admit_connection(ctx, server)
+    what = ctx.resource.singular
+    name, port = _name_and_port(ctx.target.name, what)
+    match what:
+        case "pod":
+            return await _to_pod(ctx, server, found_pod(ctx, server.registry, name), port)
+        case "service":
+            return await _to_service(ctx, server, name, port)
+        case _:
+            return await _to_node(ctx, server, name)
+
+
+async def _to_node(ctx: Context, server: ApiServer, name: str) -> Response:
+    nodes = local_nodes(server, name)
+    if nodes is None:
+        return await kubelets(server, name).proxy(ctx.request, name, _path_behind(ctx))
+    find = partial(server.registry.find, "pods")
+    return await kubelet_response(ctx.request, unquote(_path_behind(ctx)), name, nodes, find)
+
+
+async def _to_pod(ctx: Context, server: ApiServer, pod: Any, port: str) -> Response:
+    address = pod.status.pod_ips[0].ip if pod.status.pod_ips else pod.status.pod_ip
+    if not _is_reachable_address(address):
+        raise errors.bad_request("address not allowed")
+    if not port:
+        declared = (one.container_port for container in pod.spec.containers for one in container.ports)
+        port = str(next(declared, ""))
+    where = joined(address, port or "80")
+    if not (port or "80").isdigit():
+        raise errors.bad_request(f"invalid pod request {field_path.quote(ctx.target.name)}")
+    to_port = _way_to(server, pod, Address(address, int(port or "80")))
+    try:
+        return await exchange(_passed_on(ctx), where, to_port)
+    except (ForwardFailed, NodeRefused):
+        refused = f"error trying to reach service: dial tcp {where}: connect: connection refused"
+        raise errors.service_unavailable(refused) from None
+    except Unreachable as error:
+        raise errors.service_unavailable(f"error trying to reach service: {error}") from None
+
+
+def _way_to(server: ApiServer, pod: Any, address: Address) -> Callable[[Duplex], Awaitable[None]]:
+    """Past the node, as networks of pods lead there; pods that only seem to run are reached through theirs."""
+    name = pod.spec.node_name
+    node = server.registry.find("nodes", "", name)
+    is_simulated = node is not None and SIMULATED in node.metadata.annotations
+    if server.kubelets is not None and not is_simulated:
+        return partial(direct, address)
+
+    async def through_node(connection: Duplex) -> None:
+        try:
+            nodes = pods_of(server, name)
+        except errors.ApiError:
+            raise Unreachable(f"dial tcp {address}: connect: no route to host") from None
+        try:
+            connections = await nodes.opened(pod, "", Wanted("portforward"))
+        except errors.ApiError as error:
+            raise Unreachable(error.message) from None
+        try:
+            await connections.forward(pod, address.port, connection)
+        finally:
+            connections.close()
+
+    return through_node
+
+
+async def _to_service(ctx: Context, server: ApiServer, name: str, port: str) -> Response:
+    namespace, neighbours = ctx.target.namespace, Neighbours(server.registry)
+    if port.isdigit():
+        service = neighbours.service(namespace, name)
+        if service is None:
+            raise errors.not_found("", "services", name)
+        named = next((one.name or "" for one in service.spec.ports if one.port == int(port)), None)
+        if named is None:
+            raise errors.service_unavailable(f"no service port {port} found for service {field_path.quote(name)}")
+        port = named
+    pods = {one.status.pod_ip: one for one in server.registry.every("pods", namespace) if one.status.pod_ip}
+    found = [
+        address
+        for one in neighbours.slices(namespace, name)
+        for address in ready_addresses(one, port)
+        if address.host in pods
+    ]
+    if not found:
+        raise errors.service_unavailable(f"no endpoints available for service {field_path.quote(name)}")
+    chosen = server.clock.random().choice(found)
+    return await _to_pod(ctx, server, pods[chosen.host], str(chosen.port))
+
+
+def _passed_on(ctx: Context) -> Request:
+    """The request as the one at the end sees it."""
+    request = ctx.request
+    headers = {name: value for name, value in request.headers.items() if name not in _OWN}
+    sent = Request(request.method, _path_behind(ctx) or "/", request.query, headers)
+    sent.body = request.body
+    return sent
+
+
+def _path_behind(ctx: Context) -> str:
+    """What follows `/proxy`, as it was sent."""
+    return ctx.request.path.partition("/proxy")[2]
+
+
+def _name_and_port(text: str, what: str) -> tuple[str, str]:
+    """From `name`, `name:port` or `scheme:name:port`."""
+    parts = text.split(":")
+    if len(parts) == 3:
+        scheme, name, port = parts
+    else:
+        scheme, name, port = "", parts[0], parts[1] if len(parts) == 2 else ""
+    if len(parts) > 3 or scheme not in ("", "http", "https") or not name:
+        raise errors.bad_request(f"invalid {what} request {field_path.quote(text)}")
+    return name, port
+
+
+def _is_reachable_address(text: str) -> bool:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return not (address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local)

@@ -1,0 +1,60 @@
+"""Who asks a node: its agent, if that is in this process, else its kubelet is dialled; and why nobody can."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kubeloop.api import errors
+from kubeloop.api.node_calls import SIMULATED, NodeDialer, PodDialer
+from kubeloop.apiserver.registry.storage import Registry
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.app import ApiServer
+    from kubeloop.apiserver.kubelet_client.dialer import Kubelets
+
+_ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
+_KUBELET_PORT = 10250
+
+
+def local_nodes(server: ApiServer, node: str) -> NodeDialer | None:
+    """Those of this process, if they reach a node."""
+    return server.nodes if server.nodes is not None and server.nodes.reaches(node) else None
+
+
+def kubelets(server: ApiServer, node: str) -> Kubelets:
+    """How a node of another program is reached; raises what is answered in place of one that nobody reaches.
+
+    Of a plane's own nodes their addresses lead nowhere: whoever doesn't have them in its process doesn't try.
+    """
+    found = server.registry.find("nodes", "", node)
+    if server.kubelets is None or found is None or found.metadata.annotations.get(SIMULATED) == "":
+        raise unreachable(server.registry, node)
+    return server.kubelets
+
+
+def pods_of(server: ApiServer, node: str) -> PodDialer:
+    """How the pods of a node are reached; raises the same."""
+    return local_nodes(server, node) or kubelets(server, node)
+
+
+def unreachable(registry: Registry, name: str) -> errors.ApiError:
+    """What is answered in place of a node that nobody reaches."""
+    node = registry.find("nodes", "", name)
+    if node is None:
+        return errors.not_found("", "nodes", name)
+    host = _address_of(node)
+    if not host:
+        return errors.service_unavailable(f"no preferred addresses found; known addresses: [] of node {name}")
+    port = node.status.daemon_endpoints.kubelet_endpoint.port or _KUBELET_PORT
+    return errors.service_unavailable(
+        f"error dialing backend: dial tcp {joined(host, port)}: connect: no route to host"
+    )
+
+
+def joined(host: str, port: object) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _address_of(node: Any) -> str:
+    by_type = {address.type: address.address for address in reversed(node.status.addresses)}
+    return next((by_type[kind] for kind in _ADDRESS_TYPES if kind in by_type), "")

@@ -1,0 +1,162 @@
+"""serviceaccounts/token: a signed token for a service account, bound to a pod, a secret or a node if asked."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kubeloop.api import errors
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.generated.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestStatus
+from kubeloop.api.kinds import Resource
+from kubeloop.api.meta import field_path
+from kubeloop.api.meta.field_path import FieldError, Path
+from kubeloop.api.meta.object_meta import time_of
+from kubeloop.apiserver.authentication.service_account_tokens import Binding, Reference, ServiceAccountTokens
+from kubeloop.apiserver.handlers.subresources.answers import made_up_object
+from kubeloop.apiserver.handlers.write import read_body
+from kubeloop.apiserver.registry.field_manager import track
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.store import ensure_namespace
+from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.request.write_options import check_write_options
+from kubeloop.http import Response
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.app import ApiServer
+
+TOKEN_REQUEST = Resource("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest", verbs=("create",))
+_SHORTEST_SECONDS = 600
+_LONGEST_SECONDS = 2**32
+# What kubelets ask for. Clients that never read the token again get a year, and are only told of in metrics.
+_PROJECTED_SECONDS = 3607
+_EXTENDED_SECONDS = 365 * 24 * 3600
+
+
+class _Bound(NamedTuple):
+    """The objects that a token is bound to."""
+
+    pod: Reference | None = None
+    secret: Reference | None = None
+    node: Reference | None = None
+
+
+async def request_token(ctx: Context, server: ApiServer) -> Response:
+    """POST a token request to a service account."""
+    if server.tokens is None:
+        raise errors.generic(404)
+    check_write_options(ctx.query, "CreateOptions")
+    request: TokenRequest = read_body(ctx, TOKEN_REQUEST)
+    given_uid = request.metadata.uid
+    ensure_namespace(request.metadata, ctx.target.namespace)
+    track(request, None, TOKEN_REQUEST, ctx, "token", None)
+    # Before anything is filled in: a node may ask for no audience, which means something else than asking for ours.
+    request = await server.mutations.admit_posted(ctx, request)
+    account = _account(ctx, server.registry, request)
+    if given_uid and given_uid != account.metadata.uid:
+        told = (
+            f"the UID in the token request ({given_uid}) does not match the UID of the service account "
+            f"({account.metadata.uid})"
+        )
+        raise errors.conflict(TOKEN_REQUEST.group, TOKEN_REQUEST.kind, ctx.target.name, told)
+    _complete(ctx, request, account, server.tokens)
+    found = request_errors(request)
+    if found:
+        raise errors.invalid(TOKEN_REQUEST.group, TOKEN_REQUEST.kind, "", found)
+    bound = _bound(ctx, server.registry, request.spec.bound_object_ref)
+    _issue(ctx, request, account, bound, server.tokens)
+    return made_up_object(ctx, TOKEN_REQUEST, request, 201)
+
+
+def _account(ctx: Context, registry: Registry, request: TokenRequest) -> Any:
+    target = ctx.target
+    if request.metadata.name not in ("", target.name):
+        path = Path("metadata").child("name")
+        wrong = field_path.invalid(path, request.metadata.name, "must match the service account name if specified")
+        raise errors.invalid(TOKEN_REQUEST.group, TOKEN_REQUEST.kind, target.name, [wrong])
+    account = registry.find("serviceaccounts", target.namespace, target.name)
+    if account is None:
+        raise errors.not_found("", "serviceaccounts", target.name)
+    return account
+
+
+def _complete(ctx: Context, request: TokenRequest, account: Any, tokens: ServiceAccountTokens) -> None:
+    meta = request.metadata
+    force_setattr(meta, "name", account.metadata.name)
+    force_setattr(meta, "uid", account.metadata.uid)
+    force_setattr(meta, "creation_timestamp", time_of(ctx.now))
+    force_setattr(request, "status", TokenRequestStatus())
+    if not request.spec.audiences:
+        force_setattr(request.spec, "audiences", tokens.audiences)
+
+
+def request_errors(request: TokenRequest) -> list[FieldError]:
+    """What is wrong with a completed token request."""
+    spec, path = request.spec, Path("spec")
+    if spec.attestations:
+        told = "attestations may only be specified with a webhook bound object reference"
+        return [field_path.invalid(path.child("attestations"), dict(spec.attestations), told)]
+    seconds = spec.expiration_seconds or 0
+    if seconds < _SHORTEST_SECONDS:
+        told = "may not specify a duration less than 10 minutes"
+        return [field_path.invalid(path.child("expirationSeconds"), seconds, told)]
+    if seconds > _LONGEST_SECONDS:
+        told = "may not specify a duration larger than 2^32 seconds"
+        return [field_path.invalid(path.child("expirationSeconds"), seconds, told)]
+    return []
+
+
+def _bound(ctx: Context, registry: Registry, wanted: BoundObjectReference | None) -> _Bound:
+    if wanted is None:
+        return _Bound()
+    found = _bound_object(ctx, registry, wanted)
+    if wanted.kind == "Pod" and found.spec.service_account_name != ctx.target.name:
+        raise errors.bad_request(
+            f"cannot bind token for serviceaccount {field_path.quote(ctx.target.name)} "
+            "to pod running with different serviceaccount name."
+        )
+    if wanted.uid and wanted.uid != found.metadata.uid:
+        told = (
+            f"the UID in the bound object reference ({wanted.uid}) does not match the UID in record. "
+            "The object might have been deleted and then recreated"
+        )
+        raise errors.conflict("", wanted.kind, wanted.name, told)
+    reference = Reference(found.metadata.name, found.metadata.uid)
+    if wanted.kind == "Pod":
+        return _Bound(pod=reference, node=_node_of(registry, found.spec.node_name))
+    return _Bound(secret=reference) if wanted.kind == "Secret" else _Bound(node=reference)
+
+
+def _bound_object(ctx: Context, registry: Registry, wanted: BoundObjectReference) -> Any:
+    group, _, version = wanted.api_version.rpartition("/")
+    if group or wanted.kind not in ("Pod", "Secret", "Node"):
+        raise errors.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={wanted.kind}")
+    if not wanted.name:
+        raise errors.bad_request("Name parameter required.")
+    plural = wanted.kind.lower() + "s"
+    found = registry.find(plural, "" if wanted.kind == "Node" else ctx.target.namespace, wanted.name)
+    if found is None:
+        raise errors.not_found("", plural, wanted.name)
+    return found
+
+
+def _node_of(registry: Registry, name: str) -> Reference | None:
+    if not name:
+        return None
+    node = registry.find("nodes", "", name)
+    return Reference(name, node.metadata.uid if node is not None else "")
+
+
+def _issue(ctx: Context, request: TokenRequest, account: Any, bound: _Bound, tokens: ServiceAccountTokens) -> None:
+    spec = request.spec
+    asked, audiences = spec.expiration_seconds or 0, spec.audiences or ()
+    seconds, warn_after = asked, None
+    if bound.pod and asked == _PROJECTED_SECONDS and audiences and set(audiences) <= set(tokens.audiences):
+        seconds, warn_after = _EXTENDED_SECONDS, int(ctx.now.timestamp()) + asked
+    meta = account.metadata
+    binding = Binding(meta.namespace, Reference(meta.name, meta.uid), bound.pod, bound.secret, bound.node, warn_after)
+    status = TokenRequestStatus(
+        token=tokens.issue(binding, audiences, seconds),
+        expiration_timestamp=time_of(ctx.now + timedelta(seconds=asked)),
+    )
+    force_setattr(request, "status", status)

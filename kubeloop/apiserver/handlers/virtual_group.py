@@ -1,0 +1,37 @@
+"""Groups that somebody else answers for: read-only, made when asked for, and nowhere stored."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.api.node_calls import ReadOnlyGroup
+from kubeloop.api.selectors import LabelSelector, SelectorError, parse_labels
+from kubeloop.apiserver.request.context import Context
+from kubeloop.http import Response
+
+
+def provided_answer(ctx: Context, group: ReadOnlyGroup) -> Response:
+    """One object, or a list of those that the labels choose."""
+    target, resource = ctx.target, ctx.target.resource
+    if target.name:
+        found = group.objects(resource, target.namespace, target.name)
+        if not found:
+            raise errors.not_found(resource.group, resource.plural, target.name)
+        return Response(200, msgspec.json.encode({**_type(resource.kind, resource.group_version), **found[0]}))
+    selector = _selector(ctx)
+    every = group.objects(resource, target.namespace)
+    items = [one for one in every if selector.matches(one["metadata"].get("labels") or {})]
+    whole = {**_type(resource.list_kind, resource.group_version), "metadata": {}, "items": items}
+    return Response(200, msgspec.json.encode(whole))
+
+
+def _type(kind: str, api_version: str) -> dict[str, str]:
+    return {"kind": kind, "apiVersion": api_version}
+
+
+def _selector(ctx: Context) -> LabelSelector:
+    try:
+        return parse_labels(ctx.query.text("labelSelector"))
+    except SelectorError as error:
+        raise errors.bad_request(str(error)) from None

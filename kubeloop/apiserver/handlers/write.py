@@ -1,0 +1,170 @@
+"""create, update and patch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.api import codec, errors
+from kubeloop.api.kinds import Resource
+from kubeloop.api.meta import field_path
+from kubeloop.api.meta.field_path import Path
+from kubeloop.apiserver.background.offload import is_long
+from kubeloop.apiserver.decoding import decode_document, decode_object, decode_own
+from kubeloop.apiserver.handlers.apply import apply_config
+from kubeloop.apiserver.handlers.partial_patch import overlaid, patched_parts
+from kubeloop.apiserver.handlers.patch import JSON_PATCH, apply_patch, patch_of, refuse_produced
+from kubeloop.apiserver.registry.existing import Current
+from kubeloop.apiserver.registry.storage import Storage
+from kubeloop.apiserver.registry.store import Mutations, Written, ensure_namespace
+from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.request.preconditions import demand
+from kubeloop.apiserver.request.write_options import check_patch_options, check_write_options, field_validation
+from kubeloop.apiserver.response.writers import TAKEN, one_object
+from kubeloop.http import Response
+
+APPLY = "application/apply-patch+yaml"
+PATCH_TYPES = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    APPLY,
+)
+
+
+async def create_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+    """POST to a collection."""
+    check_write_options(ctx.query, "CreateOptions")
+    model = mutations.models.of(ctx)
+    if model is not None:
+        return answer(ctx, storage, await mutations.create_after(ctx, model))
+    obj = await _body(ctx, mutations)
+    written = await mutations.create(ctx, obj)
+    return answer(ctx, storage, written)
+
+
+def read_body(ctx: Context, resource: Resource) -> Any:
+    """The object in a request's body, with its warnings noted."""
+    request = ctx.request
+    if ctx.has_typed_body and (obj := decode_own(request.body, resource)) is not None:
+        return obj
+    decoded = decode_object(
+        request.body, request.headers.get("content-type", ""), resource, field_validation(ctx.query)
+    )
+    for warning in decoded.warnings:
+        ctx.warn(warning)
+    return decoded.obj
+
+
+async def _body(ctx: Context, mutations: Mutations) -> Any:
+    """The same; so that others don't wait for a long one, that is read aside."""
+    if is_long(ctx.request.body):
+        return await mutations.aside.run(read_body, ctx, ctx.resource)
+    return read_body(ctx, ctx.resource)
+
+
+def answer(ctx: Context, storage: Storage, written: Written) -> Response:
+    if ctx.takes_object and written.key:
+        ctx.written = written
+        return TAKEN
+    return one_object(ctx, storage, written.value, written.revision, 201 if written.created else 200)
+
+
+async def replace_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+    """PUT an object, or one of its subresources that shows the whole object."""
+    check_write_options(ctx.query, "UpdateOptions")
+    obj = await _body(ctx, mutations)
+    ensure_namespace(obj.metadata, ctx.target.namespace)
+    check_name(ctx, obj.metadata.name)
+    uid = obj.metadata.uid
+
+    # Protobuf can't tell an empty list from none, so only a text can ask to forget them.
+    is_text = "protobuf" not in ctx.request.headers.get("content-type", "")
+    ctx.forgets_managers = is_text and b'"managedFields"' in ctx.request.body and not obj.metadata.managed_fields
+
+    unused = [obj]
+
+    def produce(current: Current | None) -> Any:
+        if current is not None and uid:
+            demand(storage, current.record, current.stored.metadata, uid=uid)
+        # An object is completed in place; after somebody was faster, another try begins from what was sent.
+        return unused.pop() if unused else read_body(ctx, ctx.resource)
+
+    subresource = ctx.target.subresource
+    may_create = storage.strategy.allow_create_on_update and not subresource
+    written = await mutations.update(ctx, produce, subresource=subresource, may_create=may_create, retry=True)
+    return answer(ctx, storage, written)
+
+
+def check_name(ctx: Context, name: str) -> None:
+    """A body may not speak of another object than its path."""
+    if not name:
+        raise errors.bad_request(
+            f"the name of the object ({ctx.target.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != ctx.target.name:
+        raise errors.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({ctx.target.name})"
+        )
+
+
+async def patch_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+    """PATCH with any of the four patch types."""
+    media = ctx.request.headers.get("content-type", "").partition(";")[0].strip()
+    if media not in PATCH_TYPES:
+        raise errors.generic(415, "415: Unsupported Media Type")
+    if ctx.resource.is_custom and media == PATCH_TYPES[2]:  # merge keys are a matter of Go types
+        raise errors.unsupported_media_type((*PATCH_TYPES[:2], APPLY))
+    check_patch_options(ctx.query, media == APPLY)
+    if media == APPLY:
+        return await _apply(ctx, storage, mutations)
+    overlay = ctx.overlay
+    sent = patch_of(ctx.request.body, media) if overlay is None else None
+    mode = field_validation(ctx.query)
+
+    speaks_of_managers = b"managedFields" in ctx.request.body
+
+    def produce(current: Current | None) -> Any:
+        assert current is not None  # a plain patch creates nothing
+        if overlay is not None and (laid := overlaid(overlay, current, ctx)) is not None:
+            return laid
+        patch = sent if overlay is None else codec.to_plain(overlay.document)
+        if not speaks_of_managers:
+            parts = patched_parts(media, patch, current, ctx, storage.strategy)
+            if parts is not None:
+                check_name(ctx, parts.metadata.name)
+                _keep_uid(ctx.resource, parts.metadata, current.served.metadata.uid)
+                return parts
+        live = current.complete if speaks_of_managers else current.plain
+        patched = apply_patch(media, live, patch, ctx.resource)
+        with refuse_produced(media, patch, patched):
+            decoded = decode_document(patched, ctx.resource, mode, changed_by=None if media == JSON_PATCH else patch)
+        for warning in decoded.warnings:
+            ctx.warn(warning)
+        ctx.forgets_managers = speaks_of_managers and not decoded.obj.metadata.managed_fields
+        check_name(ctx, decoded.obj.metadata.name)
+        _keep_uid(ctx.resource, decoded.obj.metadata, live["metadata"]["uid"])
+        return decoded.obj
+
+    written = await mutations.update(ctx, produce, subresource=ctx.target.subresource, retry=True)
+    return answer(ctx, storage, written)
+
+
+def _keep_uid(resource: Resource, meta: Any, uid: str) -> None:
+    if not meta.uid:
+        codec.force_setattr(meta, "uid", uid)
+    elif meta.uid != uid:
+        changed = field_path.invalid(Path("metadata").child("uid"), meta.uid, "field is immutable")
+        raise errors.invalid(resource.group, resource.kind, meta.name, [changed])
+
+
+async def _apply(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+    produce = apply_config(ctx, storage)
+    written = await mutations.update(
+        ctx,
+        produce,
+        subresource=ctx.target.subresource,
+        may_create=not ctx.target.subresource,
+        tracked=False,
+        retry=True,
+    )
+    return answer(ctx, storage, written)

@@ -1,0 +1,317 @@
+"""The server's entrance for callers in the same process: the same steps as over HTTP, without serializing.
+
+Reads share one decoded struct per stored record with everybody else in the process. A write copies what it is given
+once, because defaulting and admission complete an object in place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kubeloop.api import codec, errors
+from kubeloop.api.kinds import Resource
+from kubeloop.api.requests import Call, ListResult, WatchEvent
+from kubeloop.api.responses import decode_answer
+from kubeloop.api.struct_patch import Overlay
+from kubeloop.api.unstructured import PartialObject, plain_body
+from kubeloop.apiserver.app import ApiServer, store_failure
+from kubeloop.apiserver.handlers.list_objects import list_page
+from kubeloop.apiserver.inprocess.stream import pieces_of
+from kubeloop.apiserver.registry.consistency import catch_up
+from kubeloop.apiserver.registry.storage import Storage, with_revision
+from kubeloop.apiserver.registry.store import Written
+from kubeloop.apiserver.request.context import Context, User
+from kubeloop.apiserver.request.list_options import ListOptions, parse_options, parse_revision
+from kubeloop.apiserver.request.negotiation import PLAIN, Format
+from kubeloop.apiserver.request.query import Query
+from kubeloop.apiserver.request.routing import PageNotFound, Target
+from kubeloop.apiserver.watch.hub import Change, Timers, Watcher
+from kubeloop.http import Request, Response, StreamResponse
+from kubeloop.store import Compacted, Event, Record, StoreError
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.aggregator.remote import Remote
+
+_METHODS = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
+_METADATA = Format(convert="PartialObjectMetadata")
+_CAUSE = "kubeloop-cause"
+# A watcher that leaves this many events unread is cut off, as a slow HTTP client is.
+_BACKLOG = 100_000
+
+
+class LocalEntry:
+    """Calls as some user, straight into the server."""
+
+    def __init__(self, server: ApiServer, user: User) -> None:
+        self._server = server
+        self._user = user
+
+    async def call(self, call: Call) -> Any:
+        """Answer as HTTP would, with objects instead of bytes."""
+        if call.guard is not None:
+            call.guard()
+        if (remote := self._remote(call)) is not None:
+            from kubeloop.apiserver.aggregator.local_transport import call_remote
+
+            return await call_remote(remote, self._user, call)
+        ctx = self._admit(call)
+        if call.verb in ("get", "list") and not call.subresource and self._server.is_kept(call.resource):
+            storage = self._server.registry.of(call.resource)
+            if storage.store.shared:
+                await _caught_up(storage, call.verb, ctx.query)
+            read = self._get if call.verb == "get" else self._list
+            if storage.conversion is None:
+                return read(ctx, storage, call)
+            from kubeloop.apiserver.apiextensions.conversion.reads import converted_read
+
+            look = partial(read, ctx, storage, call)
+            return await converted_read(storage, storage.conversion, call.namespace, call.name, look)
+        ctx.takes_object = not call.metadata_only
+        body = _body_of(await self._server.serve(ctx, call.verb))
+        return decode_answer(body, call) if ctx.written is None else self._written(ctx.written, call)
+
+    def _written(self, written: Written, call: Call) -> Any:
+        """What a call has left behind: as everybody in this process shares it, unless it has changed since."""
+        storage = self._server.registry.of(call.resource)
+        record = storage.store.get(written.key) if written.key else None
+        if record is not None and record.mod_revision == written.revision:
+            return storage.shared(record)
+        if isinstance(written.obj, msgspec.Struct) and not storage.view.converts:
+            return with_revision(written.obj, written.revision)
+        return decode_answer(storage.view.object(written.value, written.revision), call)
+
+    def edition(self) -> object | None:
+        """The documents themselves, unless others answer for a part of them."""
+        return None if self._server.aggregation.remotes else self._server.paths.edition
+
+    async def document(self, path: str) -> Any:
+        """What is served at a path that is no resource, as plain data."""
+        self._server.authorize_path(self._user, "GET", path)
+        remote = self._server.aggregation.remote_for(path)
+        if remote is not None:
+            from kubeloop.apiserver.aggregator.local_transport import document_of
+
+            return await document_of(remote, self._user, path)
+        try:
+            response = self._server.paths.answer(Request("GET", path))
+        except PageNotFound:
+            raise errors.generic(404) from None
+        return msgspec.json.decode(_body_of(response))
+
+    async def stream(self, call: Call) -> AsyncIterator[bytes]:
+        """An answer's body in pieces, such as a log's."""
+        if (remote := self._remote(call)) is not None:
+            from kubeloop.apiserver.aggregator.local_transport import stream_remote
+
+            async with aclosing(stream_remote(remote, self._user, call)) as passed_on:
+                async for piece in passed_on:
+                    yield piece
+            return
+        response = await self._server.serve(self._admit(call), call.verb)
+        if isinstance(response, StreamResponse):
+            async with aclosing(pieces_of(response)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        elif body := _body_of(response):
+            yield body
+
+    async def close(self) -> None:
+        """Nothing is held: the server is not ours to stop."""
+
+    def _remote(self, call: Call) -> Remote | None:
+        """Who answers for a call that its user may make, if it is not this server."""
+        remotes = self._server.aggregation.remotes
+        remote = remotes.get((call.resource.group, call.resource.version)) if remotes else None
+        if remote is not None:
+            target = Target(call.resource, call.verb, call.namespace, call.name, call.subresource)
+            self._server.authorize(self._user, _METHODS[call.verb], target, call.verb, Query.of(call.options))
+        return remote
+
+    def _admit(self, call: Call) -> Context:
+        """What is known of a call that its user may make; refusals are the router's and the authorizer's."""
+        resource, verb = self._server.served(call.resource), call.verb
+        target = Target(resource, verb, call.namespace, call.name, call.subresource)
+        query = Query.of(call.options)
+        self._server.authorize(self._user, _METHODS[verb], target, verb, query)
+        if call.subresource and call.subresource not in resource.by_name:
+            raise errors.generic(404)
+        if verb not in (resource.by_name[call.subresource].verbs if call.subresource else resource.verbs):
+            raise errors.generic(405)
+        request = Request(_METHODS[verb], "", "", {"user-agent": call.user_agent})
+        request.headers["content-type"] = call.patch_type or "application/json"
+        if call.cause:
+            request.headers[_CAUSE] = call.cause
+        overlay = call.body if isinstance(call.body, Overlay) else None
+        if call.body is not None and overlay is None:
+            request.body = call.body if isinstance(call.body, bytes) else codec.encode(plain_body(call.body))
+        form = _METADATA if call.metadata_only else PLAIN
+        ctx = Context(request, target, query, self._user, form, self._server.clock.now().replace(microsecond=0))
+        ctx.dry_run = bool(query.text("dryRun"))
+        ctx.overlay = overlay
+        ctx.has_typed_body = isinstance(call.body, msgspec.Struct) and type(call.body) is resource.type
+        return ctx
+
+    def _get(self, ctx: Context, storage: Storage, call: Call) -> Any:
+        if "resourceVersion" in ctx.query:
+            asked = _revision(lambda: parse_revision(ctx.query.text("resourceVersion")))
+            if asked > storage.store.revision:
+                raise errors.too_large_resource_version(asked, storage.store.revision, 1)
+        record = storage.get(call.namespace, call.name)
+        if record is None:
+            raise errors.not_found(call.resource.group, call.resource.plural, call.name)
+        obj = storage.shared(record)
+        return _partial(obj) if call.metadata_only else obj
+
+    def _list(self, ctx: Context, storage: Storage, call: Call) -> ListResult:
+        options = parse_options(ctx.query, storage.memory, watch=False)
+        page = list_page(storage.store, storage.prefix(call.namespace), options)
+        objects = map(storage.shared, page.records)
+        return ListResult(
+            items=tuple(map(_partial, objects) if call.metadata_only else objects),
+            resource_version=str(page.revision),
+            continue_token=page.continue_token,
+            remaining=page.remaining,
+        )
+
+    async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
+        """Batches of events; ends when the time that it was given is over, or the server stops.
+
+        The only bookmark is the one behind the initial events: others tell that a connection still lives, and spare
+        who has lost one a list, and here is none to lose.
+        """
+        if (remote := self._remote(call)) is not None:
+            from kubeloop.apiserver.aggregator.local_transport import watch_remote
+
+            async with aclosing(watch_remote(remote, self._user, call)) as batches:
+                async for passed_on in batches:
+                    yield passed_on
+            return
+        ctx = self._admit(call)
+        storage = self._server.registry.of(call.resource)
+        options = parse_options(ctx.query, storage.memory, watch=True)
+        if storage.store.shared:
+            await _caught_up(storage, "watch", ctx.query)
+        watcher = LocalWatcher(storage, call.namespace, options.selection, call.metadata_only)
+        if storage.conversion is not None:
+            from kubeloop.apiserver.apiextensions.conversion.reads import prepare_past
+
+            await prepare_past(storage, storage.conversion, _revision(options.revision))
+        _catch_up(storage, watcher, options)
+        storage.hub.add(watcher)
+        timers = Timers()
+        if options.timeout_seconds:
+            timers.after(options.timeout_seconds, watcher.close)
+        try:
+            while (batch := await watcher.next_batch()) is not None:
+                yield batch
+        finally:
+            timers.cancel()
+            storage.hub.remove(watcher)
+
+    def is_in_process(self, resource: Resource) -> bool:
+        """All are that no other server answers for."""
+        return (resource.group, resource.version) not in self._server.aggregation.remotes
+
+
+async def _caught_up(storage: Storage, verb: str, query: Query) -> None:
+    try:
+        await catch_up(storage.store, verb, query)
+    except StoreError as error:
+        raise store_failure(error) from None
+
+
+def _catch_up(storage: Storage, watcher: LocalWatcher, options: ListOptions) -> None:
+    """The past: the present state for version 0 or none, the history since any other."""
+    asked, now = _revision(options.revision), storage.store.revision
+    wants_state = options.initial_events if options.initial_events is not None else not asked
+    if wants_state:
+        watcher.offer_state(storage.store.range(storage.prefix(watcher.namespace)).records)
+        if options.initial_events and options.bookmarks:
+            watcher.bookmark(now, initial_events_end=True)
+    elif asked < now:
+        try:
+            watcher.tell(storage.hub.replay(asked), {})
+        except Compacted as error:
+            raise errors.too_old_resource_version(asked, error.compact_revision) from None
+
+
+def _revision(parse: Callable[[], int]) -> int:
+    try:
+        return parse()
+    except ValueError as error:
+        raise errors.ApiError(str(error)) from None
+
+
+def _partial(obj: Any) -> PartialObject:
+    return PartialObject(metadata=obj.metadata)
+
+
+class LocalWatcher(Watcher):
+    """A watcher whose events are objects in a queue."""
+
+    __slots__ = ("_arrived", "_events", "_metadata_only", "_storage", "closed")
+
+    def __init__(self, storage: Storage, namespace: str, selection: Any, metadata_only: bool) -> None:
+        super().__init__(namespace, selection)
+        self._metadata_only = metadata_only
+        self._storage = storage
+        self._events: list[WatchEvent] = []
+        self._arrived = asyncio.Event()
+        self.closed = False
+
+    def tell(self, changes: Sequence[Change], shared: dict[object, bytes]) -> None:
+        for change in changes:
+            kind, record = self.seen(change)
+            if record is not None:
+                obj = self._storage.shared_at(record, change.event.revision)
+                if self._metadata_only:
+                    obj = _partial(obj)
+                self._events.append(WatchEvent(kind.decode(), obj, str(change.event.revision)))  # type: ignore[arg-type]
+        if self._events:
+            self._arrived.set()
+        if len(self._events) > _BACKLOG:
+            self.close()
+
+    def offer_state(self, records: Sequence[Record]) -> None:
+        self.tell([self._storage.hub.change(Event(one.mod_revision, one.key, one, None)) for one in records], {})
+
+    def bookmark(self, revision: int, initial_events_end: bool = False) -> None:
+        self._events.append(WatchEvent("BOOKMARK", None, str(revision), initial_events_end))
+        self._arrived.set()
+
+    def close(self) -> None:
+        self.closed = True
+        self._arrived.set()
+
+    async def next_batch(self) -> Sequence[WatchEvent] | None:
+        await self._arrived.wait()
+        self._arrived.clear()
+        batch, self._events = self._events, []
+        if batch:
+            if self.closed:
+                self._arrived.set()
+            return batch
+        return None
+
+
+def _body_of(response: Response) -> bytes:
+    """The bytes of a success; a failure that is no exception is one here."""
+    body = response.body if isinstance(response.body, bytes) else b"".join(response.body)
+    if response.status >= 400:
+        raise errors.from_status(msgspec.json.decode(body))
+    return body

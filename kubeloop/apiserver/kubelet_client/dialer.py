@@ -1,0 +1,192 @@
+"""Asks kubelets on behalf of clients: for logs, for connections to containers, for whatever a node shows."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from typing import Any, Final, TypeVar
+
+from kubeloop.api import errors
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.node_calls import LogOptions, NodeRefused, PodConnections, Wanted
+from kubeloop.apiserver.aggregator.connection import Connection, Head, Unreachable
+from kubeloop.apiserver.aggregator.endpoints import Address
+from kubeloop.apiserver.aggregator.proxy_identity import forwarded_headers
+from kubeloop.apiserver.aggregator.responses import answer_of
+from kubeloop.apiserver.kubelet_client.kubelet_address import address_of, log_target, stream_target
+from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletConfig, Trust
+from kubeloop.apiserver.kubelet_client.sessions import KubeletSession
+from kubeloop.http import Request, Response
+
+_HEAD_SECONDS: Final = 30.0  # within which an answer has to begin
+_LONGEST_REFUSAL: Final = 50_000
+_LARGEST_PAGE: Final = 16 << 20
+_LOGS: Final = "pods/log"
+_COMMANDS: Final = "v4.channel.k8s.io"
+_PORTS: Final = "portforward.k8s.io"
+_UNSAFE: Final = str.maketrans({"\r": " ", "\n": " "})
+
+FindNode = Callable[[str], Node | None]
+Made = TypeVar("Made")
+
+
+class Kubelets:
+    """All of them; each request has a connection of its own."""
+
+    def __init__(self, find: FindNode, config: KubeletConfig) -> None:
+        self._find = find
+        self._config = config
+        self._trust = Trust(config)
+
+    async def logs(self, pod: Pod, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        node, address = self._located(pod.spec.node_name)
+        target = log_target(pod, container, options)
+        try:
+            connection, head = await self._asked(node, address, _get(address, target), insecure=options.insecure)
+        except Unreachable as error:
+            raise errors.ApiError(f'Get "https://{address}{target}": {error}') from None
+        try:
+            if not 200 <= head.status <= 206:
+                raise refusal(head.status, await _beginning(connection), pod.metadata.name)
+            async for piece in connection.pieces():
+                yield piece
+        except Unreachable as error:
+            raise errors.ApiError(str(error)) from None
+        finally:
+            connection.close()
+
+    async def opened(self, pod: Pod, container: str, wanted: Wanted) -> PodConnections:
+        node, address = self._located(pod.spec.node_name)
+        request = _upgrade(address, stream_target(pod, container, wanted), wanted)
+        try:
+            connection, head = await self._asked(node, address, request)
+        except Unreachable as error:
+            raise errors.ApiError(f"error dialing backend: {error}") from None
+        if head.status == 101:
+            return KubeletSession(connection, wanted)
+        try:
+            if head.status < 400:
+                raise errors.ApiError(f"invalid upgrade response: status code {head.status}")
+            raise NodeRefused(head.status, await _beginning(connection), head.text("content-type"))
+        finally:
+            connection.close()
+
+    async def text(self, name: str, target: str, seconds: float) -> str:
+        """A page of a node, within a time; an ApiError says why there is none."""
+        node, address = self._located(name)
+        try:
+            async with asyncio.timeout(seconds):
+                connection, head = await self._asked(node, address, _get(address, target))
+                try:
+                    body = await _beginning(connection, _LARGEST_PAGE)
+                finally:
+                    connection.close()
+        except (Unreachable, TimeoutError) as error:
+            raise errors.ApiError(f'Get "https://{address}{target}": {str(error) or "timeout"}') from None
+        if head.status != 200:
+            raise errors.ApiError(f'Get "https://{address}{target}": bad status code {head.status}')
+        return body.decode("utf-8", "replace")
+
+    async def proxy(self, request: Request, name: str, path: str) -> Response:
+        """A client's own request to a node, and its answer; also a connection that both agree to turn into another."""
+        node, address = self._located(name)
+        if not (self._config.knows_nodes or is_out_there(address.host)):
+            raise errors.bad_request("address not allowed")
+        target = f"{path or '/'}?{request.query}" if request.query else path or "/"
+        try:
+            sent = _passed_on(request, address, target)
+            connection, head = await self._asked(node, address, sent, bodyless=request.method == "HEAD")
+        except Unreachable as error:
+            if request.upgrade:
+                raise errors.ApiError(f"error dialing backend: {error}") from None
+            raise errors.service_unavailable(f"error trying to reach service: {error}") from None
+        try:
+            return await answer_of(connection, head, Connection.close)
+        except Unreachable as error:
+            connection.close()
+            raise errors.service_unavailable(f"error trying to reach service: {error}") from None
+
+    def _located(self, name: str) -> tuple[Node, Address]:
+        node = self._find(name)
+        if node is None:
+            raise errors.not_found("", "nodes", name)
+        return node, address_of(node, self._config.address_types)
+
+    async def _asked(
+        self, node: Node, address: Address, request: bytes, *, insecure: bool = False, bodyless: bool = False
+    ) -> tuple[Connection, Head]:
+        """The beginning of an answer."""
+
+        async def ask() -> tuple[Connection, Head]:
+            connection = await self._trust.connect(node, address, insecure=insecure)
+            try:
+                return connection, await connection.ask(request, bodyless=bodyless)
+            except BaseException:
+                connection.close()
+                raise
+
+        return await _in_time(ask())
+
+
+async def _in_time(work: Coroutine[Any, Any, Made]) -> Made:
+    if asyncio.current_task() is None:
+        await asyncio.sleep(0)  # a handler has no task until it first waits, and a timeout needs one
+    try:
+        async with asyncio.timeout(_HEAD_SECONDS):
+            return await work
+    except TimeoutError:
+        raise Unreachable("net/http: timeout awaiting response headers") from None
+
+
+def refusal(status: int, body: bytes, pod: str) -> errors.ApiError:
+    """What a client hears of an answer to a request for logs that isn't one."""
+    said = body.decode("utf-8", "replace")
+    if status == 500:
+        return errors.internal_error(said)
+    if status == 400:
+        return errors.bad_request(said)
+    generic = errors.generic(status, said)
+    about = errors.Details(name=pod, kind=_LOGS)
+    # Upstream leaves the verb open.
+    return type(generic)(f"{generic.message} ( {_LOGS} {pod})", about, code=generic.code)
+
+
+def is_out_there(host: str) -> bool:
+    """Whether an address isn't one that only this machine knows; of a name nobody can tell."""
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return True
+    return not (found.is_unspecified or found.is_loopback or found.is_multicast or found.is_link_local)
+
+
+async def _beginning(connection: Connection, most: int = _LONGEST_REFUSAL) -> bytes:
+    said = bytearray()
+    async for piece in connection.pieces():
+        said += piece
+        if len(said) >= most:
+            break
+    return bytes(said[:most])
+
+
+def _get(address: Address, target: str) -> bytes:
+    return _bytes_of("GET", target, (("Host", str(address)), ("Accept", "*/*")))
+
+
+def _upgrade(address: Address, target: str, wanted: Wanted) -> bytes:
+    protocol = _PORTS if wanted.how == "portforward" else _COMMANDS
+    upgrade = (("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", protocol))
+    return _bytes_of("POST", target, (("Host", str(address)), *upgrade, ("Content-Length", "0")))
+
+
+def _passed_on(request: Request, address: Address, target: str) -> bytes:
+    headers = [("Host", str(address)), *forwarded_headers(request, "")]
+    if request.body or request.method in ("POST", "PUT", "PATCH"):
+        headers.append(("Content-Length", str(len(request.body))))
+    return _bytes_of(request.method, target, headers) + request.body
+
+
+def _bytes_of(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value.translate(_UNSAFE)}" for name, value in headers)]
+    return "\r\n".join((*lines, "", "")).encode("utf-8", "surrogateescape")

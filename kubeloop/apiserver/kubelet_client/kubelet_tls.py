@@ -1,0 +1,149 @@
+"""How this server and a kubelet come to know each other, before anything is asked.
+
+This server shows its client certificate. Of the kubelet it wants one of these:
+- a certificate that the authority given by a flag has signed, for the address that is dialled;
+- without that flag: one that this server's own authority has signed for the node of that name (`system:node:NAME`), or
+  the very one of which the Node object says that its kubelet shows it. That can't be one that our authority signed for
+  somebody else, such as an API server: a node could otherwise have us ask there in our own name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.node_calls import SHOWN_CERTIFICATE
+from kubeloop.apiserver.aggregator.connection import Connection, UnknownAuthority, Unreachable, dial
+from kubeloop.apiserver.aggregator.endpoints import Address
+from kubeloop.apiserver.kubelet_client.kubelet_address import ADDRESS_TYPES
+
+_NODE_USER = "system:node:"
+_MISMATCH = "tls: failed to verify certificate: x509: certificate is valid for {}, not {}"
+_NOT_PINNED = "tls: failed to verify certificate: x509: certificate is not the one that the Node object names"
+_MOST_PINS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletConfig:
+    """What flags can say of it; times in seconds."""
+
+    certificate: Path | None = None  # this server's, for kubelets
+    key: Path | None = None
+    authority: Path | None = None  # given by a flag: believed for any host
+    own_authority: Path | None = None  # believed for nodes alone
+    insecure: bool = False  # believe anybody, as upstream does without an authority
+    address_types: tuple[str, ...] = ADDRESS_TYPES
+    timeout: float = 5.0
+
+    @property
+    def knows_nodes(self) -> bool:
+        """Whether it is sure that the node that is meant answers, and not just somebody at its address."""
+        return not self.insecure and self.authority is None
+
+
+class _Checks(Enum):
+    """What a certificate has to pass while a connection is made."""
+
+    NOTHING = 0
+    CHAIN = 1  # an authority has signed it
+    HOST = 2  # and for the host that is dialled
+
+
+class Trust:
+    """Makes connections to kubelets."""
+
+    def __init__(self, config: KubeletConfig) -> None:
+        self._config = config
+        self._contexts: dict[_Checks, tuple[object, ssl.SSLContext]] = {}
+        self._pinned: set[str] = set()  # certificates that our authority is known not to have signed
+
+    async def connect(self, node: Node, address: Address, *, insecure: bool = False) -> Connection:
+        """A connection to the kubelet of a node, and to nobody else; raises `Unreachable`."""
+        config = self._config
+        if insecure or config.insecure:
+            return await self._dial(address, _Checks.NOTHING)
+        if config.authority is not None:
+            return await self._dial(address, _Checks.HOST)
+        pin = node.metadata.annotations.get(SHOWN_CERTIFICATE, "")
+        if pin in self._pinned and (connection := await self._dial_pinned(address, pin)) is not None:
+            return connection
+        try:
+            return _unless_other(await self._dial(address, _Checks.CHAIN), node.metadata.name)
+        except UnknownAuthority:
+            if not pin:
+                raise
+        connection = await self._dial_pinned(address, pin)
+        if connection is None:
+            raise Unreachable(_NOT_PINNED)
+        if len(self._pinned) >= _MOST_PINS:
+            self._pinned.clear()
+        self._pinned.add(pin)
+        return connection
+
+    async def _dial_pinned(self, address: Address, pin: str) -> Connection | None:
+        """None if another certificate is shown there."""
+        connection = await self._dial(address, _Checks.NOTHING)
+        shown = connection.writer.get_extra_info("ssl_object").getpeercert(True)
+        if pin != fingerprint(shown or b""):
+            connection.close()
+            return None
+        return connection
+
+    async def _dial(self, address: Address, checks: _Checks) -> Connection:
+        return await dial(*address, self._context(checks), address.host, self._config.timeout)
+
+    def _context(self, checks: _Checks) -> ssl.SSLContext:
+        """Files are read again when they have changed."""
+        config = self._config
+        files = (config.authority or config.own_authority, config.certificate, config.key)
+        stamp = tuple(map(_stamp, files))
+        known = self._contexts.get(checks)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        try:
+            made = _context_of(config, checks)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise Unreachable(f"the certificates for kubelets can't be used: {error}") from None
+        self._contexts[checks] = stamp, made
+        return made
+
+
+def fingerprint(certificate: bytes) -> str:
+    """A certificate as Node objects name it."""
+    return f"sha256:{hashlib.sha256(certificate).hexdigest()}"
+
+
+def _context_of(config: KubeletConfig, checks: _Checks) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    context.check_hostname = checks is _Checks.HOST
+    if checks is _Checks.NOTHING:
+        context.verify_mode = ssl.CERT_NONE
+    elif (authority := config.authority or config.own_authority) is not None:
+        context.load_verify_locations(authority)
+    if config.certificate is not None:
+        context.load_cert_chain(config.certificate, config.key)
+    return context
+
+
+def _stamp(path: Path | None) -> object:
+    try:
+        return path.stat().st_mtime_ns if path is not None else None
+    except OSError:
+        return None
+
+
+def _unless_other(connection: Connection, node: str) -> Connection:
+    """Of those that our authority signed, only the node itself."""
+    peer: Any = connection.writer.get_extra_info("peercert") or {}
+    names = [value for part in peer.get("subject", ()) for key, value in part if key == "commonName"]
+    if names != [f"{_NODE_USER}{node}"]:
+        connection.close()
+        raise Unreachable(_MISMATCH.format(", ".join(names), f"{_NODE_USER}{node}"))
+    return connection

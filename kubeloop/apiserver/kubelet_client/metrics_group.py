@@ -1,0 +1,110 @@
+"""metrics.k8s.io from what kubelets tell: each is asked every fifteen seconds, as a metrics server does.
+
+Beside it may stand a group of this process' own nodes, whose answers come first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kubeloop.api.errors import ApiError
+from kubeloop.api.kinds import Resource
+from kubeloop.api.node_calls import SIMULATED, ReadOnlyGroup
+from kubeloop.api.pods.usage import NODES, PODS, Measured, amounts, measured
+from kubeloop.apiserver.kubelet_client.dialer import Kubelets
+from kubeloop.apiserver.kubelet_client.resource_metrics import NODE, Telling, containers_of, read, used
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.clock import Clock
+
+SECONDS: Final = 15.0
+_AT_ONCE: Final = 32
+_PATH: Final = "/metrics/resource"
+_OWN: Final = f'"{SIMULATED}":""'.encode()
+
+log = logging.getLogger(__name__)
+
+
+class KubeletMetrics:
+    """The group's objects, made when asked for from the last two answers of each kubelet."""
+
+    resources = (NODES, PODS)
+
+    def __init__(
+        self, registry: Registry, kubelets: Kubelets, clock: Clock, beside: ReadOnlyGroup | None = None
+    ) -> None:
+        self._registry = registry
+        self._kubelets = kubelets
+        self._clock = clock
+        self._beside = beside
+        self._told: dict[str, tuple[Telling | None, Telling]] = {}
+        self._silent: set[str] = set()
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def run(self) -> None:
+        """Ask all kubelets again and again, until cancelled."""
+        while True:
+            await self.ask_all()
+            await asyncio.sleep(SECONDS)
+
+    async def ask_all(self) -> None:
+        storage = self._registry.named("", "v1", "nodes")
+        # Those of this process tell by themselves, such of another's can't be reached; thousands are passed over here.
+        others = (one for one in storage.store.range(storage.prefix("")).records if _OWN not in one.value)
+        names = [one.key.rpartition("/")[2] for one in others]
+        for gone in self._told.keys() - set(names):
+            del self._told[gone]
+        await asyncio.gather(*map(self._ask, names))
+
+    async def _ask(self, name: str) -> None:
+        async with self._turns:
+            try:
+                text = await self._kubelets.text(name, _PATH, SECONDS)
+            except ApiError as error:
+                level = logging.DEBUG if name in self._silent else logging.WARNING
+                log.log(level, "node %s doesn't tell what it uses: %s", name, error)
+                self._silent.add(name)
+                self._told.pop(name, None)
+                return
+        self._silent.discard(name)
+        last = self._told.get(name)
+        self._told[name] = last[1] if last is not None else None, read(text, self._clock.now().timestamp())
+
+    # What is shown.
+
+    def objects(self, resource: Resource, namespace: str, name: str = "") -> Sequence[Mapping[str, Any]]:
+        own = list(self._beside.objects(resource, namespace, name)) if self._beside is not None else []
+        if name and own:
+            return own
+        return [*own, *(self._nodes(name) if resource.plural == "nodes" else self._pods(namespace, name))]
+
+    def _nodes(self, wanted: str) -> list[dict[str, Any]]:
+        made = []
+        for name, (before, now) in self._told.items():
+            node = self._registry.find("nodes", "", name) if wanted in ("", name) else None
+            usage = used(before, now, NODE)
+            if node is not None and usage is not None:
+                made.append(measured(node, _moment(before, now), {"usage": amounts([usage])}))
+        return made
+
+    def _pods(self, wanted_namespace: str, wanted: str) -> list[dict[str, Any]]:
+        made = []
+        for name, (before, now) in self._told.items():
+            for (namespace, pod_name), containers in containers_of(now).items():
+                if wanted_namespace not in ("", namespace) or wanted not in ("", pod_name):
+                    continue
+                pod = self._registry.find("pods", namespace, pod_name)
+                usages = {one: used(before, now, (namespace, pod_name, one)) for one in containers}
+                if pod is None or pod.spec.node_name != name or None in usages.values():
+                    continue
+                shown = [{"name": one, "usage": amounts([usage])} for one, usage in usages.items() if usage is not None]
+                made.append(measured(pod, _moment(before, now), {"containers": shown}))
+        return made
+
+
+def _moment(before: Telling | None, now: Telling) -> Measured:
+    window = now.at - before.at if before is not None else SECONDS
+    return Measured(datetime.fromtimestamp(now.at, UTC), f"{window:.3f}s")

@@ -1,0 +1,100 @@
+"""What a kubelet tells at /metrics/resource, and what was used between two such tellings. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kubeloop.api.pods.usage import Used
+
+_LINE: Final = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)(?: (?P<millis>\d+))?")
+_LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_CPU: Final = "cpu_usage_seconds_total"
+_MEMORY: Final = "memory_working_set_bytes"
+_STARTED: Final = "start_time_seconds"
+_GIGA: Final = 10**9
+NODE: Final = ("", "", "")
+
+Whose = tuple[str, str, str]  # namespace, pod and container; all empty for the node
+
+
+@dataclass(slots=True)
+class Point:
+    """What is told of one; times as seconds of the epoch."""
+
+    cpu_seconds: float | None = None
+    memory_bytes: float | None = None
+    at: float = 0.0
+    started: float | None = None
+
+
+@dataclass(slots=True)
+class Telling:
+    """One answer."""
+
+    at: float
+    points: dict[Whose, Point] = field(default_factory=dict)
+
+
+class Sample(NamedTuple):
+    name: str
+    whose: Whose
+    value: float
+    at: float | None
+
+
+def read(text: str, at: float) -> Telling:
+    """An answer that came at some time; what isn't understood is passed over."""
+    telling = Telling(at)
+    for sample in _samples(text):
+        kind, _, what = sample.name.partition("_")
+        if kind not in ("node", "container") or (kind == "node") != (sample.whose == NODE):
+            continue
+        point = telling.points.setdefault(sample.whose, Point(at=at))
+        if what == _CPU:
+            point.cpu_seconds, point.at = sample.value, at if sample.at is None else sample.at
+        elif what == _MEMORY:
+            point.memory_bytes = sample.value
+        elif what == _STARTED:
+            point.started = sample.value
+    return telling
+
+
+def used(before: Telling | None, now: Telling, whose: Whose) -> Used | None:
+    """What somebody has used of late; None while that can't be told."""
+    point = now.points.get(whose)
+    if point is None or point.cpu_seconds is None or point.memory_bytes is None:
+        return None
+    last = before.points.get(whose) if before is not None else None
+    if last is None or last.cpu_seconds is None or last.cpu_seconds > point.cpu_seconds or last.at >= point.at:
+        # One that has just begun has used everything since.
+        if point.started is None or (before is not None and point.started < before.at) or point.started >= point.at:
+            return None
+        last = Point(0.0, at=point.started)
+    rate = (point.cpu_seconds - (last.cpu_seconds or 0.0)) / (point.at - last.at)
+    return Used(round(rate * _GIGA), int(point.memory_bytes))
+
+
+def containers_of(telling: Telling) -> Mapping[tuple[str, str], list[str]]:
+    """The containers that are told of, by namespace and pod."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for namespace, pod, container in telling.points:
+        if container:
+            found.setdefault((namespace, pod), []).append(container)
+    return found
+
+
+def _samples(text: str) -> Iterator[Sample]:
+    for line in text.splitlines():
+        found = _LINE.fullmatch(line.strip())
+        if found is None:
+            continue
+        try:
+            value = float(found["value"])
+        except ValueError:
+            continue
+        labels = dict(_LABEL.findall(found["labels"] or ""))
+        whose = labels.get("namespace", ""), labels.get("pod", ""), labels.get("container", "")
+        yield Sample(found["name"], whose, value, int(found["millis"]) / 1000 if found["millis"] else None)

@@ -1,0 +1,137 @@
+"""The client's end of a kubelet's SPDY connections: a command's streams, or a pair for each call to a port."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.node_calls import CommandFailed, Duplex, Streams, TerminalSize, ToldByNode, Wanted
+from kubeloop.apiserver.aggregator.connection import Connection
+from kubeloop.http.byte_pipe import Wire
+from kubeloop.http.upgrade.spdy import SpdyConnection, SpdyStream
+
+_UNUSED_SECONDS = 30.0  # within which somebody has to begin
+_LONGEST_STATUS = 64 << 10
+_CUT = "error reading from error stream: unexpected EOF"
+
+
+class KubeletSession:
+    """A connection that a kubelet has agreed to, for one command or for any number of connections to ports."""
+
+    def __init__(self, connection: Connection, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._wire = Wire(self._data, self._ended)
+        self._spdy = SpdyConnection(self._wire)
+        self._requests = count()
+        self._raw = connection  # its writer closes the transport when it is forgotten
+        self._unused = asyncio.get_running_loop().call_later(_UNUSED_SECONDS, self.close)
+        self._wire.take_over(connection.writer.transport, connection.early)  # type: ignore[arg-type]  # TCP has both ways
+
+    def close(self) -> None:
+        self._unused.cancel()
+        self._spdy.close()
+
+    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
+        return exit_code(await self._serve(streams))
+
+    async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
+        exit_code(await self._serve(streams))
+
+    async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
+        """A pair of streams; returns when both have nothing more to say."""
+        self._unused.cancel()
+        about = {"port": str(port), "requestid": str(next(self._requests))}
+        error = self._spdy.open({"streamtype": "error", **about})
+        error.finish()
+        data = self._spdy.open({"streamtype": "data", **about})
+        sending = asyncio.ensure_future(_pump(connection.read, data.write, data.finish))
+        receiving = asyncio.ensure_future(_pump(data.read, connection.write))
+        try:
+            told = await _all_of(error)
+            if told:
+                raise ToldByNode(told.decode("utf-8", "replace"))
+            await receiving
+        finally:
+            for one in (sending, receiving):
+                one.cancel()
+            await asyncio.gather(sending, receiving, return_exceptions=True)
+            data.reset()
+
+    async def _serve(self, streams: Streams) -> bytes:
+        """Connect all streams; what the kubelet says at the end."""
+        self._unused.cancel()
+        wanted, opened = self._wanted, self._spdy.open
+        error = opened({"streamtype": "error"})
+        pumps: list[Awaitable[None]] = []
+        stdin = opened({"streamtype": "stdin"}) if wanted.stdin else None
+        if wanted.stdout:
+            pumps.append(_pump(opened({"streamtype": "stdout"}).read, streams.write))
+        if wanted.stderr:
+            pumps.append(_pump(opened({"streamtype": "stderr"}).read, streams.write_error))
+        if wanted.tty:
+            _follow_size(streams, opened({"streamtype": "resize"}))
+        speaking = asyncio.ensure_future(_pump(streams.read, stdin.write, stdin.finish)) if stdin is not None else None
+        try:
+            told = asyncio.ensure_future(_all_of(error))
+            await asyncio.gather(told, *pumps)
+            return told.result()
+        finally:
+            streams.on_resize = None
+            if speaking is not None:
+                speaking.cancel()
+            self.close()
+
+    def _data(self, data: bytes) -> None:
+        self._spdy.feed(data)
+
+    def _ended(self) -> None:
+        self._spdy.lost()
+
+
+def exit_code(told: bytes) -> int:
+    """From the Status that a kubelet ends a command with; raises what is no exit code."""
+    if not told:
+        raise OSError(_CUT)
+    try:
+        status: dict[str, Any] = msgspec.json.decode(told, type=dict)
+    except msgspec.MsgspecError:
+        raise OSError(f"error stream protocol error: {told!r}") from None
+    if status.get("status") == "Success":
+        return 0
+    if status.get("reason") == "NonZeroExitCode":
+        causes = (status.get("details") or {}).get("causes") or ()
+        codes = [str(one.get("message", "")) for one in causes if one.get("reason") == "ExitCode"]
+        if codes and codes[0].isdigit():
+            return int(codes[0])
+    raise CommandFailed(status)
+
+
+async def _pump(
+    read: Callable[[], Awaitable[bytes]],
+    write: Callable[[bytes], Awaitable[None]],
+    finish: Callable[[], None] = lambda: None,
+) -> None:
+    while piece := await read():
+        await write(piece)
+    finish()
+
+
+async def _all_of(stream: SpdyStream) -> bytes:
+    said = b""
+    while piece := await stream.read():
+        said = (said + piece)[:_LONGEST_STATUS]
+    return said
+
+
+def _follow_size(streams: Streams, stream: SpdyStream) -> None:
+    def tell(size: TerminalSize) -> None:
+        stream.write_now(msgspec.json.encode({"Width": size.width, "Height": size.height}) + b"\n")
+
+    streams.on_resize = tell
+    if streams.size is not None:
+        tell(streams.size)

@@ -1,0 +1,84 @@
+"""Schemas of objects as each OpenAPI version writes them, from the facts that the project keeps.
+
+The facts are already in the words of version 2. Version 3 differs in three ways: where definitions live, that nothing
+may stand beside a reference, and that it can say "one of these types".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kubeloop.apiserver.nonresource.openapi.paths import PATCH, VERSION_INFO
+
+Schema = Mapping[str, Any]
+V2_PREFIX = "#/definitions/"
+V3_PREFIX = "#/components/schemas/"
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_ANYTHING: Schema = {"type": "object"}
+_VERSION_REQUIRED = ("major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler")
+_VERSION_OPTIONAL = ("emulationMajor", "emulationMinor", "minCompatibilityMajor", "minCompatibilityMinor")
+
+# Types that only OpenAPI talks about.
+EXTRA_DEFINITIONS: Mapping[str, Schema] = {
+    PATCH: _ANYTHING,
+    VERSION_INFO: {
+        "type": "object",
+        "required": [*_VERSION_REQUIRED, "platform"],
+        "properties": {name: {"type": "string"} for name in (*_VERSION_REQUIRED, "platform", *_VERSION_OPTIONAL)},
+    },
+}
+
+
+def reached_from(roots: Iterable[str], definitions: Mapping[str, Schema]) -> dict[str, Schema]:
+    """The definitions that these need, sorted by name; one without facts may hold anything."""
+    found: dict[str, Schema] = {}
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = definitions.get(name, _ANYTHING)
+            waiting.extend(_references(found[name]))
+    return dict(sorted(found.items()))
+
+
+def _references(schema: Schema) -> Iterable[str]:
+    if "$ref" in schema:
+        yield schema["$ref"].removeprefix(V2_PREFIX)
+    for child in _children(schema):
+        yield from _references(child)
+
+
+def _children(schema: Schema) -> Iterable[Schema]:
+    yield from schema.get("properties", {}).values()
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), Mapping):
+            yield schema[key]
+
+
+def v2_schema(schema: Schema) -> dict[str, Any]:
+    """Defaults are left out, as upstream does: clients of version 2 would take them for ones to apply."""
+    return _with_children({key: value for key, value in schema.items() if key != "default"}, v2_schema)
+
+
+def v3_schema(schema: Schema, name: str = "") -> dict[str, Any]:
+    """`name` is given for a definition as a whole."""
+    if name == _QUANTITY:
+        return {"oneOf": [{"type": "string"}, {"type": "number"}]}
+    if "$ref" in schema:
+        reference = {"$ref": V3_PREFIX + schema["$ref"].removeprefix(V2_PREFIX)}
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        return {"allOf": [reference], **beside} if beside else reference
+    if schema.get("format") == "int-or-string":
+        beside = {key: value for key, value in schema.items() if key != "type"}
+        return beside | {"oneOf": [{"type": "integer"}, {"type": "string"}]}
+    return _with_children(dict(schema), v3_schema)
+
+
+def _with_children(schema: dict[str, Any], rewrite: Callable[[Schema], dict[str, Any]]) -> dict[str, Any]:
+    if "properties" in schema:
+        schema["properties"] = {name: rewrite(child) for name, child in schema["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), Mapping):
+            schema[key] = rewrite(schema[key])
+    return schema

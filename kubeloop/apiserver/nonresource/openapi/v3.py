@@ -1,0 +1,84 @@
+"""OpenAPI version 3: one document a group and version, and an index of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from kubeloop.apiserver.nonresource.openapi.parameters import Parameter
+from kubeloop.apiserver.nonresource.openapi.paths import Operation, Path
+from kubeloop.apiserver.nonresource.openapi.schemas import V3_PREFIX, Schema, v3_schema
+
+_PRODUCES = ("application/json", "application/yaml")
+
+
+def index(digests: Mapping[str, str]) -> dict[str, Any]:
+    """Where each document is found; the fingerprint in its link lets clients keep it for good."""
+    return {"paths": {name: {"serverRelativeURL": link_to(name, digest)} for name, digest in digests.items()}}
+
+
+def link_to(name: str, digest: str) -> str:
+    return f"/openapi/v3/{name}?hash={digest}"
+
+
+def document(paths: Iterable[Path], definitions: Mapping[str, Schema], info: Mapping[str, str]) -> dict[str, Any]:
+    """The document of some paths, as a tree ready to be encoded."""
+    return {
+        "openapi": "3.0.0",
+        "info": info,
+        "paths": {path.path: _path_item(path) for path in paths},
+        "components": {
+            "schemas": {name: v3_schema(schema, name) for name, schema in definitions.items()},
+            "securitySchemes": {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}},
+        },
+    }
+
+
+def _path_item(path: Path) -> dict[str, Any]:
+    item: dict[str, Any] = {operation.method: _operation(operation) for operation in path.operations}
+    if path.parameters:
+        item["parameters"] = [_parameter(parameter) for parameter in path.parameters]
+    return item
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        "operationId": operation.id,
+        "tags": [operation.tag],
+        "responses": _responses(operation),
+    }
+    if operation.parameters:
+        written["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
+    if operation.takes:
+        written["requestBody"] = _request_body(operation)
+    if operation.action:
+        written["x-kubernetes-action"] = operation.action
+    if operation.group_version_kind:
+        written["x-kubernetes-group-version-kind"] = dict(
+            zip(("group", "version", "kind"), operation.group_version_kind, strict=True)
+        )
+    return written
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    written: dict[str, Any] = {"name": parameter.name, "in": parameter.place, "schema": {"type": parameter.type}}
+    return written | ({"required": True} if parameter.place == "path" else {})
+
+
+def _request_body(operation: Operation) -> dict[str, Any]:
+    written: dict[str, Any] = {"content": _content(operation.takes_types, operation.takes)}
+    return written | ({"required": True} if operation.must_take else {})
+
+
+def _responses(operation: Operation) -> dict[str, Any]:
+    content = _content(_PRODUCES if operation.answers else ("*/*",), operation.answers)
+    written: dict[str, Any] = {
+        str(status): {"description": HTTPStatus(status).phrase, "content": content} for status in operation.statuses
+    }
+    return written | {"401": {"description": HTTPStatus.UNAUTHORIZED.phrase}}
+
+
+def _content(media_types: Iterable[str], definition: str) -> dict[str, Any]:
+    schema = {"$ref": V3_PREFIX + definition} if definition else {"type": "string"}
+    return {media_type: {"schema": schema} for media_type in media_types}

@@ -1,0 +1,54 @@
+"""`/kubeloop/snapshot`: the whole store as one file, for those who may see everything, whatever keeps it.
+
+Nobody but administrators may ask for it unless a rule names the path: Secrets are in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from kubeloop.api import errors
+from kubeloop.http import Request, Response, Stream, StreamResponse, frame
+from kubeloop.store import Store
+
+_TYPE: Final = "application/vnd.sqlite3"
+_PIECE_BYTES: Final = 1 << 20
+
+
+async def snapshot_page(store: Store, request: Request) -> Response:
+    """Everything that was acknowledged before the request, at one revision."""
+    if request.method != "GET":
+        raise errors.generic(405)
+    await store.current()
+    with tempfile.TemporaryDirectory(prefix="kubeloop-") as folder:
+        path = Path(folder) / "snapshot"
+        await store.snapshot(str(path))
+        file = path.open("rb")  # from here on it has no name, and is gone with whoever reads it
+    return _Snapshot(file)
+
+
+class _Snapshot(StreamResponse):
+    __slots__ = ("_file",)
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(200, content_type=_TYPE)
+        self._file = file
+
+    async def run(self, stream: Stream) -> None:
+        async with aclosing(_pieces(self._file)) as pieces:
+            async for piece in pieces:
+                if stream.closed:
+                    return
+                stream.write(frame(piece))
+                await stream.drained()
+
+
+async def _pieces(file: BinaryIO) -> AsyncGenerator[bytes, None]:
+    with file:
+        while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
+            yield piece

@@ -1,0 +1,99 @@
+"""Which servers of a shared store are alive, so that the service `kubernetes` leads to all of them and to no other.
+
+Upstream's way: each keeps a key under `masterleases` that ends soon after it was last written. Whoever sees one come or
+go corrects the endpoints; the others find nothing left to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.generated.discovery_v1 import EndpointSlice
+from kubeloop.apiserver.bootstrap import endpoint_objects
+from kubeloop.apiserver.bootstrap.writer import OwnObjects
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.store import Conflict, Event, StoreError
+
+RENEW_SECONDS: Final = 5.0
+_LIFE_SECONDS: Final = 8.0  # until a server that renews no more is missed; the store may make it twice that
+PREFIX: Final = "/registry/masterleases/"
+_LEAVE_SECONDS: Final = 2.0  # the key ends by itself
+_SERVICE: Final = "kubernetes"
+
+
+class _Server(msgspec.Struct, frozen=True):
+    address: str
+    port: int
+    generation: int = 0  # how often it was renewed: a value that is equal would not be written
+
+
+class LiveServers:
+    """One server's part in it."""
+
+    def __init__(self, registry: Registry, own: OwnObjects, address: str, port: int) -> None:
+        self._registry = registry
+        self._store = registry.store
+        self._own = own
+        self._server = _Server(address, port)
+        self._key = f"{PREFIX}{address}:{port}"
+        self._store.expires(PREFIX, _LIFE_SECONDS)
+        self._subscription = self._store.subscribe(PREFIX, self._store.revision, self._changed)
+
+    async def join(self) -> None:
+        """Be among them; returns when everybody can see it."""
+        await self._written()
+        self._correct()
+
+    def renew(self) -> None:
+        """Called every few seconds."""
+        self._written().add_done_callback(_look_at)
+        self._correct()
+
+    async def leave(self) -> None:
+        """Be missed at once instead of after a while."""
+        self._subscription.cancel()
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._store.write(self._key, None)
+        self._correct()
+
+    def _written(self) -> asyncio.Future[Event]:
+        self._server = msgspec.structs.replace(self._server, generation=self._server.generation + 1)
+        return self._store.write(self._key, msgspec.json.encode(self._server))
+
+    def _changed(self, events: Sequence[Event]) -> None:
+        if any(event.deleted or event.previous is None for event in events):
+            self._correct()
+
+    def _correct(self) -> None:
+        """Write what is different; who is faster with the same makes ours a conflict, which does not matter."""
+        alive = [msgspec.json.decode(one.value, type=_Server) for one in self._store.range(PREFIX).records]
+        if not alive:
+            return  # as upstream: that must be a mistake, and endpoints that lead nowhere would be worse
+        wanted = list(endpoint_objects((one.address, one.port) for one in alive))
+        for resource, obj in wanted:
+            with suppress(StoreError):
+                if (write := self._own.write(resource, obj)) is not None:
+                    write.add_done_callback(_look_at)
+        self._remove_slices_but({obj.metadata.name for _, obj in wanted})
+
+    def _remove_slices_but(self, wanted: set[str]) -> None:
+        slices = self._registry.named("discovery.k8s.io", "v1", "endpointslices")
+        for record in self._store.range(slices.key("default", f"{_SERVICE}-")).records:
+            found = codec.decode(record.value, EndpointSlice).metadata
+            ours = found.labels.get("kubernetes.io/service-name") == _SERVICE
+            if wanted and ours and found.name not in wanted:
+                with suppress(Conflict):
+                    self._store.write(record.key, None, record.mod_revision).add_done_callback(_look_at)
+
+
+def _look_at(write: asyncio.Future[Event]) -> None:
+    """What failed is done again at the next turn."""
+    if not write.cancelled():
+        write.exception()

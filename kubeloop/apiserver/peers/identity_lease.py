@@ -1,0 +1,96 @@
+"""A Lease in kube-system for each running server, by which people and other components can tell which there are.
+
+Upstream names it by the host alone. Several of ours may run on one host, so that their address counts as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import socket
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.generated.coordination_v1 import Lease, LeaseSpec
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.scalars.times import format_micro_time, parse_micro_time
+from kubeloop.api.scalars.wire import MicroTime
+from kubeloop.apiserver.bootstrap.writer import OwnObjects
+from kubeloop.apiserver.registry.serializer import stored_bytes
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.clock import Clock, new_uid
+from kubeloop.store import Event, StoreError
+
+RENEW_SECONDS: Final = 10.0
+COLLECT_SECONDS: Final = 3600.0
+_DURATION: Final = 3600
+_NAMESPACE: Final = "kube-system"
+_IDENTITY: Final = "apiserver.kubernetes.io/identity"
+_COMPONENT: Final = "kube-apiserver"
+
+
+class IdentityLease:
+    """Kept by the server that it is of; those of servers that are gone are collected by whoever is left."""
+
+    def __init__(self, registry: Registry, own: OwnObjects, clock: Clock, address: str) -> None:
+        self._storage = registry.named("coordination.k8s.io", "v1", "leases")
+        self._own = own
+        self._clock = clock
+        self._host = socket.gethostname()
+        self.name = identity_of(self._host, address)
+        self._holder = f"{self.name}_{new_uid(clock)}"
+
+    def renew(self) -> None:
+        record = self._storage.peek(_NAMESPACE, self.name)
+        with suppress(StoreError):  # the next turn comes soon
+            if record is None:
+                write = self._own.write(self._storage.resource, self._lease())
+            else:
+                old = codec.decode(record.value, Lease)
+                renewed = msgspec.structs.replace(old, spec=self._lease().spec)
+                write = self._storage.store.write(record.key, stored_bytes(renewed), record.mod_revision)
+            if write is not None:
+                write.add_done_callback(_look_at)
+
+    def collect(self) -> None:
+        """Remove what servers have left that are long gone."""
+        now = self._clock.now()
+        for record in self._storage.store.range(self._storage.prefix(_NAMESPACE)).records:
+            lease = codec.decode(record.value, Lease)
+            if lease.metadata.labels.get(_IDENTITY) == _COMPONENT and is_expired(lease.spec, now):
+                with suppress(StoreError):
+                    self._storage.store.write(record.key, None, record.mod_revision).add_done_callback(_look_at)
+
+    def _lease(self) -> Lease:
+        labels = {_IDENTITY: _COMPONENT, "kubernetes.io/hostname": self._host}
+        return Lease(
+            metadata=ObjectMeta(name=self.name, namespace=_NAMESPACE, labels=labels),
+            spec=LeaseSpec(
+                holder_identity=self._holder,
+                lease_duration_seconds=_DURATION,
+                renew_time=MicroTime(format_micro_time(self._clock.now())),
+            ),
+        )
+
+
+def identity_of(host: str, address: str) -> str:
+    """A server's name: the same after a restart, another for each server."""
+    parts = (host.encode(), _COMPONENT.encode(), address.encode())
+    digest = hashlib.sha256(b"".join(len(part).to_bytes(2, "big") + part for part in parts)).digest()
+    return f"apiserver-{base64.b32encode(digest[:16]).decode().rstrip('=').lower()}"
+
+
+def is_expired(spec: LeaseSpec, now: datetime) -> bool:
+    if spec.renew_time is None or spec.lease_duration_seconds is None:
+        return True
+    return parse_micro_time(spec.renew_time) + timedelta(seconds=spec.lease_duration_seconds) < now
+
+
+def _look_at(write: asyncio.Future[Event]) -> None:
+    if not write.cancelled():
+        write.exception()

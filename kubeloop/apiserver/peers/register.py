@@ -1,0 +1,39 @@
+"""What a server does, once it listens, to be known: to people by its Lease, to other servers of the same store too."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from kubeloop.apiserver.background.periodic import Periodic
+from kubeloop.apiserver.bootstrap.writer import OwnObjects
+from kubeloop.apiserver.peers.identity_lease import COLLECT_SECONDS, RENEW_SECONDS, IdentityLease
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.clock import Clock
+
+
+async def announce(registry: Registry, clock: Clock, server: tuple[str, int], parts: AsyncExitStack) -> None:
+    """Begin, until the parts are closed. `server` is where it can be reached."""
+    own = OwnObjects(registry, clock)
+    lease = IdentityLease(registry, own, clock, f"{server[0]}:{server[1]}")
+    lease.renew()
+    parts.callback(Periodic(RENEW_SECONDS, lease.renew).cancel)
+    parts.callback(Periodic(COLLECT_SECONDS, lease.collect).cancel)
+    if registry.store.shared:
+        await _join(registry, own, clock, server, parts)
+
+
+async def _join(
+    registry: Registry, own: OwnObjects, clock: Clock, server: tuple[str, int], parts: AsyncExitStack
+) -> None:
+    from kubeloop.apiserver.peers import endpoint_reconciler
+    from kubeloop.apiserver.registry.allocation.repair import REPAIR_SECONDS
+
+    servers = endpoint_reconciler.LiveServers(registry, own, *server)
+    await servers.join()
+    parts.push_async_callback(servers.leave)
+    parts.callback(Periodic(endpoint_reconciler.RENEW_SECONDS, servers.renew).cancel)
+    allocator = registry.named("", "v1", "services").allocator
+    assert allocator is not None, "services have one"
+    repair = allocator.repair(clock)
+    repair.look()
+    parts.callback(Periodic(REPAIR_SECONDS, repair.look).cancel)

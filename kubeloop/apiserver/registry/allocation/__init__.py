@@ -1,0 +1,93 @@
+"""Addresses and node ports of services: never the same twice, never lost, however many write at once.
+
+service ─ families ─ addresses, ports (promised) ─ checks ─ IPAddress + Service written in one turn ─ durable
+
+Taken is what stored services hold, what an IPAddress records, and what is promised to a write that is on its way. Only
+the promises are ours to forget; a write that fails leaves nothing else behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kubeloop.clock import Clock
+from kubeloop.store import Event, Record, Store
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.registry.allocation.range_allocator import Taken
+    from kubeloop.apiserver.registry.allocation.recorder import Recorder
+    from kubeloop.apiserver.registry.allocation.repair import Repair
+    from kubeloop.apiserver.registry.allocation.service_allocation import Claim
+    from kubeloop.apiserver.registry.allocation.service_cidrs import Networks
+
+_SERVICES = "/registry/services/specs/"
+_ADDRESSES = "/registry/ipaddresses/"
+_NETWORKS = "/registry/servicecidrs/"
+
+
+@dataclass(frozen=True)
+class ServiceRanges:
+    """What services may get: one network of each family of the cluster, the default one first; ports of nodes."""
+
+    networks: tuple[str, ...] = ("10.0.0.0/24",)
+    node_ports: range = range(30000, 32768)
+
+
+DEFAULT_RANGES = ServiceRanges()
+
+
+class ServiceAllocator:
+    """What a server's writes of services go through. Reads the store when it is first needed, not at start-up."""
+
+    def __init__(self, store: Store, ranges: ServiceRanges) -> None:
+        self._store = store
+        self._ranges = ranges
+
+    def claim(self, clock: Clock, dry_run: bool) -> Claim:
+        """A context for one write of a service."""
+        from kubeloop.apiserver.registry.allocation.range_allocator import Desk, DryDesk
+        from kubeloop.apiserver.registry.allocation.service_allocation import Claim
+
+        desk: Desk | DryDesk
+        if dry_run:
+            desk = DryDesk(self._taken, self._networks)
+        else:
+            desk = Desk(self._taken, self._networks, self._ranges.node_ports, clock.random())
+        return Claim(self._recorder(clock), desk, self._families)
+
+    def remove(self, record: Record, clock: Clock) -> Awaitable[Event]:
+        """Delete a service and give back what it has. Raises `Conflict`."""
+        return self._recorder(clock).remove(record)
+
+    def repair(self, clock: Clock) -> Repair:
+        """What looks after the records of a store that is shared."""
+        from kubeloop.apiserver.registry.allocation.repair import Repair
+
+        return Repair(self._store, _SERVICES, _ADDRESSES, clock)
+
+    def _recorder(self, clock: Clock) -> Recorder:
+        from kubeloop.apiserver.registry.allocation.recorder import Recorder
+
+        return Recorder(self._store, _ADDRESSES, clock)
+
+    @cached_property
+    def _taken(self) -> Taken:
+        from kubeloop.apiserver.registry.allocation.allocated import Holdings
+        from kubeloop.apiserver.registry.allocation.range_allocator import Taken
+
+        return Taken(self._store, Holdings(self._store, _SERVICES), _ADDRESSES)
+
+    @cached_property
+    def _networks(self) -> Networks:
+        from kubeloop.apiserver.registry.allocation.service_cidrs import Network, Networks
+
+        return Networks(self._store, _NETWORKS, map(Network, self._ranges.networks))
+
+    @cached_property
+    def _families(self) -> tuple[str, ...]:
+        from kubeloop.apiserver.registry.allocation.service_cidrs import Network
+
+        return tuple(dict.fromkeys(Network(cidr).family for cidr in self._ranges.networks))

@@ -1,0 +1,77 @@
+"""What stored services hold, kept true by the store's own events: nothing to release, nothing to leak.
+
+An event is published before its writer goes on, so whatever a finished write holds is already counted here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from kubeloop.apiserver.registry.allocation.node_ports import ON_NODES
+from kubeloop.apiserver.registry.allocation.service_cidrs import NONE, canonical
+from kubeloop.store import Event, Store
+
+
+class _Port(msgspec.Struct, gc=False):
+    node_port: int = msgspec.field(default=0, name="nodePort")
+
+
+class _Spec(msgspec.Struct, gc=False):
+    cluster_ips: tuple[str, ...] = msgspec.field(default=(), name="clusterIPs")
+    ports: tuple[_Port, ...] = ()
+    type: str = ""
+    health_check_node_port: int = msgspec.field(default=0, name="healthCheckNodePort")
+
+
+class _Service(msgspec.Struct, gc=False):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+_DECODER = msgspec.json.Decoder(_Service)
+
+
+class Holdings:
+    """Addresses and node ports of all services under a prefix of the store."""
+
+    def __init__(self, store: Store, prefix: str) -> None:
+        self._by_service: dict[str, frozenset[str | int]] = {}
+        # How many services hold it. More than one only if somebody wrote to the store behind our back.
+        self._holders: Counter[str | int] = Counter()
+        present = store.range(prefix)
+        for record in present.records:
+            self._note(record.key, record.value)
+        store.subscribe(prefix, present.revision, self._follow)
+
+    def __contains__(self, item: str | int) -> bool:
+        """Whether a service holds a canonical address, or a port."""
+        return item in self._holders
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._note(event.key, None if event.record is None else event.record.value)
+
+    def _note(self, key: str, value: bytes | None) -> None:
+        now = frozenset[str | int]() if value is None else _held_by(value)
+        before = self._by_service.pop(key, frozenset())
+        if now:
+            self._by_service[key] = now
+        self._holders.update(now - before)
+        for item in before - now:
+            self._holders[item] -= 1
+            if not self._holders[item]:
+                del self._holders[item]
+
+
+def _held_by(value: bytes) -> frozenset[str | int]:
+    spec = _DECODER.decode(value).spec
+    held: set[str | int] = {canonical(address) for address in spec.cluster_ips if address != NONE}
+    if spec.type in ON_NODES:
+        held.update(port.node_port for port in spec.ports)
+        held.add(spec.health_check_node_port)
+    return frozenset(held - {0})

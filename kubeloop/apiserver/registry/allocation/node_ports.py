@@ -1,0 +1,115 @@
+"""Which node ports a service gets: what it asks for, what it had, or any that is free.
+
+Ports of one service with the same number and different protocols share their node port; different services never do.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kubeloop.api import errors
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.generated.core_v1 import Service, ServiceSpec
+from kubeloop.api.meta.field_path import Path, invalid
+from kubeloop.api.strategy.services import allocates_node_ports, needs_health_check_port
+
+_PORTS = Path("spec").child("ports")
+ON_NODES = ("NodePort", "LoadBalancer")  # types whose node ports mean something
+
+
+def ports_of(spec: ServiceSpec) -> set[int]:
+    """The node ports that a service holds."""
+    if spec.type not in ON_NODES:
+        return set()
+    return {*(port.node_port for port in spec.ports), spec.health_check_node_port} - {0}
+
+
+class Refused(Exception):
+    """A port or an address can't be had; the message says why."""
+
+
+class Desk(Protocol):
+    """Where ports are handed out."""
+
+    def take(self, port: int) -> None:
+        """This port. Raises `Refused`."""
+
+    def take_any(self) -> int:
+        """A free port. Raises `Refused`."""
+
+
+def take_ports(service: Service, desk: Desk) -> None:
+    """The ports of a new service."""
+    if service.spec.type in ON_NODES:
+        _take_node_ports(service, desk)
+    if needs_health_check_port(service.spec):
+        _take_health_check_port(service.spec, desk)
+
+
+def change_ports(new: Service, old: Service, desk: Desk) -> None:
+    """The ports that a changed service needs beyond those it has."""
+    if new.spec.type in ON_NODES:
+        _change_node_ports(new, old, desk)
+    if needs_health_check_port(new.spec) and not needs_health_check_port(old.spec):
+        _take_health_check_port(new.spec, desk)
+
+
+def _take_node_ports(service: Service, desk: Desk) -> None:
+    ports, all_get_one = service.spec.ports, allocates_node_ports(service.spec)
+    shared: dict[int, int] = {}
+    for index, port in enumerate(ports):
+        if not port.node_port and not all_get_one:
+            continue
+        if port.port not in shared:
+            asked = next((one.node_port for one in ports if one.port == port.port and one.node_port), 0)
+            shared[port.port] = _take_asked(service, index, asked, desk) if asked else _take_any(desk)
+            force_setattr(port, "node_port", shared[port.port])
+        elif not port.node_port:
+            force_setattr(port, "node_port", shared[port.port])
+        elif port.node_port != shared[port.port]:
+            _take_asked(service, index, port.node_port, desk)
+
+
+def _change_node_ports(new: Service, old: Service, desk: Desk) -> None:
+    # A service of another type can carry numbers that were never given to it.
+    known = {port.node_port for port in old.spec.ports if old.spec.type in ON_NODES}
+    used: set[tuple[str, int]] = set()
+    for index, port in enumerate(new.spec.ports):
+        if not port.node_port:
+            if not allocates_node_ports(new.spec):
+                continue
+            force_setattr(port, "node_port", _take_any(desk))
+        elif port.node_port not in known:
+            _take_asked(new, index, port.node_port, desk)
+        known.add(port.node_port)
+        if (port.protocol, port.node_port) in used:
+            raise errors.ApiError(f"duplicate nodePort: {{{port.protocol} {port.node_port}}}")
+        used.add((port.protocol, port.node_port))
+
+
+def _take_asked(service: Service, index: int, asked: int, desk: Desk) -> int:
+    try:
+        desk.take(asked)
+    except Refused as refusal:
+        error = invalid(_PORTS.index(index).child("nodePort"), asked, str(refusal))
+        raise errors.invalid("", "Service", service.metadata.name, [error]) from None
+    return asked
+
+
+def _take_any(desk: Desk) -> int:
+    try:
+        return desk.take_any()
+    except Refused as refusal:
+        raise errors.internal_error(f"failed to allocate a nodePort: {refusal}") from None
+
+
+def _take_health_check_port(spec: ServiceSpec, desk: Desk) -> None:
+    asked = spec.health_check_node_port
+    try:
+        if asked:
+            desk.take(asked)
+        else:
+            force_setattr(spec, "health_check_node_port", desk.take_any())
+    except Refused as refusal:
+        what = f"requested HealthCheck NodePort {asked}" if asked else "a HealthCheck NodePort 0"
+        raise errors.internal_error(f"failed to allocate {what}: {refusal}") from None

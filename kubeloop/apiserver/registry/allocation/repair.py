@@ -1,0 +1,96 @@
+"""Makes records of addresses and ports agree with services, where a server may have died between the two.
+
+Needed only where stores are shared: elsewhere both are one flush. As upstream, what seems to be left over is removed
+only if it still is at the next look, for a record comes a moment before its service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from kubeloop.api.codec import decode
+from kubeloop.api.generated.core_v1 import Service
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.generated.networking_v1 import IPAddress
+from kubeloop.apiserver.registry.allocation.cluster_ips import addresses_of
+from kubeloop.apiserver.registry.allocation.ip_addresses import MANAGED_BY, MANAGER
+from kubeloop.apiserver.registry.allocation.node_ports import ports_of
+from kubeloop.apiserver.registry.allocation.recorder import PORTS, PortRecord, Recorder
+from kubeloop.apiserver.registry.allocation.service_cidrs import canonical
+from kubeloop.clock import Clock
+from kubeloop.store import Conflict, Event, Record, Store, StoreError
+
+log = logging.getLogger(__name__)
+
+REPAIR_SECONDS: Final = 180.0
+
+
+class Repair:
+    """`look` is called once in a while, by each server: of several, one is faster."""
+
+    def __init__(self, store: Store, services: str, addresses: str, clock: Clock) -> None:
+        self._store = store
+        self._services = services
+        self._addresses = addresses
+        self._recorder = Recorder(store, addresses, clock)
+        self._suspects: dict[str, int] = {}  # left over at the last look, at which revision
+
+    def look(self) -> None:
+        held: dict[str, ObjectMeta] = {}
+        for record in self._store.range(self._services).records:
+            service = decode(record.value, Service)
+            for key in self._keys_of(service):
+                held[key] = service.metadata
+        self._add_missing(held)
+        self._remove_left_over(held)
+
+    def _keys_of(self, service: Service) -> Iterator[str]:
+        yield from (self._addresses + canonical(address) for address in addresses_of(service.spec))
+        yield from (f"{PORTS}{port}" for port in ports_of(service.spec))
+
+    def _add_missing(self, held: dict[str, ObjectMeta]) -> None:
+        for key, service in held.items():
+            if self._store.peek(key) is None:
+                log.info("%s of service %s/%s was not recorded", key, service.namespace, service.name)
+                with suppress(StoreError):
+                    if key.startswith(PORTS):
+                        self._recorder.record_ports([int(key.removeprefix(PORTS))], service)
+                    else:
+                        self._recorder.record(key.removeprefix(self._addresses), service)
+
+    def _remove_left_over(self, held: dict[str, ObjectMeta]) -> None:
+        records = [*self._store.range(self._addresses).records, *self._store.range(PORTS).records]
+        left_over = {one.key: one.mod_revision for one in records if self._is_left_over(one, held)}
+        for key, revision in left_over.items():
+            if self._suspects.get(key) == revision:
+                log.warning("%s is recorded as given to a service that does not have it", key)
+                with suppress(Conflict):
+                    self._store.write(key, None, revision).add_done_callback(_look_at)
+        self._suspects = left_over
+
+    def _is_left_over(self, record: Record, held: dict[str, ObjectMeta]) -> bool:
+        owner = self._owner(record)
+        holder = held.get(record.key)
+        return owner is not None and (holder is None or (holder.namespace, holder.name) != owner)
+
+    def _owner(self, record: Record) -> tuple[str, str] | None:
+        """The service that a record of ours names; None for what people have made."""
+        if record.key.startswith(PORTS):
+            port = msgspec.json.decode(record.value, type=PortRecord)
+            return port.namespace, port.name
+        address = decode(record.value, IPAddress)
+        parent = address.spec.parent_ref
+        if address.metadata.labels.get(MANAGED_BY) != MANAGER or parent is None or address.metadata.finalizers:
+            return None
+        return parent.namespace or "", parent.name
+
+
+def _look_at(write: asyncio.Future[Event]) -> None:
+    if not write.cancelled():
+        write.exception()

@@ -1,0 +1,96 @@
+"""What one write of a service takes and gives back: promised while it is checked, recorded when it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from types import TracebackType
+
+from kubeloop.api.generated.core_v1 import Service
+from kubeloop.api.strategy.services import keep_allocated, link_cluster_ips
+from kubeloop.apiserver.registry.allocation.cluster_ips import (
+    ALLOCATED,
+    addresses_of,
+    refuse_address,
+    set_address,
+    take_addresses,
+    take_any,
+)
+from kubeloop.apiserver.registry.allocation.ip_families import settle_families
+from kubeloop.apiserver.registry.allocation.node_ports import change_ports, ports_of, take_ports
+from kubeloop.apiserver.registry.allocation.range_allocator import Desk, DryDesk
+from kubeloop.apiserver.registry.allocation.recorder import Recorder, with_all
+from kubeloop.apiserver.registry.allocation.service_cidrs import canonical
+from kubeloop.apiserver.registry.serializer import stored_bytes
+from kubeloop.store import Conflict, Event
+
+
+class Claim:
+    """Use it as a context: whatever is not written when it ends is free again."""
+
+    def __init__(self, recorder: Recorder, desk: Desk | DryDesk, families: tuple[str, ...]) -> None:
+        self._recorder = recorder
+        self._desk = desk
+        self._families = families
+        self._new: Service | None = None
+        self._held: tuple[str, ...] = ()
+        self._held_ports: set[int] = set()
+        self._asked: tuple[str, ...] = ()
+
+    def __enter__(self) -> Claim:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(self._desk, Desk):
+            self._desk.hand_back(self._desk.promised)
+
+    def allocate(self, new: Service, old: Service | None) -> None:
+        """Complete a service that is about to be checked. Raises what the client is to be told."""
+        self._new = new
+        if old is not None:
+            self._held = addresses_of(old.spec)
+            self._held_ports = ports_of(old.spec)
+            keep_allocated(new, old)
+        link_cluster_ips(new, old)
+        settle_families(new, old, self._families)
+        self._asked = new.spec.cluster_ips
+        take_addresses(new, old, self._desk)
+        if old is None:
+            take_ports(new, self._desk)
+        else:
+            change_ports(new, old, self._desk)
+
+    def write(self, key: str, value: bytes, expected: int) -> Awaitable[Event]:
+        """The service's write, and its addresses' before it. What is stored differs from `value` in addresses that
+        somebody recorded meanwhile: they are drawn again.
+        """
+        store, new, desk = self._recorder.store, self._new, self._desk
+        assert new is not None, "allocate comes first"
+        assert isinstance(desk, Desk), "a dry run writes nothing"
+        current = store.peek(key)
+        if expected != (0 if current is None else current.mod_revision):
+            raise Conflict(current)
+        gained = [index for index, address in enumerate(new.spec.cluster_ips) if canonical(address) in desk.promised]
+        drawn_again = [index for index in gained if self._draw_if_recorded(new, index)]
+        if drawn_again:
+            value = stored_bytes(new)
+        for index in gained:
+            self._recorder.record(new.spec.cluster_ips[index], new.metadata)
+        self._recorder.record_ports(ports_of(new.spec) & desk.promised, new.metadata)
+        written = store.write(key, value, expected)
+        lost, lost_ports = set(self._held) - set(addresses_of(new.spec)), self._held_ports - ports_of(new.spec)
+        erased = self._recorder.erase(lost, lost_ports, new.metadata)
+        # A writer that stops waiting ends the claim, but not the write: the promises stay until that is done.
+        promised, desk.promised = desk.promised, set()
+        written.add_done_callback(lambda _: desk.hand_back(promised))
+        return with_all(written, erased)
+
+    def _draw_if_recorded(self, new: Service, index: int) -> bool:
+        address = new.spec.cluster_ips[index]
+        if self._recorder.holder(address) is None:
+            return False
+        if address in self._asked:
+            raise refuse_address(new, address, ALLOCATED)
+        set_address(new.spec, index, take_any(new, new.spec.ip_families[index], self._desk))
+        return True

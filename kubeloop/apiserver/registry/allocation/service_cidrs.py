@@ -1,0 +1,109 @@
+"""The networks that service addresses come from: what ServiceCIDR objects say, else how the server was started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from kubeloop.api import codec
+from kubeloop.api.addresses import parse_ip
+from kubeloop.apiserver.registry.allocation.bands import choose, lower_band
+from kubeloop.store import Record, Store
+
+if TYPE_CHECKING:
+    from kubeloop.api.generated.networking_v1 import ServiceCIDR
+
+NONE: Final = "None"  # stands where a headless service's address would
+_SHARE: Final = 16
+_LARGEST_BAND: Final = 256
+_SHORTEST_IPV6_PREFIX: Final = 64
+
+
+@dataclass(frozen=True)
+class Network:
+    """One range of addresses. Its first address, and in IPv4 its last, belong to nobody."""
+
+    cidr: str
+
+    @cached_property
+    def _range(self) -> IPv4Network | IPv6Network:
+        return ip_network(self.cidr, strict=False)
+
+    @property
+    def family(self) -> str:
+        return f"IPv{self._range.version}"
+
+    @property
+    def usable(self) -> bool:
+        return self._range.version == 4 or self._range.prefixlen >= _SHORTEST_IPV6_PREFIX
+
+    @property
+    def placeholder(self) -> str:
+        """What a dry run gets: an address of the network that nobody can have."""
+        return str(self._range.network_address)
+
+    @cached_property
+    def _size(self) -> int:
+        return max(self._range.num_addresses - (2 if self._range.version == 4 else 1), 0)
+
+    def __contains__(self, address: IPv4Address | IPv6Address) -> bool:
+        offset = int(address) - int(self._range.network_address) - 1
+        return address.version == self._range.version and 0 <= offset < self._size
+
+    def choose(self, is_taken: Callable[[str], bool], random: Random) -> str | None:
+        """A free address, as text; None when there is none."""
+        first = self._range.network_address + 1
+        lower = lower_band(self._range.num_addresses, _SHARE, _LARGEST_BAND)
+        offset = choose(self._size, lower, lambda offset: is_taken(str(first + offset)), random)
+        return None if offset is None else str(first + offset)
+
+
+class Networks:
+    """The networks in use, read again only when a ServiceCIDR changed."""
+
+    def __init__(self, store: Store, prefix: str, configured: Iterable[Network]) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._configured = tuple(configured)
+        self._seen: tuple[int, ...] = ()
+        self._current = self._configured
+
+    def of(self, family: str) -> list[Network]:
+        records = self._store.range(self._prefix).records
+        seen = tuple(record.mod_revision for record in records)
+        if seen != self._seen:
+            self._seen = seen
+            self._current = self._read(records)
+        return [network for network in self._current if network.family == family]
+
+    def _read(self, records: Iterable[Record]) -> tuple[Network, ...]:
+        from kubeloop.api.generated.networking_v1 import ServiceCIDR
+
+        found = [codec.decode(record.value, ServiceCIDR) for record in records]
+        told = {Network(cidr).family for one in found for cidr in one.spec.cidrs}
+        ready = [Network(cidr) for one in found if _is_ready(one) for cidr in one.spec.cidrs]
+        # A cluster may have gained a family since its objects were made.
+        untold = [network for network in self._configured if network.family not in told]
+        return tuple(network for network in (*ready, *untold) if network.usable)
+
+
+def _is_ready(network: ServiceCIDR) -> bool:
+    """Nobody may have looked at it yet: only who looked and said no keeps it from being used."""
+    refused = any(one.type == "Ready" and one.status != "True" for one in network.status.conditions)
+    return not refused and network.metadata.deletion_timestamp is None
+
+
+def canonical(address: str) -> str:
+    """The one spelling by which an address is told; text that is no address stays as it is."""
+    parsed = parse_ip(address)
+    return address if parsed is None else str(parsed)
+
+
+def family_of(address: str) -> str:
+    """IPv4 or IPv6; empty for text that is no address."""
+    parsed = parse_ip(address)
+    return "" if parsed is None else f"IPv{parsed.version}"

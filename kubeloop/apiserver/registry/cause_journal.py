@@ -1,0 +1,69 @@
+"""Why things are as they are: for the newest writes, who made them and what woke them. For people, never for decisions.
+
+A loop sends the cause of a write in a header; it is kept beside the write's revision in a bounded journal.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import datetime
+from urllib.parse import unquote
+
+import msgspec
+
+from kubeloop.api.scalars.times import format_time
+from kubeloop.apiserver.request.context import Context
+
+CAUSE_HEADER = "kubeloop-cause"
+_LONGEST_CAUSE = 8192
+
+
+class Reason(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One write: its revision, when and by whom, and the cause that came with it."""
+
+    revision: int
+    key: str
+    time: datetime
+    verb: str
+    user: str
+    agent: str = ""
+    cause: str = ""
+
+    def shown(self) -> dict[str, object]:
+        """As it is told over the API."""
+        told: dict[str, object] = {
+            "resourceVersion": str(self.revision),
+            "time": format_time(self.time),
+            "verb": self.verb,
+            "user": self.user,
+            "userAgent": self.agent,
+        }
+        if self.cause:
+            told["cause"] = _parsed(self.cause)
+        return told
+
+
+class CauseJournal:
+    """The newest writes, oldest first; older ones are forgotten."""
+
+    def __init__(self, remembered: int = 20_000) -> None:
+        self._reasons: deque[Reason] = deque(maxlen=remembered)
+
+    def note(self, ctx: Context, key: str, revision: int) -> None:
+        """Remember a write that has become durable."""
+        headers = ctx.request.headers
+        cause = headers.get(CAUSE_HEADER, "")[:_LONGEST_CAUSE]
+        agent = headers.get("user-agent", "")
+        self._reasons.append(Reason(revision, key, ctx.now, ctx.target.verb, ctx.user.name, agent, cause))
+
+    def of(self, key: str) -> list[Reason]:
+        """What is known of one object's writes."""
+        return [reason for reason in self._reasons if reason.key == key]
+
+
+def _parsed(cause: str) -> object:
+    text = unquote(cause)
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text

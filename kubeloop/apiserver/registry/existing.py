@@ -1,0 +1,138 @@
+"""The object that a write starts from, in the forms that the steps of the write need, each made at most once."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.conversion import to_served
+from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry
+from kubeloop.api.structural.instance import Instance
+from kubeloop.apiserver.registry.storage import Storage
+from kubeloop.store import Record
+
+
+class Current:
+    """The newest record of an object, seen through one resource's version."""
+
+    def __init__(self, storage: Storage, record: Record) -> None:
+        self.record = record
+        self.value = record.value
+        self.mod_revision = record.mod_revision
+        self._storage = storage
+        self._changing: tuple[str, ...] | None = None  # the only parts that a patch changes
+        self._parts: dict[str, Any] = {}  # those of them that there are, as they were
+
+    @cached_property
+    def stored(self) -> Any:
+        """As a struct of the stored version."""
+        return self._storage.view.decode_stored(self.value, self.mod_revision)
+
+    @cached_property
+    def served(self) -> Any:
+        """As a struct of the served version."""
+        return to_served(self.stored, self._storage.resource)
+
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """As plain JSON of the served version, without managedFields. Shared: patches copy what they change."""
+        meta = self.served.metadata
+        entries = meta.managed_fields
+        codec.force_setattr(meta, "managed_fields", ())
+        try:
+            document: dict[str, Any] = codec.to_plain(self.served)
+        finally:
+            codec.force_setattr(meta, "managed_fields", entries)
+        return document
+
+    @property
+    def complete(self) -> dict[str, Any]:
+        """The same with managedFields, for the rare patch that speaks of them."""
+        document: dict[str, Any] = codec.to_plain(self.served)
+        return document
+
+    @cached_property
+    def entries(self) -> list[dict[str, Any]]:
+        """Its managedFields as plain JSON; the sets of fields are shared between objects."""
+        return [plain_entry(entry) for entry in self.served.metadata.managed_fields]
+
+    @property
+    def known_entries(self) -> dict[int, ManagedFieldsEntry]:
+        """The structs of these, by the identity of each as plain JSON."""
+        return dict(zip(map(id, self.entries), self.served.metadata.managed_fields, strict=True))
+
+    def only(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """The parts that a patch changes as plain JSON, without managedFields; all others stay as they are."""
+        was = self.served
+        parts = {name: getattr(was, name) for name in names}
+        if "metadata" in parts:
+            parts["metadata"] = msgspec.structs.replace(was.metadata, managed_fields=())
+        document = codec.to_plain(type(was)(**parts))
+        self._changing, self._parts = names, {name: document[name] for name in names if name in document}
+        return self._parts
+
+    def borrow(self) -> None:
+        """Begin from the struct that everybody shares, for a write that sets nothing within the parts that it keeps."""
+        self.__dict__["stored"] = self._storage.seen(self.record)
+
+    def whole(self) -> None:
+        """After all, any part may change."""
+        self._changing = None
+        for form in ("stored", "served"):
+            self.__dict__.pop(form, None)
+
+    @property
+    def compared(self) -> dict[str, Any]:
+        """What a new object is compared with to tell who changed what: this one, or the parts that can have changed."""
+        return self.plain if self._changing is None else {"metadata": {}, **self._parts}
+
+    def compared_with(self, obj: Any) -> dict[str, Any]:
+        """As much of a new object."""
+        if self._changing is None:
+            return self.plain_of(obj)
+        document: dict[str, Any] = {"metadata": {}}
+        for name in self._changing:
+            part = codec.to_plain(getattr(obj, name))
+            if part or name in self._parts or name == "status":
+                document[name] = part
+        return document
+
+    def plain_of(self, obj: Any) -> dict[str, Any]:
+        """Another object of the kind as plain JSON, sharing every part that is as it was."""
+        if isinstance(obj, Instance):
+            return {**obj, "metadata": codec.to_plain(obj.metadata)}
+        document: dict[str, Any] = {}
+        was = self.served
+        for attribute, name in zip(obj.__struct_fields__, obj.__struct_encode_fields__, strict=True):
+            value = getattr(obj, attribute)
+            if name in self.plain and value == getattr(was, attribute):
+                document[name] = self.plain[name]
+            elif (part := codec.to_plain(value)) not in ((), None, [], {}) or name in self.plain or name == "status":
+                document[name] = part
+        return document
+
+
+@lru_cache(maxsize=4096)
+def _tree(raw: bytes) -> dict[str, Any]:
+    tree: dict[str, Any] = msgspec.json.decode(raw)
+    return tree
+
+
+def plain_entry(entry: Any) -> dict[str, Any]:
+    """One managedFields entry on the wire; absent parts left out."""
+    plain: dict[str, Any] = {
+        "manager": entry.manager,
+        "operation": entry.operation,
+        "apiVersion": entry.api_version,
+    }
+    if entry.time is not None:
+        plain["time"] = str(entry.time)
+    plain["fieldsType"] = entry.fields_type
+    if raw := bytes(entry.fields_v1):
+        plain["fieldsV1"] = _tree(raw)
+    if entry.subresource:
+        plain["subresource"] = entry.subresource
+    return plain

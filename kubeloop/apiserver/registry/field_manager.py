@@ -1,0 +1,203 @@
+"""Who a write is attributed to in managedFields, and keeping managedFields true on every write."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.apply.fields.field_owners import track_update
+from kubeloop.api.apply.settable import Settable, all_but, nothing_but
+from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta
+from kubeloop.api.kinds import Resource
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
+from kubeloop.api.schema import Node
+from kubeloop.api.strategy import Strategy
+from kubeloop.api.structural.instance import Instance
+from kubeloop.apiserver.registry.existing import Current, plain_entry
+from kubeloop.apiserver.registry.versions import conversion_of
+from kubeloop.apiserver.request.context import Context
+
+_MAX_NAME = 128
+_DEEPEST_PLAIN = 3
+_UNKNOWN = msgspec.Raw()
+
+
+def manager_of(ctx: Context) -> str:
+    """The named field manager, else what comes before the slash in the user agent."""
+    named = ctx.query.text("fieldManager")
+    if named:
+        return named
+    return _manager_by(ctx.request.headers.get("user-agent", ""))
+
+
+@lru_cache(maxsize=1024)
+def _manager_by(agent: str) -> str:
+    name = agent.partition("/")[0]
+    return "".join(char for char in name[:_MAX_NAME] if char.isprintable()) or "unknown"
+
+
+def settable_in(strategy: Strategy, subresource: str) -> Settable | None:
+    """What a write to a subresource can set; None when it can set everything."""
+    if only := strategy.settable_fields.get(subresource):
+        return _nothing_but(only)
+    others = strategy.reset_fields.get(subresource)
+    return _all_but(others) if others else None
+
+
+_nothing_but = cache(lambda paths: nothing_but(*paths))
+_all_but = cache(lambda paths: all_but(*paths))
+
+
+def set_entries(
+    obj: Any, entries: list[dict[str, Any]], known: Mapping[int, ManagedFieldsEntry] = MappingProxyType({})
+) -> None:
+    """Write plain entries into an object's metadata; `known` are the structs of those that there were, by identity."""
+    found = tuple([known.get(id(plain)) or _entry(plain) for plain in entries])
+    codec.force_setattr(obj.metadata, "managed_fields", found)
+
+
+@lru_cache(maxsize=1024)
+def _raw(text: bytes) -> msgspec.Raw:
+    """Objects that are alike have the same fields managed: they share the text that says so."""
+    return msgspec.Raw(text)
+
+
+def _entry(plain: dict[str, Any]) -> ManagedFieldsEntry:
+    return ManagedFieldsEntry(
+        manager=plain["manager"],
+        operation=plain["operation"],
+        api_version=plain["apiVersion"],
+        time=Time(plain["time"]) if "time" in plain else None,
+        fields_type=plain["fieldsType"],
+        fields_v1=_raw(msgspec.json.encode(plain["fieldsV1"])),
+        subresource=plain.get("subresource", ""),
+    )
+
+
+class _Fresh:
+    """What the creators of new objects own, by what the objects look like: pods of one template look alike."""
+
+    def __init__(self, remembered: int) -> None:
+        self._remembered = remembered
+        self._known: dict[tuple[Resource, str, object], msgspec.Raw | None] = {}
+
+    def track(self, obj: Any, resource: Resource, ctx: Context, settable: Settable | None) -> None:
+        """Set the managedFields of a new object, of which nobody owns anything yet."""
+        manager = manager_of(ctx)
+        likeness = (resource, manager, _look_of(obj, resource, ctx))
+        fields = self._known.get(likeness, _UNKNOWN)
+        if fields is _UNKNOWN:
+            fields = self._owned(obj, resource, manager, settable)
+            if len(self._known) >= self._remembered:
+                self._known.clear()
+            self._known[likeness] = fields
+        if fields is None:
+            codec.force_setattr(obj.metadata, "managed_fields", ())
+            return
+        entry = ManagedFieldsEntry(
+            manager=manager,
+            operation="Update",
+            api_version=resource.group_version,
+            time=Time(format_time(ctx.now)),
+            fields_type="FieldsV1",
+            fields_v1=fields,
+        )
+        codec.force_setattr(obj.metadata, "managed_fields", (entry,))
+
+    def _owned(self, obj: Any, resource: Resource, manager: str, settable: Settable | None) -> msgspec.Raw | None:
+        plain = codec.to_plain(obj)
+        entries = track_update(None, plain, resource.node, manager, resource.group_version, "", "", [], settable)
+        return msgspec.Raw(msgspec.json.encode(entries[0]["fieldsV1"])) if entries else None
+
+
+def _look_of(obj: Any, resource: Resource, ctx: Context) -> object:
+    """Something that objects have in common whose creators own the same of them, as cheap as there is."""
+    meta = obj.metadata
+    if ctx.has_typed_body and meta.generate_name:
+        return ctx.request.body  # the same for all that a loop makes from one template
+    if _is_plain(resource) and not (meta.labels or meta.annotations or meta.finalizers or meta.owner_references):
+        return bool(meta.generate_name), *_outline(obj)
+    return _likeness(obj)
+
+
+def _outline(part: msgspec.Struct) -> tuple[object, ...]:
+    """Which fields of a struct are set, and to something; those of its metadata aside."""
+    return tuple(
+        [
+            (_outline(value) if type(value) is not ObjectMeta else ()) if isinstance(value, msgspec.Struct)
+            else None if value is None else bool(value)
+            for value in msgspec.structs.astuple(part)
+        ]
+    )  # fmt: skip
+
+
+@cache
+def _is_plain(resource: Resource) -> bool:
+    """Whether a kind has neither lists nor maps beyond its metadata, as events: then its fields have fixed names."""
+    return not resource.is_custom and all(
+        _has_fixed_names(node) for name, node in resource.node.fields.items() if name != "metadata"
+    )
+
+
+def _has_fixed_names(node: Node, depth: int = 0) -> bool:
+    if node.is_struct:
+        return depth < _DEEPEST_PLAIN and all(_has_fixed_names(one, depth + 1) for one in node.fields.values())
+    return node.type not in ("array", "object", "any")
+
+
+def _likeness(obj: Any) -> bytes:
+    """A digest of an object without what differs from one to the next of its like and is never owned: its identity."""
+    meta = obj.metadata
+    alike = type(meta)(
+        labels=meta.labels,
+        annotations=meta.annotations,
+        finalizers=meta.finalizers,
+        owner_references=meta.owner_references,
+        generate_name="x" if meta.generate_name else "",
+    )
+    if isinstance(obj, Instance):
+        return hashlib.blake2b(codec.encode({**obj, "metadata": alike}), digest_size=16).digest()
+    codec.force_setattr(obj, "metadata", alike)
+    try:
+        encoded = codec.encode(obj)
+    finally:
+        codec.force_setattr(obj, "metadata", meta)
+    return hashlib.blake2b(encoded, digest_size=16).digest()
+
+
+_FRESH = _Fresh(remembered=1024)
+
+
+def track(
+    obj: Any, current: Current | None, resource: Resource, ctx: Context, subresource: str, settable: Settable | None
+) -> None:
+    """Attribute what differs between the present and the new object to this request's manager."""
+    if current is None and not obj.metadata.managed_fields:
+        _FRESH.track(obj, resource, ctx, settable)
+        return
+    new_plain = codec.to_plain(obj) if current is None else current.compared_with(obj)
+    meta = new_plain["metadata"] = {**new_plain["metadata"]}
+    given = [plain_entry(entry) for entry in obj.metadata.managed_fields]
+    meta.pop("managedFields", None)
+    if given or ctx.forgets_managers:
+        meta["managedFields"] = given
+    entries = track_update(
+        None if current is None else current.compared,
+        new_plain,
+        resource.node,
+        manager_of(ctx),
+        resource.group_version,
+        subresource,
+        format_time(ctx.now),
+        [] if current is None else current.entries,
+        settable,
+        conversion_of(resource),
+    )
+    set_entries(obj, entries, {} if current is None else current.known_entries)

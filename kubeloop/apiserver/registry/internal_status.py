@@ -1,0 +1,54 @@
+"""What the server itself reports in objects that others may have made: their status, or a part that is its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from kubeloop.api.apply.fields.field_owners import track_update
+from kubeloop.api.scalars.times import format_time
+from kubeloop.apiserver.registry.existing import Current
+from kubeloop.apiserver.registry.field_manager import set_entries
+from kubeloop.apiserver.registry.serializer import stored_bytes
+from kubeloop.apiserver.registry.storage import Storage
+from kubeloop.clock import Clock
+from kubeloop.store import Conflict, Event, Record
+
+_MANAGER = "kube-apiserver"
+
+
+def write_status(storage: Storage, record: Record, change: Callable[[Any], Any], clock: Clock) -> None:
+    """Written at once, if it differs, and not waited for: should somebody be faster, their change is looked at next."""
+    write_change(storage, record, change, clock, "status")
+
+
+def write_change(
+    storage: Storage, record: Record, change: Callable[[Any], Any], clock: Clock, subresource: str = ""
+) -> None:
+    """The same for another part of an object."""
+    current = Current(storage, record)
+    changed = change(current.stored)
+    if changed == current.stored:
+        return
+    resource = storage.resource
+    entries = track_update(
+        current.plain,
+        current.plain_of(changed),
+        resource.node,
+        _MANAGER,
+        resource.group_version,
+        subresource,
+        format_time(clock.now()),
+        current.entries,
+    )
+    set_entries(changed, entries)
+    with suppress(Conflict):
+        storage.store.write(record.key, stored_bytes(changed), record.mod_revision).add_done_callback(_settled)
+
+
+def _settled(write: asyncio.Future[Event]) -> None:
+    """A failed flush fails every writer; the server will learn of it by requests of its own."""
+    if not write.cancelled():
+        write.exception()

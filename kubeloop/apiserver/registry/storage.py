@@ -1,0 +1,204 @@
+"""Where each kind's objects lie, and everything that is kept beside them for reading and watching."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.kinds import Resource
+from kubeloop.api.strategy import Strategy, strategy_of
+from kubeloop.api.structural.instance import Instance
+from kubeloop.apiserver.registry.allocation import DEFAULT_RANGES, ServiceAllocator, ServiceRanges
+from kubeloop.apiserver.registry.pod_spec_interner import AlikeSpecs
+from kubeloop.apiserver.registry.selector_fields import Memory
+from kubeloop.apiserver.registry.serializer import View, stored_bytes
+from kubeloop.apiserver.watch.hub import Hub
+from kubeloop.store import Record, Store
+
+
+class Conversion(Protocol):
+    """How objects get from the stored version to a served one and back, where somebody else has to be asked."""
+
+    async def prepare(self, values: Iterable[bytes], *, as_list: bool = False) -> None:
+        """Before stored objects are read; raises an ApiError."""
+        ...
+
+    async def to_stored(self, value: bytes) -> bytes:
+        """What is stored of an encoded object; raises an ApiError."""
+        ...
+
+
+class Storage:
+    """One kind's part of the store; versions that share their objects share the hub."""
+
+    def __init__(
+        self,
+        store: Store,
+        resource: Resource,
+        hub: Hub | None = None,
+        view: View | None = None,
+        memory: Memory | None = None,
+    ) -> None:
+        self.store = store
+        self.resource = resource
+        self.view = view or View(resource)
+        self.memory = memory or Memory(resource)
+        self.hub = hub or Hub(store, resource.key_prefix, resource.namespaced, self.memory)
+        # Whether a record should be written again even if nothing in it changes, as with another key.
+        self.is_stale: Callable[[Record], bool] = getattr(store, "is_stale", _never_stale)
+        self.allocator: ServiceAllocator | None = None
+        self.conversion: Conversion | None = None
+        self._strategy: Strategy | None = None
+        self._objects: dict[str, tuple[Record, int, Any]] = {}
+        self._written: dict[str, tuple[bytes, Any]] = {}
+        self._specs = AlikeSpecs()
+
+    @property
+    def strategy(self) -> Strategy:
+        """Looked up when first needed: it imports the kind's types."""
+        if self._strategy is None:
+            self._strategy = strategy_of(self.resource)
+        return self._strategy
+
+    def shared(self, record: Record) -> Any:
+        """A record as the one struct that everybody in this process shares."""
+        return self.shared_at(record, record.mod_revision)
+
+    def shared_at(self, record: Record, revision: int) -> Any:
+        """The same at the revision of its deletion, where it shows that instead of its own."""
+        known = self._objects.get(record.key)
+        if known is not None and known[0] is record and known[1] == revision:
+            return known[2]
+        if revision != record.mod_revision:
+            self._objects.pop(record.key, None)
+            return self._with_revision(record, known, revision)
+        obj = self._as_written(record)
+        if obj is None:
+            obj = self.decoded(record, revision)
+            self._specs.unite(obj)
+        self._objects[record.key] = (record, revision, obj)
+        return obj
+
+    def seen(self, record: Record) -> Any:
+        """The same for a glance, which nobody else has to share: as it is shared already, or as it is stored."""
+        known = self._objects.get(record.key)
+        return known[2] if known is not None and known[0] is record else self.view.decode_record(record)
+
+    def _with_revision(self, record: Record, known: tuple[Record, int, Any] | None, revision: int) -> Any:
+        """An object as it was when it was deleted."""
+        if known is None or known[0] is not record or not isinstance(known[2], msgspec.Struct):
+            return self.decoded(record, revision)
+        return with_revision(known[2], revision)
+
+    def unite(self, obj: Any) -> None:
+        """Let a new object have in common with others what it can, if anybody in this process keeps objects."""
+        if self._objects:
+            self._specs.unite(obj)
+
+    @contextmanager
+    def expecting(self, key: str, value: bytes, obj: Any) -> Iterator[None]:
+        """While an object is stored, whoever is told of it shares it as it is: nobody has to decode it again.
+
+        Whoever stores it changes it no more.
+        """
+        if self._objects and not self.view.converts and not isinstance(obj, Instance):
+            self._written[key] = value, obj
+        try:
+            yield
+        finally:
+            self._written.pop(key, None)
+
+    def _as_written(self, record: Record) -> Any:
+        written = self._written.get(record.key)
+        if written is None or written[0] is not record.value:
+            return None
+        codec.force_setattr(written[1].metadata, "resource_version", str(record.mod_revision))
+        return written[1]
+
+    def decoded(self, record: Record, revision: int) -> Any:
+        """A record as its caller's own struct."""
+        return self.view.decode(record.value, revision)
+
+    async def prepare(self, *records: Record | None) -> None:
+        """Before records are decoded outside of a read: have them converted, where that takes asking."""
+        if self.conversion is not None:
+            await self.conversion.prepare([record.value for record in records if record is not None])
+
+    async def stored(self, obj: Any) -> bytes:
+        """The bytes to store of an object of the served version."""
+        value = stored_bytes(obj)
+        return value if self.conversion is None else await self.conversion.to_stored(value)
+
+    def prefix(self, namespace: str) -> str:
+        """What all keys of a namespace, or of all, begin with."""
+        return f"{self.resource.key_prefix}{namespace}/" if namespace else self.resource.key_prefix
+
+    def key(self, namespace: str, name: str) -> str:
+        return self.resource.key(namespace, name)
+
+    def get(self, namespace: str, name: str) -> Record | None:
+        return self.store.get(self.key(namespace, name))
+
+    def peek(self, namespace: str, name: str) -> Record | None:
+        return self.store.peek(self.key(namespace, name))
+
+
+def with_revision(obj: Any, revision: int) -> Any:
+    """A struct as it was, but for its revision."""
+    meta = msgspec.structs.replace(obj.metadata, resource_version=str(revision))
+    return msgspec.structs.replace(obj, metadata=meta)
+
+
+def _never_stale(_: Record) -> bool:
+    return False
+
+
+class Registry:
+    """All storages, by (group, version, plural)."""
+
+    def __init__(self, store: Store, resources: Iterable[Resource], services: ServiceRanges = DEFAULT_RANGES) -> None:
+        self.store = store
+        self._storages: dict[tuple[str, str, str], Storage] = {}
+        hubs: dict[str, Hub] = {}
+        for resource in resources:
+            if resource.is_stored:
+                storage = Storage(store, resource, hubs.get(resource.key_prefix))
+                hubs.setdefault(resource.key_prefix, storage.hub)
+                self._storages[resource.group, resource.version, resource.plural] = storage
+                if resource.qualified == "services":
+                    storage.allocator = ServiceAllocator(store, services)
+
+    def of(self, resource: Resource) -> Storage:
+        return self._storages[resource.group, resource.version, resource.plural]
+
+    def named(self, group: str, version: str, plural: str) -> Storage:
+        return self._storages[group, version, plural]
+
+    def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
+        """A committed object as a struct, for admission and other steps that look things up."""
+        storage = self._storages[group, version, plural]
+        record = storage.get(namespace, name)
+        return None if record is None else storage.view.decode_record(record)
+
+    def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> list[Any]:
+        """All committed objects of a kind, in one namespace or in all."""
+        storage = self._storages[group, version, plural]
+        records = storage.store.range(storage.prefix(namespace)).records
+        return [storage.view.decode_record(record) for record in records]
+
+    def serve_custom(self, storages: Iterable[Storage]) -> None:
+        """Replace all storages of custom resources."""
+        own = {key: storage for key, storage in self._storages.items() if not storage.resource.is_custom}
+        custom = {(one.resource.group, one.resource.version, one.resource.plural): one for one in storages}
+        self._storages = {**custom, **own}
+
+    def storages(self) -> Iterable[Storage]:
+        return self._storages.values()
+
+    def close_watches(self) -> None:
+        for storage in self._storages.values():
+            storage.hub.close()

@@ -1,0 +1,422 @@
+"""Creates, updates and deletes: from a decoded object to a durable revision, in upstream's order of steps.
+
+create: system metadata ─ ownership ─ admit ─ prepare ─ validate ─ check ─ compare-and-swap
+update: the same on top of the newest record, again if somebody was faster
+delete: preconditions ─ grace period ─ finalizers ─ mark, or remove
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.api.codec import force_setattr
+from kubeloop.api.conversion import to_stored
+from kubeloop.api.features.gates import DEFAULT_FEATURES, put_in_force
+from kubeloop.api.kinds import Resource
+from kubeloop.api.meta import field_path, object_meta
+from kubeloop.api.meta.field_path import Path
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.strategy import Strategy
+from kubeloop.api.structural.instance import Instance
+from kubeloop.api.validation import validate_create, validate_update
+from kubeloop.api.warnings import warnings_for
+from kubeloop.apiserver.admission import Attempt, Chain, Operation
+from kubeloop.apiserver.background.offload import Aside, is_long
+from kubeloop.apiserver.registry.cause_journal import CauseJournal
+from kubeloop.apiserver.registry.existing import Current
+from kubeloop.apiserver.registry.field_manager import settable_in, track
+from kubeloop.apiserver.registry.pod_create_cache import Model, Models, made_after
+from kubeloop.apiserver.registry.serializer import stored_bytes
+from kubeloop.apiserver.registry.storage import Registry, Storage
+from kubeloop.apiserver.request.context import Context
+from kubeloop.clock import Clock, name_suffix, new_uid
+from kubeloop.store import Conflict, Record
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.registry.allocation.service_allocation import Claim
+
+T = TypeVar("T")
+
+_NAME_ATTEMPTS = 8
+_UPDATE_ATTEMPTS = 5
+# Writes that may change what the main resource may: a scale sets the replicas in the spec.
+_WHOLE_OBJECT = ("", "scale")
+# Given the present object (None when there is none), the one that a client wants instead of it.
+Produce = Callable[[Current | None], Any]
+
+
+class Written(NamedTuple):
+    """What a write left behind: stored bytes and their revision (0 when a dry run made an object up), and where."""
+
+    value: bytes
+    revision: int
+    created: bool = False
+    key: str = ""  # empty where nothing was written
+    obj: Any = None  # the same as a struct, where there was one at hand that nobody changes any more
+
+
+class Mutations:
+    """All writes of one server."""
+
+    def __init__(self, registry: Registry, admission: Chain, clock: Clock, aside: Aside | None = None) -> None:
+        self.aside = aside or Aside()
+        self._registry = registry
+        self._admission = admission
+        self._clock = clock
+        self.features = DEFAULT_FEATURES  # set by whoever serves others
+        self.causes = CauseJournal()
+        self.models = Models(admission)
+
+    # -- create -----------------------------------------------------------------------------------------------------
+
+    async def create(self, ctx: Context, obj: Any, tracked: bool = True) -> Written:
+        """Store a new object; a generated name that is taken is drawn again."""
+        storage = self._registry.of(ctx.resource)
+        if storage.allocator is None:
+            return await self._create(ctx, storage, obj, tracked)
+        with storage.allocator.claim(self._clock, ctx.dry_run) as claim:
+            return await self._create(ctx, storage, obj, tracked, claim)
+
+    async def _create(
+        self, ctx: Context, storage: Storage, obj: Any, tracked: bool, claim: Claim | None = None
+    ) -> Written:
+        resource, meta = ctx.resource, obj.metadata
+        long = is_long(ctx.request.body)
+        ensure_namespace(meta, ctx.target.namespace)
+        generated = bool(meta.generate_name) and not meta.name
+        object_meta.fill_for_create(meta, ctx.target.namespace, new_uid(self._clock), ctx.now)
+        if object_meta.drop_duplicate_owners(meta):
+            ctx.warn(_DUPLICATE_OWNERS)
+        if tracked:
+            settable = settable_in(storage.strategy, "")
+            await self._done(long, track, obj, None, resource, ctx, "", settable)
+        if generated:
+            self._draw_name(meta)
+        attempt = self._attempt("CREATE", ctx, "", obj, None)
+        attempt.has_drawn_name = generated
+        answers = None
+        if generated and tracked and self.models.may_become(ctx, obj):
+            answers = self._admission.admit_openly(attempt)
+        else:
+            obj = await self._admit(attempt)
+        meta, generated = obj.metadata, attempt.has_drawn_name
+        stored = to_stored(obj, resource)
+        if claim is not None:
+            claim.allocate(stored, None)
+        self._prepare_create(ctx, storage.strategy, stored)
+        checked = obj if storage.strategy.validated_as_served else stored
+        self._refuse_invalid(resource, meta.name, await self._judged(long, validate_create, checked))
+        for text in warnings_for(stored, None):
+            ctx.warn(text)
+        await self._check(attempt)
+        if meta.resource_version:
+            raise errors.ApiError("resourceVersion should not be set on objects to be created")
+        if answers is not None:
+            self.models.remember(ctx, stored, answers)
+        return await self._insert(ctx, storage, stored, generated, claim)
+
+    async def create_after(self, ctx: Context, model: Model) -> Written:
+        """Store a new object that is like another but for its name."""
+        storage = self._registry.of(ctx.resource)
+        stored = made_after(model, ctx, new_uid(self._clock))
+        self._draw_name(stored.metadata)
+        if storage.strategy.stamp is not None:
+            storage.strategy.stamp(stored, None, format_time(ctx.now))
+        attempt = self._attempt("CREATE", ctx, "", stored, None)
+        attempt.has_drawn_name = True
+        await self._check(attempt)
+        return await self._insert(ctx, storage, stored, True, None)
+
+    def _prepare_create(self, ctx: Context, strategy: Strategy, stored: Any) -> None:
+        put_in_force(self.features)
+        strategy.prepare_create(stored)
+        if strategy.name_author is not None:
+            user = ctx.user
+            strategy.name_author(stored, user.name, user.uid, user.groups, dict(user.extra))
+        if strategy.stamp is not None:
+            strategy.stamp(stored, None, format_time(ctx.now))
+
+    async def _insert(
+        self, ctx: Context, storage: Storage, stored: Any, generated: bool, claim: Claim | None
+    ) -> Written:
+        """Write under a name that nobody has: the asked one, or the first free one of some that are drawn."""
+        for attempts_left in range(_NAME_ATTEMPTS - 1 if generated else 0, -1, -1):
+            key = storage.key(ctx.target.namespace, stored.metadata.name)
+            value = await storage.stored(stored)
+            if ctx.dry_run:
+                if storage.store.peek(key) is None:
+                    return Written(value, 0, True)
+            else:
+                storage.unite(stored)
+                with suppress(Conflict):
+                    with storage.expecting(key, value, stored):
+                        event = await (claim or storage.store).write(key, value, 0)
+                    self.causes.note(ctx, key, event.revision)
+                    return Written(event.record.value if event.record else value, event.revision, True, key)
+            if attempts_left:
+                self._draw_name(stored.metadata)
+        await storage.prepare(storage.peek(ctx.target.namespace, stored.metadata.name))
+        raise self._already_exists(storage, ctx.target.namespace, stored.metadata, generated)
+
+    def _draw_name(self, meta: Any) -> None:
+        force_setattr(meta, "name", object_meta.generated_name(meta.generate_name, name_suffix(self._clock)))
+
+    def _already_exists(self, storage: Storage, namespace: str, meta: Any, generated: bool) -> errors.ApiError:
+        resource = storage.resource
+        if generated:
+            return errors.generate_name_conflict(resource.group, resource.plural, meta.name)
+        error = errors.already_exists(resource.group, resource.plural, meta.name)
+        record = storage.peek(namespace, meta.name)
+        if record is not None and storage.view.decode_record(record).metadata.deletion_timestamp is not None:
+            error.message = f"object is being deleted: {error.message}"
+        return error
+
+    # -- update -----------------------------------------------------------------------------------------------------
+
+    async def update(
+        self,
+        ctx: Context,
+        produce: Produce,
+        *,
+        subresource: str = "",
+        may_create: bool = False,
+        tracked: bool = True,
+        retry: bool = False,
+    ) -> Written:
+        """Replace an object by what `produce` makes of its newest record."""
+        storage = self._registry.of(ctx.resource)
+        key = storage.key(ctx.target.namespace, ctx.target.name)
+        for _ in range(_UPDATE_ATTEMPTS):
+            record = storage.store.peek(key)
+            if record is None:
+                if not may_create:
+                    raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
+                return await self._create_by_update(ctx, produce(None), tracked)
+            await storage.prepare(record)
+            current = Current(storage, record)
+            try:
+                long = is_long(ctx.request.body) or is_long(record.value)
+                wanted = await self._done(long, produce, current)
+                if storage.allocator is None or subresource:
+                    return await self._replace(ctx, storage, current, wanted, subresource, tracked)
+                with storage.allocator.claim(self._clock, ctx.dry_run) as claim:
+                    return await self._replace(ctx, storage, current, wanted, subresource, tracked, claim)
+            except Conflict:
+                if not retry:
+                    break
+        raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name)
+
+    async def _create_by_update(self, ctx: Context, obj: Any, tracked: bool) -> Written:
+        if obj.metadata.uid:
+            raise errors.conflict(
+                ctx.resource.group,
+                ctx.resource.plural,
+                ctx.target.name,
+                f"Precondition failed: UID in precondition: {obj.metadata.uid}, UID in object meta: ",
+            )
+        force_setattr(obj.metadata, "resource_version", "")
+        force_setattr(obj.metadata, "generation", 0)
+        return await self.create(ctx, obj, tracked)
+
+    async def _replace(
+        self,
+        ctx: Context,
+        storage: Storage,
+        current: Current,
+        obj: Any,
+        subresource: str,
+        tracked: bool,
+        claim: Claim | None = None,
+    ) -> Written:
+        resource, strategy, record = storage.resource, storage.strategy, current.record
+        self._check_version(resource, ctx.target.name, obj.metadata, record, strategy.allow_unconditional_update)
+        if object_meta.drop_duplicate_owners(obj.metadata):
+            ctx.warn(_DUPLICATE_OWNERS)
+        old = current.stored
+        long = is_long(ctx.request.body) or is_long(record.value)
+        if tracked:
+            settable = settable_in(strategy, subresource)
+            await self._done(long, track, obj, current, resource, ctx, subresource, settable)
+        attempt = self._attempt("UPDATE", ctx, subresource, obj, current.served)
+        obj = await self._admit(attempt)
+        new = to_stored(obj, resource)
+        if claim is not None:
+            claim.allocate(new, old)
+        self._prepare_update(ctx, strategy, new, old, subresource)
+        checked_as = "" if subresource in _WHOLE_OBJECT else subresource
+        checked = (obj, current.served) if strategy.validated_as_served else (new, old)
+        found = await self._judged(long, validate_update, *checked, checked_as)
+        self._refuse_invalid(resource, ctx.target.name, found)
+        for text in warnings_for(new, old, checked_as):
+            ctx.warn(text)
+        await self._check(attempt)
+        value = await storage.stored(new)
+        if object_meta.done_deleting(new.metadata, old.metadata) and not object_meta.held_by_spec(new):
+            return await self._remove(ctx, storage, record, value)
+        unchanged = value == record.value or _differs_only_in_times(new, old, value, record.value)
+        if unchanged and not storage.is_stale(record):
+            return Written(record.value, await storage.store.durable(record))
+        if ctx.dry_run:
+            return Written(value, await storage.store.durable(record))
+        with storage.expecting(record.key, value, new):
+            event = await (claim or storage.store).write(record.key, value, record.mod_revision)
+        self.causes.note(ctx, record.key, event.revision)
+        return Written(event.record.value if event.record else value, event.revision, False, record.key)
+
+    def _check_version(self, resource: Resource, name: str, meta: Any, record: Record, unconditional: bool) -> None:
+        asked = meta.resource_version
+        if asked and asked != str(record.mod_revision):
+            raise errors.conflict(resource.group, resource.plural, name)
+        if not asked and not unconditional:
+            missing = field_path.invalid(_RESOURCE_VERSION, 0, "must be specified for an update")
+            raise errors.invalid(resource.group, resource.plural, name, [missing])
+        force_setattr(meta, "resource_version", str(record.mod_revision))
+
+    def _prepare_update(self, ctx: Context, strategy: Strategy, new: Any, old: Any, subresource: str) -> None:
+        put_in_force(self.features)
+        ensure_namespace(new.metadata, ctx.target.namespace)
+        force_setattr(new.metadata, "generation", old.metadata.generation)
+        if subresource in _WHOLE_OBJECT:
+            strategy.prepare_update(new, old)
+        elif subresource in strategy.other_updates:
+            strategy.other_updates[subresource](new, old)
+        else:
+            strategy.prepare_status_update(new, old)
+        if strategy.stamp is not None:
+            strategy.stamp(new, old, format_time(ctx.now))
+        object_meta.carry_over(new.metadata, old.metadata)
+
+    # -- delete -----------------------------------------------------------------------------------------------------
+
+    async def remove_record(self, ctx: Context, storage: Storage, record: Record) -> Written:
+        """Take an object out of the store, whatever it says."""
+        return await self._remove(ctx, storage, record, record.value)
+
+    async def put_record(self, ctx: Context, storage: Storage, record: Record, obj: Any) -> Written:
+        """Write an object that the server itself changed, as deletion does."""
+        value = await storage.stored(obj)
+        if ctx.dry_run:
+            return Written(value, await storage.store.durable(record), obj=obj)
+        with storage.expecting(record.key, value, obj):
+            event = await storage.store.write(record.key, value, record.mod_revision)
+        self.causes.note(ctx, record.key, event.revision)
+        return Written(value, event.revision, False, record.key, obj)
+
+    async def _remove(self, ctx: Context, storage: Storage, record: Record, last: bytes) -> Written:
+        if ctx.dry_run:
+            return Written(last, await storage.store.durable(record))
+        if storage.allocator is not None:
+            event = await storage.allocator.remove(record, self._clock)
+        else:
+            event = await storage.store.write(record.key, None, record.mod_revision)
+        self.causes.note(ctx, record.key, event.revision)
+        return Written(last, event.revision)
+
+    async def admit_delete(self, ctx: Context, old: Any, options: Any) -> None:
+        attempt = self._attempt("DELETE", ctx, "", None, old)
+        attempt.delete_options = options
+        await self._admit(attempt)
+        await self._check(attempt)
+
+    async def admit_posted(self, ctx: Context, obj: Any) -> Any:
+        """A POST that isn't stored itself: a binding, an eviction, a token request. What became of it."""
+        attempt = self._attempt("CREATE", ctx, ctx.target.subresource, obj, None)
+        await self._admit(attempt)
+        await self._check(attempt)
+        return attempt.obj
+
+    async def admit_connect(self, ctx: Context, options: Any) -> Any:
+        """A connection to a pod, a service or a node. What became of its options."""
+        attempt = self._attempt("CONNECT", ctx, ctx.target.subresource, options, None)
+        await self._admit(attempt)
+        await self._check(attempt)
+        return attempt.obj
+
+    # -- admission --------------------------------------------------------------------------------------------------
+
+    async def _admit(self, attempt: Attempt) -> Any:
+        """The object as admission wants it. Nothing is waited for unless somebody configured more than plugins."""
+        self._admission.admit(attempt)
+        if self._admission.mutate is not None:
+            await self._admission.mutate(attempt)
+        return attempt.obj
+
+    async def _check(self, attempt: Attempt) -> None:
+        self._admission.check(attempt)
+        if self._admission.validate is not None:
+            await self._admission.validate(attempt)
+        self._admission.charge(attempt)
+
+    async def _done(self, long: bool, work: Callable[..., T], *args: Any) -> T:
+        """What a step of a write comes to; so that others don't wait for long ones, these are done aside."""
+        return await self.aside.run(work, *args) if long else work(*args)
+
+    async def _judged(self, long: bool, work: Callable[..., T], checked: Any, *others: Any) -> T:
+        """The same for a step that evaluates the rules of custom objects."""
+        if long or not isinstance(checked, Instance):
+            return await self._done(long, work, checked, *others)
+        return await self.aside.patiently(work, checked, *others)
+
+    # -- shared -----------------------------------------------------------------------------------------------------
+
+    def _attempt(self, operation: Operation, ctx: Context, subresource: str, obj: Any, old: Any) -> Attempt:
+        target = ctx.target
+        name = target.name or (obj.metadata.name if obj is not None else "")
+        return Attempt(
+            operation,
+            target.resource,
+            subresource,
+            target.namespace,
+            name,
+            obj,
+            old,
+            ctx.user,
+            ctx.dry_run,
+            ctx.now,
+            ctx.warnings,
+            ctx.query,
+            annotations=ctx.annotations,
+            method=ctx.request.method,
+        )
+
+    def _refuse_invalid(self, resource: Resource, name: str, found: list[field_path.FieldError]) -> None:
+        if found:
+            # Upstream speaks of the kind as it is stored.
+            raise errors.invalid(resource.stored_version[0], resource.kind, name, found)
+
+
+_RESOURCE_VERSION = Path("metadata").child("resourceVersion")
+_DUPLICATE_OWNERS = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
+    "and may reject such requests as early as 1.24; please fix your requests"
+)
+
+
+def ensure_namespace(meta: Any, namespace: str) -> None:
+    """An object may leave its namespace to the path, but not contradict it; one without a namespace gets none."""
+    if namespace and meta.namespace and meta.namespace != namespace:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    force_setattr(meta, "namespace", namespace)
+
+
+def _differs_only_in_times(new: Any, old: Any, value: bytes, stored: bytes) -> bool:
+    """Whether nothing but the times of managedFields would change: such a write is none."""
+    if len(value) != len(stored) or new.metadata.managed_fields == old.metadata.managed_fields:
+        return False
+    mine, theirs = new.metadata.managed_fields, old.metadata.managed_fields
+    if len(mine) != len(theirs):
+        return False
+    force_setattr(new.metadata, "managed_fields", theirs)
+    same = stored_bytes(new) == stored
+    force_setattr(new.metadata, "managed_fields", mine)
+    return same and all(
+        msgspec.structs.replace(a, time=None) == msgspec.structs.replace(b, time=None)
+        for a, b in zip(mine, theirs, strict=True)
+    )

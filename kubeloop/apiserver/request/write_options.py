@@ -1,0 +1,60 @@
+"""Options of writes: dry run, field manager, field validation, and which values are refused."""
+
+from __future__ import annotations
+
+from kubeloop.api import errors
+from kubeloop.api.meta import field_path
+from kubeloop.api.meta.field_path import FieldError, Path
+from kubeloop.apiserver.request.query import Query
+
+_MODES = ("", "Ignore", "Strict", "Warn")
+_MAX_MANAGER = 128
+
+
+def check_write_options(query: Query, kind: str) -> None:
+    """Refuse what create, update and patch options may not say; `kind` is their type's name."""
+    if not query:
+        return
+    found = _common(query)
+    if found:
+        raise errors.invalid("meta.k8s.io", kind, "", found)
+
+
+def check_patch_options(query: Query, is_apply: bool) -> None:
+    found: list[FieldError] = []
+    if is_apply:
+        if not query.text("fieldManager"):
+            found.append(field_path.required(Path("fieldManager"), "is required for apply patch"))
+    elif "force" in query:
+        found.append(field_path.forbidden(Path("force"), "may not be specified for non-apply patch"))
+    found += _common(query)
+    if found:
+        raise errors.invalid("meta.k8s.io", "PatchOptions", "", found)
+
+
+def field_validation(query: Query) -> str:
+    return query.text("fieldValidation") or "Warn"
+
+
+def _common(query: Query) -> list[FieldError]:
+    found: list[FieldError] = []
+    manager = query.text("fieldManager")
+    if len(manager.encode()) > _MAX_MANAGER:
+        found.append(field_path.too_long(Path("fieldManager"), _MAX_MANAGER))
+    for index, char in enumerate(manager):
+        if not char.isprintable():
+            detail = f"invalid character U+{ord(char):04X} (at position {index})"
+            found.append(field_path.invalid(Path("fieldManager"), manager, detail))
+    found += dry_run_errors(query)
+    mode = query.text("fieldValidation")
+    if mode not in _MODES:
+        found.append(field_path.not_supported(Path("fieldValidation"), mode, _MODES))
+    return found
+
+
+def dry_run_errors(query: Query) -> list[FieldError]:
+    """Only `All` can be asked for."""
+    value = query.text("dryRun")
+    if value and value != "All":
+        return [field_path.not_supported(Path("dryRun"), (value,), ("All",))]
+    return []

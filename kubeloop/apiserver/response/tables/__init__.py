@@ -1,0 +1,70 @@
+"""Objects as the tables that kubectl shows: the server's answer to `as=Table`.
+
+    resource ── registry ──▶ Printer (columns, cells, conditions)
+    objects ── cells_of ──▶ rows ── render_table ──▶ the Table document, encoded
+
+Import it where a table is asked for, not at start-up: many runs never show one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from kubeloop.apiserver.response.tables.document import Entry, list_rows, render
+from kubeloop.apiserver.response.tables.model import Cells, Column, Printer, RowCondition
+from kubeloop.apiserver.response.tables.registry import printer_of
+
+if TYPE_CHECKING:
+    from kubeloop.api.kinds import Resource
+
+__all__ = [
+    "Cells",
+    "Column",
+    "Entry",
+    "Printer",
+    "RowCondition",
+    "cells_of",
+    "columns_of",
+    "conditions_of",
+    "printer_of",
+    "render",
+    "render_table",
+    "table_rows",
+]
+
+
+def columns_of(resource: Resource | None) -> tuple[Column, ...]:
+    return printer_of(resource).columns
+
+
+def cells_of(resource: Resource | None, obj: Any, now: datetime) -> Cells:
+    """The row of one object that is shown alone."""
+    return printer_of(resource).cells(obj, now)
+
+
+def conditions_of(resource: Resource | None, obj: Any) -> tuple[RowCondition, ...]:
+    return printer_of(resource).conditions(obj)
+
+
+def table_rows(resource: Resource | None, objects: Iterable[Any], now: datetime) -> list[tuple[Any, Cells]]:
+    """The rows of a list, in the order in which they are shown."""
+    return list_rows(printer_of(resource), objects, now)
+
+
+def render_table(
+    resource: Resource | None,
+    entries: Iterable[Entry],
+    meta: Mapping[str, Any],
+    include: str,
+    now: datetime,
+    *,
+    is_list: bool,
+    with_columns: bool = True,
+    version: str = "v1",
+) -> bytes:
+    """The Table document of a list, or of one object; see `document.render`."""
+    return render(
+        printer_of(resource), entries, meta, include, now, is_list=is_list, with_columns=with_columns, version=version
+    )

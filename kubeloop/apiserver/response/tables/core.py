@@ -1,0 +1,160 @@
+"""Printers of namespaces, nodes, configuration, quotas, component statuses, and the small kinds beside them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, boolean, column, integer, wide
+from kubeloop.apiserver.response.tables.text import NONE, UNKNOWN, age
+
+if TYPE_CHECKING:
+    from kubeloop.api.generated.coordination_v1 import Lease
+    from kubeloop.api.generated.core_v1 import ComponentStatus, ConfigMap, Namespace, Node, ResourceQuota, Secret
+    from kubeloop.api.generated.node_v1 import RuntimeClass
+    from kubeloop.api.generated.scheduling_v1 import PriorityClass
+
+_ROLE_PREFIX = "node-role.kubernetes.io/"
+_ROLE_LABEL = "kubernetes.io/role"
+
+
+def name_and_age(obj: Any, now: datetime) -> Cells:
+    return [obj.metadata.name, age(obj, now)]
+
+
+def _namespace_cells(namespace: Namespace, now: datetime) -> Cells:
+    return [namespace.metadata.name, namespace.status.phase, age(namespace, now)]
+
+
+def _node_status(node: Node) -> str:
+    # A condition type that is there twice counts with its last state.
+    ready = {condition.type: condition.status for condition in node.status.conditions}.get("Ready")
+    status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
+    return f"{status},SchedulingDisabled" if node.spec.unschedulable else status
+
+
+def _node_roles(node: Node) -> str:
+    labels = node.metadata.labels
+    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
+    return ",".join(sorted((roles | {labels.get(_ROLE_LABEL, "")}) - {""})) or NONE
+
+
+def _node_address(node: Node, type: str) -> str:
+    return next((address.address for address in node.status.addresses if address.type == type), NONE)
+
+
+def _node_cells(node: Node, now: datetime) -> Cells:
+    info = node.status.node_info
+    return [
+        node.metadata.name,
+        _node_status(node),
+        _node_roles(node),
+        age(node, now),
+        info.kubelet_version,
+        _node_address(node, "InternalIP"),
+        _node_address(node, "ExternalIP"),
+        info.os_image or UNKNOWN,
+        (info.kernel_version or UNKNOWN) + (f" ({info.architecture})" if info.architecture else ""),
+        info.container_runtime_version or UNKNOWN,
+    ]
+
+
+def _secret_cells(secret: Secret, now: datetime) -> Cells:
+    return [secret.metadata.name, secret.type, len(secret.data), age(secret, now)]
+
+
+def _config_map_cells(config_map: ConfigMap, now: datetime) -> Cells:
+    return [config_map.metadata.name, len(config_map.data) + len(config_map.binary_data), age(config_map, now)]
+
+
+def _resource_quota_cells(quota: ResourceQuota, now: datetime) -> Cells:
+    requests: list[str] = []
+    limits: list[str] = []
+    for resource, hard in sorted(quota.status.hard.items()):
+        column_of = limits if resource.startswith("limits.") else requests
+        column_of.append(f"{resource}: {quota.status.used.get(resource, '0')}/{hard}")
+    return [quota.metadata.name, ", ".join(requests), ", ".join(limits), age(quota, now)]
+
+
+def _component_status_cells(component: ComponentStatus, _now: datetime) -> Cells:
+    healthy = next((condition for condition in component.conditions if condition.type == "Healthy"), None)
+    if healthy is None:
+        return [component.metadata.name, "Unknown", "", ""]
+    status = "Healthy" if healthy.status == "True" else "Unhealthy"
+    return [component.metadata.name, status, healthy.message, healthy.error]
+
+
+def _lease_cells(lease: Lease, now: datetime) -> Cells:
+    return [lease.metadata.name, lease.spec.holder_identity or "", age(lease, now)]
+
+
+def _priority_class_cells(priority: PriorityClass, now: datetime) -> Cells:
+    return [
+        priority.metadata.name,
+        priority.value,
+        priority.global_default,
+        age(priority, now),
+        priority.preemption_policy or "",
+    ]
+
+
+def _runtime_class_cells(runtime: RuntimeClass, now: datetime) -> Cells:
+    return [runtime.metadata.name, runtime.handler, age(runtime, now)]
+
+
+NAME_AND_AGE = Printer(columns=(NAME, AGE), cells=name_and_age)
+NAMESPACE = Printer(
+    columns=(NAME, column("Status", "Whether it is active or going away."), AGE), cells=_namespace_cells
+)
+NODE = Printer(
+    columns=(
+        NAME,
+        column("Status", "Whether it is ready and takes new pods."),
+        column("Roles", "What its labels say it is for."),
+        AGE,
+        column("Version", "Its kubelet's version."),
+        wide("Internal-IP", "Its address inside the cluster."),
+        wide("External-IP", "Its address outside the cluster."),
+        wide("OS-Image", "Its operating system."),
+        wide("Kernel-Version", "Its kernel and architecture."),
+        wide("Container-Runtime", "What runs its containers."),
+    ),
+    cells=_node_cells,
+)
+SECRET = Printer(
+    columns=(NAME, column("Type", "What it is meant for."), column("Data", "How many keys it has."), AGE),
+    cells=_secret_cells,
+)
+CONFIG_MAP = Printer(columns=(NAME, column("Data", "How many keys it has."), AGE), cells=_config_map_cells)
+RESOURCE_QUOTA = Printer(
+    columns=(
+        NAME,
+        column("Request", "Used and allowed amounts, apart from limits."),
+        column("Limit", "Used and allowed amounts of limits."),
+        AGE,
+    ),
+    cells=_resource_quota_cells,
+)
+COMPONENT_STATUS = Printer(
+    columns=(
+        NAME,
+        column("Status", "Whether it is healthy."),
+        column("Message", "What its check said."),
+        column("Error", "What its check failed with."),
+    ),
+    cells=_component_status_cells,
+)
+LEASE = Printer(columns=(NAME, column("Holder", "Who holds it."), AGE), cells=_lease_cells)
+PRIORITY_CLASS = Printer(
+    columns=(
+        NAME,
+        integer("Value", "The priority of its pods."),
+        boolean("Global-Default", "Whether pods without a class get it."),
+        AGE,
+        column("PreemptionPolicy", "Whether its pods may evict others."),
+    ),
+    cells=_priority_class_cells,
+)
+RUNTIME_CLASS = Printer(
+    columns=(NAME, column("Handler", "Which runtime configuration it names."), AGE), cells=_runtime_class_cells
+)

@@ -1,0 +1,72 @@
+"""Printers of dynamic resource allocation: claims, slices, taint rules."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, column
+from kubeloop.apiserver.response.tables.text import age, since
+
+if TYPE_CHECKING:
+    from kubeloop.api.generated.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
+
+
+def _claim_state(claim: ResourceClaim) -> str:
+    deleted = ["deleted"] if claim.metadata.deletion_timestamp else []
+    if claim.status.allocation is None:
+        return ",".join(deleted or ["pending"])
+    return ",".join([*deleted, "allocated", *(["reserved"] if claim.status.reserved_for else [])])
+
+
+def _claim_cells(claim: ResourceClaim, now: datetime) -> Cells:
+    return [claim.metadata.name, _claim_state(claim), age(claim, now)]
+
+
+def _slice_cells(resource_slice: ResourceSlice, now: datetime) -> Cells:
+    spec = resource_slice.spec
+    return [
+        resource_slice.metadata.name,
+        spec.node_name or "",
+        spec.driver,
+        spec.pool.name,
+        age(resource_slice, now),
+    ]
+
+
+def _taint_rule_cells(rule: DeviceTaintRule, now: datetime) -> Cells:
+    taint = rule.spec.taint
+    return [
+        rule.metadata.name,
+        taint.key,
+        taint.value,
+        taint.effect,
+        since(taint.time_added, now) if taint.time_added else "",
+        age(rule, now),
+    ]
+
+
+RESOURCE_CLAIM = Printer(
+    columns=(NAME, column("State", "Whether it is pending, allocated, reserved or deleted."), AGE), cells=_claim_cells
+)
+RESOURCE_SLICE = Printer(
+    columns=(
+        NAME,
+        column("Node", "Where its devices are."),
+        column("Driver", "Whose devices they are."),
+        column("Pool", "The pool they belong to."),
+        AGE,
+    ),
+    cells=_slice_cells,
+)
+DEVICE_TAINT_RULE = Printer(
+    columns=(
+        NAME,
+        column("Key", "The taint's key."),
+        column("Value", "The taint's value."),
+        column("Effect", "What the taint does to pods."),
+        column("TimeAdded", "Time since the taint was added."),
+        AGE,
+    ),
+    cells=_taint_rule_cells,
+)

@@ -1,0 +1,99 @@
+"""The printer of events, in the core group's shape and in the events group's."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kubeloop.apiserver.response.tables.model import Cells, Printer, column, wide
+from kubeloop.apiserver.response.tables.text import since
+
+if TYPE_CHECKING:
+    from kubeloop.api.generated.core_v1 import Event as CoreEvent
+    from kubeloop.api.generated.core_v1 import EventSource, ObjectReference
+    from kubeloop.api.generated.events_v1 import Event
+
+
+class _Facts(msgspec.Struct, frozen=True):
+    """What the two shapes name differently."""
+
+    about: ObjectReference
+    message: str
+    source: EventSource
+    controller: str
+    first: str | None
+    last: str | None
+    count: int
+
+
+def _core_facts(event: CoreEvent) -> _Facts:
+    return _Facts(
+        event.involved_object,
+        event.message,
+        event.source,
+        event.reporting_component,
+        event.first_timestamp,
+        event.last_timestamp,
+        event.count,
+    )
+
+
+def _facts(event: Event) -> _Facts:
+    return _Facts(
+        event.regarding,
+        event.note,
+        event.deprecated_source,
+        event.reporting_controller,
+        event.deprecated_first_timestamp,
+        event.deprecated_last_timestamp,
+        event.deprecated_count,
+    )
+
+
+def _cells(event: Any, facts: _Facts, now: datetime) -> Cells:
+    about = facts.about
+    first = facts.first or event.event_time
+    last = facts.last or first
+    count = facts.count or 1
+    if event.series:
+        last, count = event.series.last_observed_time, event.series.count
+    component = facts.source.component or facts.controller
+    instance = facts.source.host or event.reporting_instance
+    return [
+        since(last, now),
+        event.type,
+        event.reason,
+        f"{about.kind.lower()}/{about.name}" if about.name else about.kind.lower(),
+        about.field_path,
+        f"{component}, {instance}" if instance else component,
+        facts.message.strip(),
+        since(first, now),
+        count,
+        event.metadata.name,
+    ]
+
+
+def _core_cells(event: CoreEvent, now: datetime) -> Cells:
+    return _cells(event, _core_facts(event), now)
+
+
+def _event_cells(event: Event, now: datetime) -> Cells:
+    return _cells(event, _facts(event), now)
+
+
+_COLUMNS = (
+    column("Last Seen", "Time since it happened last."),
+    column("Type", "Normal or Warning."),
+    column("Reason", "What happened, in one word."),
+    column("Object", "What it is about."),
+    wide("Subobject", "Which part of the object it is about."),
+    wide("Source", "Who reported it."),
+    column("Message", "What happened, for people."),
+    wide("First Seen", "Time since it happened first."),
+    wide("Count", "How often it happened."),
+    column("Name", "The event's name.", format="name", wide=True),
+)
+CORE_EVENT = Printer(columns=_COLUMNS, cells=_core_cells)
+EVENT = Printer(columns=_COLUMNS, cells=_event_cells)

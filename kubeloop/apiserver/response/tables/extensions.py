@@ -1,0 +1,229 @@
+"""Printers of what extends or steers the API server: admission, custom resources, API services, flow control."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from kubeloop.api.selectors.objects import debug_text
+from kubeloop.apiserver.response.tables.model import (
+    AGE,
+    CREATED_AT,
+    NAME,
+    Cells,
+    Printer,
+    column,
+    integer,
+    wide,
+)
+from kubeloop.apiserver.response.tables.text import NONE, UNSET, age, has_condition
+
+if TYPE_CHECKING:
+    from kubeloop.api.generated.admissionregistration_v1 import (
+        MutatingAdmissionPolicy,
+        MutatingAdmissionPolicyBinding,
+        MutatingWebhookConfiguration,
+        ParamKind,
+        ParamRef,
+        ValidatingAdmissionPolicy,
+        ValidatingAdmissionPolicyBinding,
+        ValidatingWebhookConfiguration,
+    )
+    from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
+    from kubeloop.api.generated.apiregistration_v1 import APIService
+    from kubeloop.api.generated.flowcontrol_v1 import FlowSchema, PriorityLevelConfiguration
+    from kubeloop.api.generated.storagemigration_v1 import StorageVersionMigration
+
+# How Go writes a moment that was never set.
+_NO_MOMENT = "0001-01-01T00:00:00Z"
+_MIGRATION_STATES = ("Running", "Failed", "Succeeded")
+
+
+def created_at(obj: Any) -> str:
+    return obj.metadata.creation_timestamp or _NO_MOMENT
+
+
+def _name_and_creation(obj: Any, _now: datetime) -> Cells:
+    return [obj.metadata.name, created_at(obj)]
+
+
+def _webhook_cells(hooks: MutatingWebhookConfiguration | ValidatingWebhookConfiguration, now: datetime) -> Cells:
+    return [hooks.metadata.name, len(hooks.webhooks), age(hooks, now)]
+
+
+def _param_kind(kind: ParamKind | None) -> str:
+    return f"{kind.api_version}/{kind.kind}" if kind else UNSET
+
+
+def _validating_policy_cells(policy: ValidatingAdmissionPolicy, now: datetime) -> Cells:
+    return [policy.metadata.name, len(policy.spec.validations), _param_kind(policy.spec.param_kind), age(policy, now)]
+
+
+def _mutating_policy_cells(policy: MutatingAdmissionPolicy, now: datetime) -> Cells:
+    return [policy.metadata.name, len(policy.spec.mutations), _param_kind(policy.spec.param_kind), age(policy, now)]
+
+
+def _param_ref(ref: ParamRef | None) -> str:
+    if ref and ref.name:
+        return f"{ref.namespace or '*'}/{ref.name}"
+    return debug_text(ref.selector) if ref and ref.selector else UNSET
+
+
+def _policy_binding_cells(
+    binding: ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding, now: datetime
+) -> Cells:
+    return [binding.metadata.name, binding.spec.policy_name, _param_ref(binding.spec.param_ref), age(binding, now)]
+
+
+def _definition_cells(crd: CustomResourceDefinition, _now: datetime) -> Cells:
+    served = (version for version in crd.spec.versions or () if version.served)
+    return [
+        crd.metadata.name,
+        crd.spec.scope,
+        ",".join(sorted(version.name + ("(storage)" if version.storage else "") for version in served)),
+        created_at(crd),
+        crd.spec.group,
+        crd.spec.names.kind,
+        ",".join(crd.spec.names.short_names),
+        has_condition(crd.status.conditions, "Established"),
+    ]
+
+
+def _api_service_availability(service: APIService) -> str:
+    available = next((found for found in service.status.conditions if found.type == "Available"), None)
+    if available is None:
+        return "Unknown"
+    if available.status != "True" and available.reason:
+        return f"{available.status} ({available.reason})"
+    return available.status
+
+
+def _api_service_cells(service: APIService, now: datetime) -> Cells:
+    backend = service.spec.service
+    return [
+        service.metadata.name,
+        f"{backend.namespace}/{backend.name}" if backend else "Local",
+        _api_service_availability(service),
+        age(service, now),
+    ]
+
+
+def _flow_schema_cells(schema: FlowSchema, now: datetime) -> Cells:
+    distinguisher = schema.spec.distinguisher_method
+    return [
+        schema.metadata.name,
+        schema.spec.priority_level_configuration.name,
+        schema.spec.matching_precedence,
+        distinguisher.type if distinguisher else NONE,
+        age(schema, now),
+        next((found.status for found in schema.status.conditions if found.type == "Dangling"), "?"),
+    ]
+
+
+def _flow_schema_order(schema: FlowSchema) -> tuple[int, str]:
+    """The one that is matched first comes first."""
+    return schema.spec.matching_precedence, schema.metadata.name
+
+
+def _priority_level_cells(level: PriorityLevelConfiguration, now: datetime) -> Cells:
+    limited = level.spec.limited
+    queuing = limited.limit_response.queuing if limited else None
+    return [
+        level.metadata.name,
+        level.spec.type,
+        (limited.nominal_concurrency_shares or 0) if limited else NONE,
+        *((queuing.queues, queuing.hand_size, queuing.queue_length_limit) if queuing else (NONE, NONE, NONE)),
+        age(level, now),
+    ]
+
+
+def _migration_cells(migration: StorageVersionMigration, _now: datetime) -> Cells:
+    target = migration.spec.resource
+    states = [c.type for c in migration.status.conditions if c.status == "True" and c.type in _MIGRATION_STATES]
+    return [
+        migration.metadata.name,
+        f"{target.resource}.{target.group}" if target.group else target.resource,
+        states[-1] if states else "Unknown",
+    ]
+
+
+_PARAM_KIND = column("ParamKind", "The kind of its parameters.")
+
+# Of every kind that has no printer of its own.
+DEFAULT = Printer(columns=(NAME, CREATED_AT), cells=_name_and_creation, null_without_rows=True)
+WEBHOOK_CONFIGURATION = Printer(
+    columns=(NAME, integer("Webhooks", "How many webhooks it has."), AGE), cells=_webhook_cells
+)
+VALIDATING_ADMISSION_POLICY = Printer(
+    columns=(NAME, integer("Validations", "How many validations it has."), _PARAM_KIND, AGE),
+    cells=_validating_policy_cells,
+)
+MUTATING_ADMISSION_POLICY = Printer(
+    columns=(NAME, integer("Mutations", "How many mutations it has."), _PARAM_KIND, AGE),
+    cells=_mutating_policy_cells,
+)
+ADMISSION_POLICY_BINDING = Printer(
+    columns=(
+        NAME,
+        column("PolicyName", "The policy it puts to use."),
+        column("ParamRef", "The parameters it gives the policy."),
+        AGE,
+    ),
+    cells=_policy_binding_cells,
+)
+CUSTOM_RESOURCE_DEFINITION = Printer(
+    columns=(
+        NAME,
+        column("Scope", "In namespaces or cluster-wide."),
+        column("Versions", "Versions that are served."),
+        CREATED_AT,
+        wide("Group", "Its API group."),
+        wide("Kind", "The kind it defines."),
+        wide("ShortNames", "What it may be called for short."),
+        column("Established", "Whether it is in service.", "boolean", wide=True),
+    ),
+    cells=_definition_cells,
+    null_without_rows=True,
+)
+API_SERVICE = Printer(
+    columns=(
+        NAME,
+        column("Service", "Who serves it."),
+        column("Available", "Whether it can be reached."),
+        AGE,
+    ),
+    cells=_api_service_cells,
+    columns_in_every_event=True,
+)
+FLOW_SCHEMA = Printer(
+    columns=(
+        NAME,
+        column("PriorityLevel", "The priority level of its requests."),
+        column("MatchingPrecedence", "Schemas with a lower number are tried first."),
+        column("DistinguisherMethod", "How its requests are told apart."),
+        AGE,
+        column("MissingPL", "Whether its priority level does not exist."),
+    ),
+    cells=_flow_schema_cells,
+    sort_key=_flow_schema_order,
+)
+PRIORITY_LEVEL_CONFIGURATION = Printer(
+    columns=(
+        NAME,
+        column("Type", "Whether its requests are limited."),
+        column("NominalConcurrencyShares", "Its share of the server."),
+        column("Queues", "How many queues it has."),
+        column("HandSize", "How many queues a flow may use."),
+        column("QueueLengthLimit", "How many requests may wait in a queue."),
+        AGE,
+    ),
+    cells=_priority_level_cells,
+)
+STORAGE_VERSION_MIGRATION = Printer(
+    columns=(
+        column("Name", "The object's name."),
+        column("Resource", "What is migrated."),
+        column("Status", "How far the migration is."),
+    ),
+    cells=_migration_cells,
+)

@@ -1,0 +1,112 @@
+"""Printers of role bindings and of certificates: requests, trust bundles, pods' own requests."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from kubeloop.api.scalars.times import human_duration
+from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, column, wide
+from kubeloop.apiserver.response.tables.text import NONE, age, labels
+
+if TYPE_CHECKING:
+    from kubeloop.api.generated.certificates_v1 import (
+        CertificateSigningRequest,
+        ClusterTrustBundle,
+        PodCertificateRequest,
+    )
+    from kubeloop.api.generated.rbac_v1 import ClusterRoleBinding, RoleBinding
+
+_POD_REQUEST_STATES = ("Issued", "Denied", "Failed")
+
+
+def _binding_cells(binding: RoleBinding | ClusterRoleBinding, now: datetime) -> Cells:
+    users = [subject.name for subject in binding.subjects if subject.kind == "User"]
+    groups = [subject.name for subject in binding.subjects if subject.kind == "Group"]
+    accounts = [f"{found.namespace}/{found.name}" for found in binding.subjects if found.kind == "ServiceAccount"]
+    return [
+        binding.metadata.name,
+        f"{binding.role_ref.kind}/{binding.role_ref.name}",
+        age(binding, now),
+        ", ".join(users),
+        ", ".join(groups),
+        ", ".join(accounts),
+    ]
+
+
+def _signing_request_status(request: CertificateSigningRequest) -> str:
+    types = {condition.type for condition in request.status.conditions}
+    status = "Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"
+    if "Failed" in types:
+        status += ",Failed"
+    return f"{status},Issued" if request.status.certificate else status
+
+
+def _signing_request_cells(request: CertificateSigningRequest, now: datetime) -> Cells:
+    lifetime = request.spec.expiration_seconds
+    return [
+        request.metadata.name,
+        age(request, now),
+        request.spec.signer_name or NONE,
+        request.spec.username,
+        NONE if lifetime is None else human_duration(lifetime),
+        _signing_request_status(request),
+    ]
+
+
+def _trust_bundle_cells(bundle: ClusterTrustBundle, _now: datetime) -> Cells:
+    return [bundle.metadata.name, bundle.spec.signer_name or NONE]
+
+
+def _pod_request_cells(request: PodCertificateRequest, _now: datetime) -> Cells:
+    states = [found.type for found in request.status.conditions if found.type in _POD_REQUEST_STATES]
+    return [
+        request.metadata.name,
+        request.spec.pod_name,
+        request.spec.service_account_name,
+        request.spec.node_name,
+        request.spec.signer_name,
+        states[-1] if states else "Pending",
+        labels(request.spec.unverified_user_annotations),
+    ]
+
+
+_SIGNER = column("SignerName", "Who is to sign it.")
+
+ROLE_BINDING = Printer(
+    columns=(
+        NAME,
+        column("Role", "The role that is granted."),
+        AGE,
+        wide("Users", "Users who get it."),
+        wide("Groups", "Groups who get it."),
+        wide("ServiceAccounts", "Service accounts that get it."),
+    ),
+    cells=_binding_cells,
+)
+CERTIFICATE_SIGNING_REQUEST = Printer(
+    columns=(
+        NAME,
+        AGE,
+        _SIGNER,
+        column("Requestor", "Who asks for it."),
+        column("RequestedDuration", "How long it is to be valid."),
+        column("Condition", "Whether it is approved and issued."),
+    ),
+    cells=_signing_request_cells,
+)
+CLUSTER_TRUST_BUNDLE = Printer(
+    columns=(NAME, column("SignerName", "Whose certificates it vouches for.")), cells=_trust_bundle_cells
+)
+POD_CERTIFICATE_REQUEST = Printer(
+    columns=(
+        NAME,
+        column("PodName", "The pod it is for."),
+        column("ServiceAccountName", "The pod's service account."),
+        column("NodeName", "Where the pod runs."),
+        _SIGNER,
+        column("State", "Whether it is pending, issued, denied or failed."),
+        column("UnverifiedUserAnnotations", "What the pod's owner added, unchecked."),
+    ),
+    cells=_pod_request_cells,
+)

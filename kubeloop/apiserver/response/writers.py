@@ -1,0 +1,220 @@
+"""Answers in the form a client asked for: plain objects, metadata only, tables; as JSON, YAML or protocol buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.apiserver.handlers.list_objects import Page
+from kubeloop.apiserver.registry.storage import Storage
+from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.request.negotiation import ACCEPTED, PROTOBUF, Format
+from kubeloop.apiserver.watch.hub import Presenter
+from kubeloop.http import Response
+from kubeloop.store import Record
+
+# The answer to a caller in the same process, who takes the object itself.
+TAKEN = Response(200, b"")
+
+
+def warning_headers(warnings: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Warnings as kubectl shows them: `299 - "text"`, quotes and backslashes escaped."""
+    escape = str.maketrans({'"': '\\"', "\\": "\\\\"})
+    return tuple(("Warning", f'299 - "{_one_line(text).translate(escape)}"') for text in warnings)
+
+
+def _one_line(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def respond(ctx: Context, document: bytes, status: int = 200) -> Response:
+    """One JSON document, in another encoding or indented where that is asked for."""
+    headers = warning_headers(ctx.warnings) if ctx.warnings else ()
+    if ctx.form.yaml:
+        return Response(status, _to_yaml(document), "application/yaml", headers)
+    if ctx.form.protobuf:
+        return Response(status, _to_protobuf(document), PROTOBUF, headers)
+    if ctx.query and ctx.query.flag("pretty"):
+        document = msgspec.json.format(document, indent=2)
+    return Response(status, document + b"\n", headers=headers)
+
+
+def _to_yaml(document: bytes) -> bytes:
+    import yaml
+
+    text: str = yaml.safe_dump(msgspec.json.decode(document), default_flow_style=False, allow_unicode=True)
+    return text.encode()
+
+
+def _to_protobuf(document: bytes) -> bytes:
+    from kubeloop.api import protobuf  # only when first needed
+
+    plain = msgspec.json.decode(document)
+    if not protobuf.is_known(plain["apiVersion"], plain["kind"]):
+        raise errors.not_acceptable(ACCEPTED)
+    return protobuf.write_object(plain)
+
+
+def one_object(ctx: Context, storage: Storage, value: bytes, revision: int, status: int = 200) -> Response:
+    """One stored object."""
+    form, view = ctx.form, storage.view
+    if not form.convert:
+        return respond(ctx, view.object(value, revision), status)
+    if form.convert == "PartialObjectMetadata":
+        return respond(ctx, view.partial(value, revision, form.meta_version), status)
+    if form.convert == "Table":
+        record = Record("", value, revision, revision)
+        metadata = {"resourceVersion": str(revision)} if revision else {}
+        return respond(ctx, table(ctx, storage, [record], metadata), status)
+    raise _wrong_form(ctx, "not a list", storage.resource.kind)
+
+
+def many_objects(ctx: Context, storage: Storage, page: Page) -> Response:
+    """One page of a list."""
+    form, view = ctx.form, storage.view
+    if not form.convert:
+        items = [view.item(record.value, record.mod_revision) for record in page.records]
+        parts = view.list(page.metadata(), items)
+        if form.yaml or form.protobuf or ctx.query.flag("pretty"):
+            return respond(ctx, b"".join(parts))
+        return Response(200, parts, headers=warning_headers(ctx.warnings))
+    if form.convert == "PartialObjectMetadataList":
+        items = [view.partial(record.value, record.mod_revision, form.meta_version) for record in page.records]
+        head = (
+            b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/%b","metadata":'
+            % form.meta_version.encode()
+        )
+        return respond(ctx, head + page.metadata() + b',"items":[' + b",".join(items) + b"]}")
+    if form.convert == "Table":
+        return respond(ctx, table(ctx, storage, page.records, msgspec.json.decode(page.metadata()), is_list=True))
+    raise _wrong_form(ctx, "a list", storage.resource.list_kind)
+
+
+def table(
+    ctx: Context,
+    storage: Storage,
+    records: list[Record],
+    meta: dict[str, Any],
+    *,
+    is_list: bool = False,
+    with_columns: bool = True,
+) -> bytes:
+    """Records as a server-side table; what each row carries of its object is the client's choice."""
+    from kubeloop.apiserver.response.tables import render_table
+
+    include = ctx.query.text("includeObject") or "Metadata"
+    if include not in ("None", "Metadata", "Object"):
+        raise errors.bad_request(
+            f"Unable to convert to Table as requested: unrecognized includeObject value: {include}"
+        )
+    view = storage.view
+    rows = (
+        (
+            view.decode_record(record),
+            view.metadata(record.value, record.mod_revision) if include == "Metadata" else None,
+            view.object(record.value, record.mod_revision) if include == "Object" else None,
+        )
+        for record in records
+    )
+    return render_table(
+        storage.resource,
+        rows,
+        meta,
+        include,
+        ctx.now,
+        is_list=is_list,
+        with_columns=with_columns,
+        version=ctx.form.meta_version,
+    )
+
+
+def _wrong_form(ctx: Context, what: str, kind: str) -> errors.ApiError:
+    package = ctx.resource.group.partition(".")[0] or "core"
+    return errors.NotAcceptable(
+        f"you requested {ctx.form.convert}, but the requested object is {what} (*{package}.{kind})"
+    )
+
+
+class _InJson:
+    """Watch events as lines of JSON."""
+
+    def event(self, kind: bytes, body: bytes) -> bytes:
+        return b'{"type":"%b","object":%b}\n' % (kind, body)
+
+
+class ObjectPresenter(_InJson):
+    """Watch events with whole objects."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._view = storage.view
+        self.token: object = self._view.resource.group_version
+
+    def event_object(self, value: bytes, revision: int) -> bytes:
+        return self._view.object(value, revision)
+
+    def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+        resource = self._view.resource
+        return _bookmark(resource.kind, resource.group_version, revision, initial_events_end)
+
+
+class MetadataPresenter(_InJson):
+    """Watch events with metadata only."""
+
+    def __init__(self, storage: Storage, form: Format) -> None:
+        self._view = storage.view
+        self._version = form.meta_version
+        self.token: object = (self._view.resource.group_version, "metadata", self._version)
+
+    def event_object(self, value: bytes, revision: int) -> bytes:
+        return self._view.partial(value, revision, self._version)
+
+    def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+        return _bookmark("PartialObjectMetadata", f"meta.k8s.io/{self._version}", revision, initial_events_end)
+
+
+class TablePresenter(_InJson):
+    """Watch events as tables of one row; the columns are said once."""
+
+    def __init__(self, ctx: Context, storage: Storage) -> None:
+        self._ctx = ctx
+        self._storage = storage
+        self._first = True
+        self.token: object = self
+
+    def event_object(self, value: bytes, revision: int) -> bytes:
+        first, self._first = self._first, False
+        record = Record("", value, revision, revision)
+        return table(self._ctx, self._storage, [record], {"resourceVersion": str(revision)}, with_columns=first)
+
+    def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+        resource = self._storage.resource
+        return _bookmark(resource.kind, resource.group_version, revision, initial_events_end)
+
+
+class ProtobufPresenter:
+    """Any other presenter's events, as framed messages."""
+
+    def __init__(self, inner: Presenter) -> None:
+        self._inner = inner
+        self.token: object = ("protobuf", inner.token)
+
+    def event_object(self, value: bytes, revision: int) -> bytes:
+        return self._inner.event_object(value, revision)
+
+    def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+        return self._inner.bookmark(revision, initial_events_end)
+
+    def event(self, kind: bytes, body: bytes) -> bytes:
+        from kubeloop.api import protobuf  # only when first needed
+
+        return protobuf.watch_frame(kind.decode(), msgspec.json.decode(body))
+
+
+def _bookmark(kind: str, api_version: str, revision: int, initial_events_end: bool) -> bytes:
+    meta: dict[str, Any] = {"resourceVersion": str(revision)}
+    if initial_events_end:
+        meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return msgspec.json.encode({"kind": kind, "apiVersion": api_version, "metadata": meta})

@@ -1,0 +1,104 @@
+"""One server that is asked again and again: its connections are kept, each answer is read whole, all within a time."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from kubeloop.apiserver.aggregator.connection import Connection, Head, Unreachable, dial
+from kubeloop.apiserver.aggregator.endpoints import Address, NowhereToGo
+from kubeloop.apiserver.aggregator.idle_connections import IdleConnections
+
+# Several times what a request to this server may hold.
+_LARGEST_ANSWER: Final = 16 << 20
+_LATE: Final = "context deadline exceeded"
+
+Headers = Iterable[tuple[str, str]]
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+class Outgoing:
+    """`address` says where to connect this time, and raises `NowhereToGo`; `trust` is asked for once."""
+
+    def __init__(
+        self, host: str, address: Callable[[], Address], trust: Callable[[], ssl.SSLContext], server_name: str
+    ) -> None:
+        self.host = host  # with the port, as the Host header has it
+        self._address = address
+        self._trust = trust
+        self._server_name = server_name
+        self._context: ssl.SSLContext | None = None
+        self._idle = IdleConnections()
+
+    async def request(self, method: str, target: str, headers: Headers, body: bytes, seconds: float) -> Answer:
+        """Raises `Unreachable`, in the words of Go's clients, when there is no whole answer in time."""
+        sent = _request_bytes(method, target, (("Host", self.host), *headers), body)
+        if asyncio.current_task() is None:
+            await asyncio.sleep(0)  # a handler has no task until it first waits, and a timeout needs one
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._exchange(sent, seconds)
+        except TimeoutError:
+            raise Unreachable(_LATE) from None
+        except NowhereToGo as error:
+            raise Unreachable(str(error)) from None
+
+    def close(self) -> None:
+        self._idle.close()
+
+    async def _exchange(self, sent: bytes, seconds: float) -> Answer:
+        address = self._address()
+        reused = self._idle.take(address)
+        if reused is not None:
+            try:
+                return await self._ask(address, reused, sent)
+            except Unreachable as error:
+                # It hung up before it had heard anything; what it never saw may be sent again.
+                if str(error) != "EOF":
+                    raise
+        connection = await dial(*address, self._verified(), self._server_name, seconds)
+        return await self._ask(address, connection, sent)
+
+    async def _ask(self, address: Address, connection: Connection, sent: bytes) -> Answer:
+        try:
+            head = await connection.ask(sent)
+            body = await _bounded(connection, head)
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.keep(address, connection)
+        return Answer(head.status, head.headers, body)
+
+    def _verified(self) -> ssl.SSLContext:
+        if self._context is None:
+            try:
+                self._context = self._trust()
+            except (OSError, ValueError):  # ssl.SSLError is an OSError
+                raise Unreachable("unable to load root certificates: unable to parse bytes as PEM block") from None
+        return self._context
+
+
+async def _bounded(connection: Connection, head: Head) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in connection.pieces():
+        pieces.append(piece)
+        size += len(piece)
+        if size > _LARGEST_ANSWER:
+            raise Unreachable(f"http: response body too large: more than {_LARGEST_ANSWER} bytes")
+    return b"".join(pieces)
+
+
+def _request_bytes(method: str, target: str, headers: Headers, body: bytes) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
+    lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join((*lines, "", "")).encode() + body

@@ -1,0 +1,112 @@
+"""Whom a webhook's client config means: an address, or a Service and whoever is behind it."""
+
+from __future__ import annotations
+
+import posixpath
+import ssl
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from kubeloop.api.generated.admissionregistration_v1 import ServiceReference
+from kubeloop.apiserver.admission import Lookup
+from kubeloop.apiserver.aggregator.endpoints import Address, NowhereToGo, cluster_address, endpoint_address
+from kubeloop.apiserver.webhook_client.client import Outgoing
+
+_HTTPS: Final = 443
+_MOST_CALLEES: Final = 200
+_SERVICE_NAME: Final = "kubernetes.io/service-name"
+
+
+class ClientConfig(Protocol):
+    """A webhook's, or a custom resource definition's."""
+
+    @property
+    def ca_bundle(self) -> bytes: ...
+    @property
+    def service(self) -> Any: ...
+    @property
+    def url(self) -> str | None: ...
+
+
+class Callee(NamedTuple):
+    """Where requests go: `url` without a query, for messages, and the same as a path."""
+
+    outgoing: Outgoing
+    url: str
+    path: str
+
+
+class Callees:
+    """One pool of connections for each client config, however many webhooks share it."""
+
+    def __init__(self, lookup: Lookup, chance: Random) -> None:
+        self._lookup = lookup
+        self._chance = chance
+        self._known: dict[tuple[object, ...], Callee] = {}
+
+    def of(self, config: ClientConfig) -> Callee:
+        service = config.service
+        key = (config.url, config.ca_bundle, service and (service.namespace, service.name, service.path, service.port))
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_CALLEES:
+                self.close()
+            found = self._known[key] = self._make(config)
+        return found
+
+    def close(self) -> None:
+        for callee in self._known.values():
+            callee.outgoing.close()
+        self._known.clear()
+
+    def _make(self, config: ClientConfig) -> Callee:
+        trust = _trust_in(config.ca_bundle)
+        if config.service is not None:
+            return self._service_callee(config.service, trust)
+        parts = urlsplit(config.url or "")
+        host, port = parts.hostname or "", parts.port or _HTTPS
+        path = _clean(parts.path)
+        outgoing = Outgoing(parts.netloc, lambda: Address(host, port), trust, host)
+        return Callee(outgoing, f"https://{parts.netloc}{path}", path)
+
+    def _service_callee(self, reference: ServiceReference, trust: Callable[[], ssl.SSLContext]) -> Callee:
+        namespace, name, port = reference.namespace, reference.name, reference.port or _HTTPS
+        server_name = f"{name}.{namespace}.svc"
+        path = _clean(reference.path or "")
+        outgoing = Outgoing(f"{server_name}:{port}", lambda: self._address(namespace, name, port), trust, server_name)
+        return Callee(outgoing, f"https://{server_name}:{port}{path}", path)
+
+    def _address(self, namespace: str, name: str, port: int) -> Address:
+        """An endpoint, as nobody need lead a cluster address anywhere here; that address where none is told."""
+        service = self._lookup.find("services", namespace, name)
+        if service is None:
+            raise NowhereToGo(f'service "{name}" not found')
+        slices = [
+            one
+            for one in self._lookup.every("endpointslices", namespace, "discovery.k8s.io")
+            if (one.metadata.labels or {}).get(_SERVICE_NAME) == name
+        ]
+        if not slices and service.spec.cluster_ip not in ("", "None"):
+            return cluster_address(service, port)
+        return endpoint_address(service, slices, port, self._chance)
+
+
+def _clean(path: str) -> str:
+    """As Go joins paths: no dots, no double slashes, none at the end."""
+    return "/" + posixpath.normpath(path).strip("/") if path.strip("/") else "/"
+
+
+def _trust_in(authorities: bytes) -> Callable[[], ssl.SSLContext]:
+    def make() -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        if authorities:
+            context.load_verify_locations(cadata=authorities.decode("ascii"))
+        else:
+            context.load_default_certs()
+        return context
+
+    return make

@@ -1,0 +1,154 @@
+"""Whether clients were answered whenever a majority of etcd and an API server were there.
+
+What a client may notice then, and nothing else:
+
+    an API server dies or falls silent      one connection of each client breaks, and the next one does not
+    an API server is silent                 a call takes longer by what the balancer needs to cut it off
+    a member of etcd dies                   a call takes longer by an election
+    a member of etcd is silent              … and by what an API server waits before it asks another member
+    the disk of the only store is full      writes are refused, reads are not
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from kubeloop.chaos.checks.circumstances import Circumstances, Illness, Span, without
+from kubeloop.chaos.checks.history import Action
+
+# broken: the connection ended. late: nothing came within the client's patience. refused: an answer that is none.
+Failure = Literal["", "broken", "late", "refused"]
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One call of one client, and whether it got a proper answer."""
+
+    client: str
+    action: Action
+    called: float
+    returned: float
+    failure: Failure = ""
+    message: str = ""  # what it was told instead
+    on_purpose: bool = False  # the plan may have asked for it
+
+    @property
+    def span(self) -> Span:
+        return Span(self.called, self.returned)
+
+
+class Availability(NamedTuple):
+    """What came of it."""
+
+    problems: list[str]
+    promised: int  # calls that were to be answered
+    broken: int  # connections that broke, of those
+    longest: float  # that a client was without a proper answer, of the time for which one was promised
+
+
+def judge_availability(attempts: Iterable[Attempt], circumstances: Circumstances) -> Availability:
+    """Attempts of a client are in the order in which it made them."""
+    by_client: defaultdict[str, list[Attempt]] = defaultdict(list)
+    for attempt in attempts:
+        by_client[attempt.client].append(attempt)
+    problems: list[str] = []
+    promised = broken = 0
+    for own in by_client.values():
+        used: set[Illness] = set()
+        for attempt in own:
+            is_promised = not circumstances.is_excused(attempt.span)
+            promised += is_promised
+            broken += is_promised and attempt.failure == "broken"
+            problem = _failure_problem(attempt, circumstances, used) or _delay_problem(attempt, circumstances)
+            if problem:
+                problems.append(problem)
+    longest = max((_longest_outage(own, circumstances) for own in by_client.values()), default=0.0)
+    return Availability(problems, promised, broken, longest)
+
+
+def _failure_problem(attempt: Attempt, circumstances: Circumstances, used: set[Illness]) -> str:
+    """What is wrong with a failure, if anything; `used` are the illnesses for which the client has had its share."""
+    if not attempt.failure or attempt.on_purpose or circumstances.is_excused(attempt.span):
+        return ""
+    illnesses = circumstances.of("apiserver", attempt.span, circumstances.pace.failover + circumstances.pace.breath)
+    if attempt.failure == "broken":
+        for illness in illnesses:
+            if illness.kind != "full" and illness not in used:
+                used.add(illness)
+                return ""
+    elif attempt.action != "get" and any(illness.kind == "full" for illness in illnesses):
+        return ""
+    return (
+        f"{_told(attempt)} failed at {circumstances.at(attempt.returned)}, though etcd had its majority and an API"
+        f" server was there: {attempt.failure}, {attempt.message}"
+    )
+
+
+def _delay_problem(attempt: Attempt, circumstances: Circumstances) -> str:
+    taken, allowed = circumstances.answerable(attempt.span), allowed_delay(attempt.span, circumstances)
+    if taken <= allowed:
+        return ""
+    until = circumstances.at(attempt.returned)
+    return f"{_told(attempt)} took {taken:.1f} s until {until}, where {allowed:.1f} s are enough"
+
+
+def _told(attempt: Attempt) -> str:
+    return f"a {attempt.action} of {attempt.client}"
+
+
+def allowed_delay(span: Span, circumstances: Circumstances) -> float:
+    """How long a call may take of the time for which an answer was promised, given who was ill then."""
+    pace = circumstances.pace
+    promised = list(without(span, circumstances.excused))
+    allowed = pace.breath + pace.slowed_by
+    servers = {illness for part in promised for illness in circumstances.of("apiserver", part, pace.failover)}
+    members = {illness for part in promised for illness in circumstances.of("etcd", part, pace.election)}
+    allowed += sum(pace.cut for illness in servers if illness.kind == "silent")
+    allowed += sum(pace.failover if illness.kind == "silent" else pace.election for illness in members)
+    return allowed
+
+
+def _longest_outage(attempts: Sequence[Attempt], circumstances: Circumstances) -> float:
+    """From a client's first failure to its next proper answer, or how long that alone took."""
+    longest, since = 0.0, None
+    for attempt in attempts:
+        since = attempt.called if since is None else since
+        if not attempt.failure:
+            longest, since = max(longest, circumstances.answerable(Span(since, attempt.returned))), None
+    return longest
+
+
+def judge_returns(circumstances: Circumstances) -> list[str]:
+    """Whoever was put right is ready again in time, and without anybody's hand."""
+    limit = circumstances.pace.start + circumstances.pace.breath
+    return [
+        f"{illness.process} took {taken:.1f} s to be ready again"
+        for illness, taken in circumstances.returns()
+        if taken > limit
+    ]
+
+
+def judge_ends(ends: Iterable[tuple[str, float]], circumstances: Circumstances) -> list[str]:
+    """Nobody ends by itself without a reason: a server that has no etcd, a leader that can't renew its lease."""
+    reach = circumstances.pace.give_up + circumstances.pace.breath
+    return [
+        f"{process} ended by itself at {circumstances.at(at)}, though all that it needs was there"
+        for process, at in ends
+        if not _had_reason(process, Span(at - reach, at), circumstances)
+    ]
+
+
+def _had_reason(process: str, before: Span, circumstances: Circumstances) -> bool:
+    pace = circumstances.pace
+    if circumstances.is_excused(before):
+        return True
+    if process in circumstances.names("apiserver") or process in circumstances.names("etcd"):
+        return False
+    if pace.lost_tries or pace.breath > pace.terms.renew_deadline / 2:
+        return True  # by chance, or because the machine is so busy, no try to renew came through in time
+    servers = [*circumstances.of("apiserver", before), *circumstances.of("etcd", before)]
+    own = [illness for illness in circumstances.of_process(process) if illness.span.touches(before)]
+    return any(not illness.by_itself for illness in (*servers, *own))

@@ -1,0 +1,107 @@
+"""Whether somebody led whenever somebody could, and never two at once.
+
+A lease is to be renewed, by its leader or by the next one, within the time that a standby needs to take over: for as
+long as one candidate is well, and so are enough of those whom it has to ask. Nobody may take a lease that another one
+has renewed less than its length ago, unless that one has given it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+from kubeloop.chaos.checks.circumstances import Circumstances, Span, without
+
+# Less than this a clock that is right can seem to be ahead of another: one is asked after the other.
+_AT_ONCE = 0.05
+
+
+class Renewal(msgspec.Struct, frozen=True, kw_only=True):
+    """A lease as somebody wrote it."""
+
+    lease: str
+    holder: str  # nobody, if it was given back
+    written: float  # when, by a clock that is right
+    length: float  # how long it is the holder's
+    revision: int
+    is_next: bool = True  # whether every one between the last and this would have been seen
+
+
+class Leadership(NamedTuple):
+    """What came of it."""
+
+    problems: list[str]
+    takeovers: int  # leaders that followed one who had not given up the lease
+    longest: float  # without a renewal, of the time in which one was promised
+
+
+def written_at(said: float, told: float, wrong_by: Iterable[float]) -> float:
+    """When somebody wrote who said so by a clock that may have been wrong, by one of so many seconds.
+
+    It was before we were told, and mostly not long before.
+    """
+    possible = [said - offset for offset in (0.0, *wrong_by) if said - offset <= told + _AT_ONCE]
+    return min(max(possible, default=told), told)
+
+
+def judge_leadership(
+    renewals: Sequence[Renewal], component: str, circumstances: Circumstances, run: Span
+) -> Leadership:
+    """All renewals of the lease for which a component's processes stand, in order, and how long the run lasted."""
+    taken = [(last, new) for last, new in pairwise(renewals) if last.holder and new.holder not in ("", last.holder)]
+    problems = [problem for last, new in taken if (problem := _usurpation(last, new))]
+    longest = 0.0
+    moments = [(run.began, True), *((one.written, one.is_next) for one in renewals), (run.ended, True)]
+    for (since, _), (until, is_next) in pairwise(moments):
+        gap = _longest_chance(Span(since, until), component, circumstances)
+        if gap is None or not is_next:
+            continue
+        longest = max(longest, gap.seconds)
+        allowed = allowed_age(gap, component, circumstances)
+        if gap.seconds > allowed:
+            problems.append(
+                f"nobody renewed the lease of {component} for {gap.seconds:.1f} s until"
+                f" {circumstances.at(gap.ended)}, though a candidate was well, and {allowed:.1f} s are enough"
+            )
+    return Leadership(problems, len(taken), longest)
+
+
+def _usurpation(last: Renewal, new: Renewal) -> str:
+    age = new.written - last.written
+    if age >= last.length:
+        return ""
+    return (
+        f"{new.holder} took the lease {new.lease} {age:.2f} s after {last.holder} had renewed it,"
+        f" though it lasts for {last.length:g} s"
+    )
+
+
+def _longest_chance(span: Span, component: str, circumstances: Circumstances) -> Span | None:
+    """The longest part of a time in which one and the same candidate was well, and could reach whom it needs."""
+    chances = [
+        chance
+        for candidate in circumstances.names(component)
+        for chance in without(
+            span, (*(illness.span for illness in circumstances.of_process(candidate)), *circumstances.excused)
+        )
+    ]
+    return max(chances, key=lambda chance: chance.seconds, default=None)
+
+
+def allowed_age(span: Span, component: str, circumstances: Circumstances) -> float:
+    """How old a lease may get within a time, given who of the servers was ill then."""
+    pace = circumstances.pace
+    allowed = pace.takeover + pace.breath + pace.slowed_by
+    hanging = pace.terms.renew_deadline / 2  # until a candidate gives a try up that is not answered
+    # Each costs a try, and those that follow until the balancer sends new connections elsewhere.
+    for illness in circumstances.of("apiserver", span, pace.failover):
+        allowed += pace.look + (pace.noticed + hanging if illness.kind == "silent" else 0.0)
+    for illness in circumstances.of("etcd", span, pace.election):
+        allowed += pace.look + (pace.failover if illness.kind == "silent" else pace.election)
+    # Who was cut off finds out first that its connections are no longer any good.
+    if any(one.kind == "silent" for one in circumstances.of(component, span, pace.breath)):
+        allowed += pace.look + hanging
+    return allowed

@@ -1,0 +1,76 @@
+"""Whether watches told every change once, in order, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from kubeloop.chaos.checks.history import Operation
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a watch."""
+
+    type: str  # ADDED, MODIFIED or DELETED
+    key: str
+    mark: str
+    revision: int
+
+
+def watch_problems(
+    watches: Mapping[str, Sequence[Seen]], operations: Iterable[Operation], present: Mapping[str, str]
+) -> list[str]:
+    """What is wrong with watches that lasted from before the first operation until after the last one.
+
+    `present` tells the mark of every object that is there in the end.
+    """
+    acknowledged = [one for one in operations if one.outcome == "ok" and one.action in ("create", "update")]
+    everything = {event.revision: event for events in watches.values() for event in events}
+    return [
+        f"the watch of {name} {problem}"
+        for name, events in watches.items()
+        for problem in (
+            *_disorder(events),
+            *_differences(events, everything),
+            *_losses(events, acknowledged),
+            *_wrong_ends(events, present),
+        )
+    ]
+
+
+def _disorder(events: Sequence[Seen]) -> Iterable[str]:
+    for before, after in pairwise(events):
+        if after.revision <= before.revision:
+            yield f"told revision {after.revision} after {before.revision}"
+
+
+def _differences(events: Sequence[Seen], everything: Mapping[int, Seen]) -> Iterable[str]:
+    """Whoever watches sees the same."""
+    told = {event.revision: event for event in events}
+    for revision, event in everything.items():
+        if revision not in told:
+            yield f"missed {event.type} of {event.key} at revision {revision}"
+        elif told[revision] != event:
+            yield f"told {told[revision]} where another one told {event}"
+
+
+def _losses(events: Sequence[Seen], acknowledged: Sequence[Operation]) -> Iterable[str]:
+    times = Counter((event.key, event.mark) for event in events if event.type != "DELETED")
+    for operation in acknowledged:
+        if (count := times[operation.key, operation.mark]) != 1:
+            yield f"told {count} times of the {operation.action} that made {operation.key} {operation.mark}"
+
+
+def _wrong_ends(events: Sequence[Seen], present: Mapping[str, str]) -> Iterable[str]:
+    ends: dict[str, str] = {}
+    for event in events:
+        if event.type == "DELETED":
+            ends.pop(event.key, None)
+        else:
+            ends[event.key] = event.mark
+    for key in sorted(ends.keys() | present.keys()):
+        if ends.get(key) != present.get(key):
+            yield f"ended with {key} as {ends.get(key, 'absent')}, but it is {present.get(key, 'absent')}"

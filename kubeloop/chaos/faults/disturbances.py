@@ -1,0 +1,129 @@
+"""What is done to one process of a plane for a while, and undone."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import resource
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from kubeloop.chaos.checks.circumstances import Kind
+from kubeloop.chaos.faults.clocks import Clocks
+from kubeloop.chaos.faults.partition import Network
+from kubeloop.chaos.plan import ClockJump, CutWatches, DiskFull, Moment, Partition, Pause
+from kubeloop.chaos.processes import Process
+
+_REFUSES_WITHIN = 30.0
+_LOOK_EVERY = 0.05
+# Bytes to change: enough that no copy of what they belong to stays whole.
+_FLIPS = 64
+
+
+def kind_of(moment: Moment, *, with_etcd: bool) -> Kind | None:
+    """How those who need a process see it meanwhile; None if they see nothing."""
+    fault = moment.fault
+    if isinstance(fault, Pause | Partition):
+        return "silent"
+    if isinstance(fault, DiskFull) and moment.target.startswith("apiserver"):
+        return None if with_etcd else "full"  # with etcd, an API server keeps nothing but its log
+    return None if isinstance(fault, ClockJump | CutWatches) else "dead"
+
+
+class BrokenPromise(Exception):
+    """Something did not end as it should; the message says what."""
+
+
+@asynccontextmanager
+async def killed(process: Process) -> AsyncIterator[None]:
+    await process.kill()
+    yield
+    await process.start()
+
+
+@asynccontextmanager
+async def held(process: Process) -> AsyncIterator[None]:
+    process.hold()
+    yield
+    process.let_go()
+
+
+@asynccontextmanager
+async def cut_off(network: Network, process: Process) -> AsyncIterator[None]:
+    network.cut_off(process.name)
+    yield
+    network.join(process.name)
+
+
+@asynccontextmanager
+async def clock_set(clocks: Clocks, process: Process, seconds: float) -> AsyncIterator[None]:
+    clocks.set(process.name, seconds)
+    yield
+    clocks.set(process.name, 0)
+
+
+@asynccontextmanager
+async def disk_full(process: Process) -> AsyncIterator[None]:
+    """By a limit on the length of files, which anybody may set for processes of their own; no disk is needed for it."""
+    pid = process.pid
+    if pid is not None:
+        before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
+    yield
+    if pid is not None and process.is_running:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+    else:
+        await process.start()
+
+
+@asynccontextmanager
+async def data_lost(process: Process, folder: Path, replace: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """All that a process had written is gone; `replace` tells the others that another one takes its place."""
+    await process.kill()
+    shutil.rmtree(folder)
+    yield
+    await replace()
+    await process.start("--initial-cluster-state=existing")
+
+
+@asynccontextmanager
+async def store_damaged(process: Process, path: Path, chance: random.Random) -> AsyncIterator[None]:
+    """A stopped server's files are damaged: it must not start until they are whole again."""
+    await process.stop()
+    kept = _damaged(path, chance)
+    await process.start()
+    try:
+        await _refused(process, path)
+        yield
+    finally:
+        await process.kill()
+        kept.replace(path)
+        await process.start()
+
+
+async def _refused(process: Process, path: Path) -> None:
+    waited = 0.0
+    while process.is_running and waited < _REFUSES_WITHIN:
+        await asyncio.sleep(_LOOK_EVERY)
+        waited += _LOOK_EVERY
+    if process.is_running:
+        raise BrokenPromise(f"{process.name} serves from {path.name}, which is damaged")
+    if path.name not in (said := process.last_words(1)):
+        raise BrokenPromise(f"{process.name} does not say that {path.name} is damaged: {said}")
+
+
+def _damaged(path: Path, chance: random.Random) -> Path:
+    """Damage a file; where it lies as it was."""
+    kept = path.rename(path.with_suffix(".kept"))
+    path.write_bytes(flipped(kept.read_bytes(), chance))
+    return kept
+
+
+def flipped(whole: bytes, chance: random.Random) -> bytes:
+    """The same with bits of many bytes changed, the first ones among them."""
+    changed = bytearray(whole)
+    for offset in (*range(min(16, len(changed))), *(chance.randrange(len(changed)) for _ in range(_FLIPS))):
+        changed[offset] ^= 0xFF
+    return bytes(changed)

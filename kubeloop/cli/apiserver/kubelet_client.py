@@ -1,0 +1,70 @@
+"""How kubelets are reached, as flags say it: as whom, at which of their addresses, and whom the API server believes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.node_calls import ReadOnlyGroup
+from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.kubelet_client.dialer import Kubelets
+from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletConfig
+from kubeloop.apiserver.server import CannotStart, RunningServer
+from kubeloop.cli.pki.files import Pki
+from kubeloop.clock import Clock
+
+
+def kubelet_config(options: argparse.Namespace, pki: Pki | None) -> KubeletConfig:
+    """What the flags ask for; raises CannotStart."""
+    certificate, key = options.kubelet_client_certificate, options.kubelet_client_key
+    if bool(certificate) != bool(key):
+        raise CannotStart("--kubelet-client-certificate and --kubelet-client-key need each other")
+    authority = options.kubelet_certificate_authority
+    if options.kubelet_insecure_tls and authority is not None:
+        raise CannotStart("--kubelet-insecure-tls and --kubelet-certificate-authority contradict each other")
+    for path in (certificate, key, authority):
+        if path is not None and not path.is_file():
+            raise CannotStart(f"{path}: no such file")
+    own = own_kubelet_config(pki) if pki is not None else KubeletConfig()
+    return KubeletConfig(
+        certificate or own.certificate,
+        key or own.key,
+        authority,
+        own.own_authority,
+        options.kubelet_insecure_tls,
+        options.kubelet_preferred_address_types,
+        options.kubelet_timeout,
+    )
+
+
+def own_kubelet_config(pki: Pki) -> KubeletConfig:
+    """Where no flags say anything: our own certificates."""
+    return KubeletConfig(pki.kubelet_client_certificate, pki.kubelet_client_key, own_authority=pki.ca)
+
+
+def dial_kubelets(server: ApiServer, config: KubeletConfig) -> None:
+    """Let a server ask nodes of other processes."""
+
+    def find(name: str) -> Node | None:
+        node: Node | None = server.registry.find("nodes", "", name)
+        return node
+
+    server.kubelets = Kubelets(find, config)
+
+
+def measure_kubelets(server: RunningServer, clock: Clock, beside: ReadOnlyGroup | None = None) -> None:
+    """Serve metrics.k8s.io from what kubelets tell, and from a group of this process' own nodes, until the end."""
+    from kubeloop.apiserver.kubelet_client.metrics_group import KubeletMetrics
+
+    app = server.app
+    assert app.kubelets is not None, "kubelets that are not dialled can't be asked"
+    group = KubeletMetrics(app.registry, app.kubelets, clock, beside)
+    app.provide(group)
+    asking = asyncio.create_task(group.run(), name="usage of nodes")
+
+    async def end() -> None:
+        asking.cancel()
+        await asyncio.wait((asking,))
+
+    server.before_closing(end)

@@ -1,0 +1,191 @@
+"""`kubeloop apiserver`: the API server alone."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import logging
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from kubeloop import __version__
+from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
+from kubeloop.apiserver.authentication import RequestHeaders
+from kubeloop.apiserver.registry.allocation import ServiceRanges
+from kubeloop.apiserver.server import AccountTokens, AuditConfig, CannotStart, RunningServer, ServerConfig, start_server
+from kubeloop.cli.apiserver.kubelet_client import dial_kubelets, kubelet_config, measure_kubelets
+from kubeloop.cli.flags.chaos import faults_of
+from kubeloop.cli.flags.runtime_config import serving_of
+from kubeloop.cli.pki.files import Pki, ensure_pki, serving_names
+from kubeloop.cli.pki.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
+from kubeloop.cli.program.foreground import run_in_foreground
+from kubeloop.clock import Clock, SystemClock
+from kubeloop.http import Limits
+
+_DETAILED, _DEBUG = 2, 4  # upstream's levels of --v
+
+
+def run_apiserver(options: argparse.Namespace) -> int:
+    if options.v >= _DETAILED:
+        logging.getLogger("kubeloop").setLevel(logging.DEBUG if options.v >= _DEBUG else logging.INFO)
+    return run_in_foreground(lambda: _start(options, SystemClock()))
+
+
+async def _start(options: argparse.Namespace, clock: Clock) -> RunningServer:
+    if bool(options.tls_cert_file) != bool(options.tls_private_key_file):
+        raise CannotStart("--tls-cert-file and --tls-private-key-file need each other")
+    pki = _own_keys(options, clock)
+    backend, _, path = options.store.partition(":")
+    if backend == "sqlite" and path:
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    kubelets = kubelet_config(options, pki)
+    server = await start_server(config_of(options, pki), clock)
+    dial_kubelets(server.app, kubelets)
+    if options.kubelet_metrics:
+        measure_kubelets(server, clock)
+    url = server_url(options.bind_address, server.port)
+    hint = ""
+    if options.kubeconfig and pki:
+        try:
+            write_kubeconfig(options.kubeconfig, admin_kubeconfig(pki, options.tls_cert_file or pki.ca, url))
+        except BaseException:
+            await server.close()
+            raise
+        hint = f": export KUBECONFIG={options.kubeconfig.absolute()}"
+    print(f"kubeloop apiserver {__version__} is ready at {url}{hint}", flush=True)
+    return server
+
+
+def _own_keys(options: argparse.Namespace, clock: Clock) -> Pki | None:
+    """Our own authority, where the flags leave something for it to sign."""
+    if options.tls_cert_file and not options.kubeconfig:
+        return None
+    addresses = (options.bind_address, advertised_address(options))
+    names = serving_names(addresses, options.service_cluster_ip_range[0], socket.gethostname())
+    return ensure_pki(options.cert_dir, names, clock.now())
+
+
+def advertised_address(options: argparse.Namespace) -> str:
+    """The address that was given, or bound, or, for one bound to all, the one that leads out of this machine."""
+    bound = ipaddress.ip_address(options.bind_address)
+    if options.advertise_address or not bound.is_unspecified:
+        return str(options.advertise_address or bound)
+    family, outside = (socket.AF_INET, "192.0.2.1") if bound.version == 4 else (socket.AF_INET6, "2001:db8::1")
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((outside, 9))  # sends nothing: it asks the routing table
+        except OSError:
+            return "127.0.0.1" if bound.version == 4 else "::1"
+        return str(probe.getsockname()[0])
+
+
+def _account_tokens(options: argparse.Namespace, pki: Pki | None) -> AccountTokens | None:
+    key = options.service_account_signing_key_file or (pki.account_key if pki else None)
+    if key is None:
+        return None
+    further = tuple(options.service_account_key_file)
+    if options.service_account_signing_key_file or further:
+        from kubeloop.api.signed_tokens import SigningKey, read_public_keys
+
+        _check_keys("--service-account-signing-key-file", key, SigningKey)
+        for path in further:
+            _check_keys("--service-account-key-file", path, read_public_keys)
+    issuers = tuple(options.service_account_issuer) or AccountTokens(key).issuers
+    return AccountTokens(key, issuers, options.api_audiences, options.service_account_jwks_uri, further)
+
+
+def _check_keys(flag: str, path: Path, read: Callable[[bytes], object]) -> None:
+    try:
+        read(path.read_bytes())
+    except ValueError as error:
+        raise CannotStart(f"{flag} {path}: {error}") from None
+
+
+def _audit(options: argparse.Namespace) -> AuditConfig | None:
+    """Upstream writes nothing without a policy, or without a place, and says nothing about it either."""
+    if bool(options.audit_policy_file) != bool(options.audit_log_path):
+        raise CannotStart("--audit-policy-file and --audit-log-path need each other")
+    if not options.audit_policy_file:
+        return None
+    return AuditConfig(
+        options.audit_policy_file,
+        options.audit_log_path,
+        options.audit_log_maxsize,
+        options.audit_log_maxbackup,
+        options.audit_log_maxage,
+    )
+
+
+def own_front_proxy(pki: Pki) -> RequestHeaders:
+    """Who may say for whom they speak where nobody else was told: ourselves."""
+    return RequestHeaders(pki.front_proxy_ca, allowed_names=("front-proxy-client",))
+
+
+def _request_headers(options: argparse.Namespace, pki: Pki | None) -> RequestHeaders | None:
+    if options.requestheader_client_ca_file is None:
+        return own_front_proxy(pki) if pki else None
+    usual = RequestHeaders(options.requestheader_client_ca_file)
+    return RequestHeaders(
+        options.requestheader_client_ca_file,
+        options.requestheader_allowed_names,
+        options.requestheader_username_headers or usual.username_headers,
+        options.requestheader_uid_headers or usual.uid_headers,
+        options.requestheader_group_headers or usual.group_headers,
+        options.requestheader_extra_headers_prefix or usual.extra_prefixes,
+    )
+
+
+def _aggregator(options: argparse.Namespace, pki: Pki | None) -> AggregatorConfig:
+    certificate, key = options.proxy_client_cert_file, options.proxy_client_key_file
+    if bool(certificate) != bool(key):
+        raise CannotStart("--proxy-client-cert-file and --proxy-client-key-file need each other")
+    if pki is not None and not certificate and options.requestheader_client_ca_file is None:
+        certificate, key = pki.front_proxy_certificate, pki.front_proxy_key
+    return AggregatorConfig(certificate, key, options.enable_aggregator_routing)
+
+
+def store_of(options: argparse.Namespace) -> str:
+    """The store's URL; etcd's flags have the last word."""
+    if not options.etcd_servers:
+        return str(options.store)
+    from kubeloop.store.etcd.config import config_of_servers
+
+    files = {name: getattr(options, f"etcd_{name}") for name in ("cafile", "certfile", "keyfile")}
+    return config_of_servers(options.etcd_servers, options.etcd_prefix, files).url()
+
+
+def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
+    """The flags as the server's configuration."""
+    authorities = [options.client_ca_file] if options.client_ca_file else []
+    if pki and (options.kubeconfig or not authorities):
+        authorities.append(pki.ca)
+    return ServerConfig(
+        store=store_of(options),
+        host=options.bind_address,
+        port=options.secure_port,
+        advertise_address=advertised_address(options),
+        certificate=options.tls_cert_file or (pki.serving_certificate if pki else None),
+        key=options.tls_private_key_file or (pki.serving_key if pki else None),
+        client_authorities=tuple(authorities),
+        token_file=options.token_auth_file,
+        anonymous=options.anonymous_auth,
+        authorization_modes=options.authorization_mode,
+        accounts=_account_tokens(options, pki),
+        bootstrap_tokens=options.enable_bootstrap_token_auth,
+        audit=_audit(options),
+        writes_in_flight=options.max_mutating_requests_inflight,
+        reads_in_flight=options.max_requests_inflight,
+        fairness=options.enable_priority_and_fairness,
+        compaction_interval=options.etcd_compaction_interval,
+        event_ttl=options.event_ttl,
+        shutdown_delay=options.shutdown_delay_duration,
+        services=ServiceRanges(options.service_cluster_ip_range, options.service_node_port_range),
+        serving=serving_of(options),
+        front_proxy=_request_headers(options, pki),
+        aggregator=_aggregator(options, pki),
+        encryption=options.encryption_provider_config,
+        encryption_reload=options.encryption_provider_config_automatic_reload,
+        limits=Limits(body_timeout=options.request_timeout),
+        faults=faults_of(options),
+    )

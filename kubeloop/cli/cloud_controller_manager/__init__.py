@@ -1,0 +1,1 @@
+"""TODO: cloud_controller_manager."""

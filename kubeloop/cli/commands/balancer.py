@@ -1,0 +1,162 @@
+"""`kubeloop balancer`: one address for several API servers. Connections go to those that say they are ready.
+
+It passes bytes on and looks into none, so that clients and servers know each other by their certificates as ever. A
+server that stops answering is left out within seconds, and what is open to it is cut: its clients connect again, and
+come to another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ssl
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from itertools import count
+
+from kubeloop.cli.program.foreground import run_in_foreground
+from kubeloop.client.http.readiness import says_ready, trusting
+
+ASK_EVERY = 1.0
+ANSWER_WITHIN = 2.0
+SILENT_LOOKS = 2  # in a row: a busy server may miss one
+_CONNECT_WITHIN = 2.0
+_PIECE = 65536
+
+Address = tuple[str, int]
+
+
+class Server:
+    """An API server as the balancer knows it."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.is_ready = True  # until it fails to say so
+        self._silent = 0
+        self.connections: set[asyncio.StreamWriter] = set()
+
+    async def look(self, context: ssl.SSLContext) -> None:
+        """Ask it whether it is ready; cut what is open to it if it does not answer at all."""
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN):
+                self.is_ready = await says_ready(self.address, context)
+        except (OSError, TimeoutError):
+            self.is_ready = False
+            self._silent += 1
+            if self._silent >= SILENT_LOOKS:
+                await asyncio.gather(*map(_cut, self.connections))
+        else:
+            self._silent = 0
+
+
+class Balancer:
+    """Listens in the place of its servers."""
+
+    def __init__(self, servers: Sequence[Address]) -> None:
+        self._servers = [Server(address) for address in servers]
+        self._turns = count()
+        self._context = trusting()  # whether it is the right server is its clients' business
+        self._listener: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, host: str, port: int) -> Address:
+        """Listen; the address, whose port was chosen if 0 was asked for."""
+        self._listener = await asyncio.start_server(self._connected, host, port)
+        bound: Address = self._listener.sockets[0].getsockname()[:2]
+        return bound
+
+    def look_after_servers(self) -> None:
+        """From now on, those that are not ready come last."""
+        self._begin(self._keep_looking())
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._begin(self._pass_on(reader, writer))
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.gather(*(server.look(self._context) for server in self._servers))
+            await asyncio.sleep(ASK_EVERY)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            for server in self._in_turn():
+                with suppress(OSError, TimeoutError):
+                    async with asyncio.timeout(_CONNECT_WITHIN):
+                        there, back = await asyncio.open_connection(*server.address)
+                    await _join(server, (reader, writer), (there, back))
+                    return
+        finally:
+            await _cut(writer)
+
+    def _in_turn(self) -> list[Server]:
+        """Those that are ready first, each time beginning with another one."""
+        turn = next(self._turns) % len(self._servers)
+        rotated = self._servers[turn:] + self._servers[:turn]
+        return sorted(rotated, key=lambda server: not server.is_ready)
+
+
+_End = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _join(server: Server, client: _End, there: _End) -> None:
+    """Pass bytes on both ways until one end is done; then neither has anybody to talk to."""
+    both = {client[1], there[1]}
+    server.connections |= both
+    try:
+        ways = [asyncio.create_task(_copy(client[0], there[1])), asyncio.create_task(_copy(there[0], client[1]))]
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+    finally:
+        server.connections -= both
+        await asyncio.gather(*map(_cut, both))
+
+
+async def _cut(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while piece := await reader.read(_PIECE):
+            writer.write(piece)
+            await writer.drain()
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--server", action="append", required=True, metavar="HOST:PORT", type=_address, dest="servers")
+    parser.add_argument("--bind-address", default="127.0.0.1", help="address (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=6443, help="port; 0 for a free one (default: 6443)")
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def run_balancer(options: argparse.Namespace) -> int:
+    async def start() -> Balancer:
+        balancer = Balancer(options.servers)
+        host, port = await balancer.start(options.bind_address, options.port)
+        balancer.look_after_servers()
+        print(f"kubeloop balancer is ready at {host}:{port}, for {len(options.servers)} servers", flush=True)
+        return balancer
+
+    return run_in_foreground(start)

@@ -1,0 +1,95 @@
+"""`kubeloop chaos run PLAN`: a plane of its own, what the plan does to it, and whether promises were kept."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from kubeloop.chaos.checks.pace import Pace
+from kubeloop.chaos.faults.clocks import NoClocks
+from kubeloop.chaos.faults.partition import Network, NoNetwork, network_of
+from kubeloop.chaos.plan import Partition, Plan, PlanError, load_plan
+from kubeloop.chaos.plane import ETCD_ELECTION_TIMEOUT, TERMS, CannotRun
+from kubeloop.chaos.report import Report
+from kubeloop.chaos.run import Around, Run
+from kubeloop.cli.commands import balancer
+from kubeloop.clock import SystemClock
+from kubeloop.store.etcd.grpc.client import ATTEMPT_SECONDS, GIVE_UP_SECONDS
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    run = actions.add_parser("run", help="carry a plan out, and judge what came of it", allow_abbrev=False)
+    run.add_argument("plan", type=Path, help="a ChaosPlan in YAML")
+    run.add_argument("--seed", type=int, help="instead of the plan's")
+    run.add_argument("--folder", type=Path, help="where logs and data go, and stay (default: removed in the end)")
+    run.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(default: text)")
+    show = actions.add_parser("show", help="tell what would go wrong when", allow_abbrev=False)
+    show.add_argument("plan", type=Path, help="a ChaosPlan in YAML")
+    show.add_argument("--seed", type=int, help="instead of the plan's")
+
+
+def run_chaos(options: argparse.Namespace) -> int:
+    """The exit code: 0 when every promise was kept, 1 when not, 2 when the plan could not be carried out."""
+    try:
+        plan = load_plan(options.plan)
+        if options.seed is not None:
+            plan = msgspec.structs.replace(plan, seed=options.seed)
+        if options.action == "show":
+            _show(plan)
+            return 0
+        with tempfile.TemporaryDirectory(prefix="kubeloop-chaos-") as temporary:
+            report = _report_on(plan, options.folder or Path(temporary))
+    except (PlanError, CannotRun, NoNetwork, NoClocks) as error:
+        print(f"kubeloop: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    if options.output == "json":
+        print(msgspec.json.encode(report).decode())
+    else:
+        print("\n".join(report.lines()))
+    return 1 if report.problems else 0
+
+
+def _report_on(plan: Plan, folder: Path) -> Report:
+    """Carry it out, on hosts of its own where processes are to be cut off."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it leaves no process and no network behind
+    if not any(isinstance(fault, Partition) for fault in plan.faults):
+        return asyncio.run(_run(plan, folder, None))
+    with network_of([name for names in plan.plane.members().values() for name in names]) as network:
+        return asyncio.run(_run(plan, folder, network))
+
+
+async def _run(plan: Plan, folder: Path, network: Network | None) -> Report:
+    def tell(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    return await Run(plan, folder, SystemClock(), tell, Around(_pace(), network)).run()
+
+
+def _pace() -> Pace:
+    """From the parts of which the plane is made."""
+    return Pace(
+        ask_every=balancer.ASK_EVERY,
+        answer_within=balancer.ANSWER_WITHIN,
+        silent_looks=balancer.SILENT_LOOKS,
+        attempt=ATTEMPT_SECONDS,
+        give_up=GIVE_UP_SECONDS,
+        election_timeout=ETCD_ELECTION_TIMEOUT,
+        terms=TERMS,
+    )
+
+
+def _show(plan: Plan) -> None:
+    for moment in plan.moments():
+        what = type(moment.fault).__name__
+        print(f"{moment.at:8.2f} s  {what:12} {moment.target:22} until {moment.until:.2f} s")
+    for fault in plan.on_calls():
+        print(f"   always    {type(fault).__name__:12} with a chance of {fault.chance:g}")

@@ -1,0 +1,192 @@
+"""`kubeloop node`: nodes of a running plane, looked at and disturbed through its API."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+
+from kubeloop.api.errors import ApiError, NotFound, TooManyRequests
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.meta.owner_references import controller_of
+from kubeloop.api.scalars.times import human_age
+from kubeloop.client import Client
+from kubeloop.client.config.server_config import load_config
+from kubeloop.client.errors import ClientError
+from kubeloop.client.http.transport import HttpTransport
+from kubeloop.clock import Clock, SystemClock
+from kubeloop.kubelet.eviction.thresholds import PRESSURE, PRESSURES
+from kubeloop.kubelet.node_status.registration import Endpoint, NodeShape, node_object
+from kubeloop.kubelet.node_status.served_nodes import (
+    PARTITIONED,
+    SERVED,
+    SHUTTING_DOWN,
+    STATE,
+    STOPPED,
+    is_served,
+)
+from kubeloop.kubelet.simulated.addresses import address_of_name
+from kubeloop.kubelet.simulated.runtime import SimulatedRuntime
+
+_RETRY_SECONDS = 1.0
+
+
+class CannotDo(Exception):
+    """Why something can't be done to a node; the message is one sentence for a person."""
+
+
+def run_node(options: argparse.Namespace) -> int:
+    """Run one action; the result is the exit code."""
+    try:
+        return asyncio.run(_run(options))
+    except (ApiError, ClientError, CannotDo, OSError) as error:
+        print(f"kubeloop: {str(error) or 'that took too long'}", file=sys.stderr)
+        return 1
+
+
+async def _run(options: argparse.Namespace) -> int:
+    config = load_config(str(options.kubeconfig) if options.kubeconfig else None)
+    clock = SystemClock()
+    async with Client(HttpTransport(config, clock), user_agent="kubeloop") as client:
+        nodes = NodeCommands(client, clock, print)
+        if options.action == "list":
+            await nodes.list()
+            return 0
+        action = _action(nodes, options)
+        for name in options.names:
+            await action(name)
+    return 0
+
+
+def _action(nodes: NodeCommands, options: argparse.Namespace) -> Callable[[str], Awaitable[None]]:
+    if options.action == "drain":
+        return lambda name: nodes.drain(name, options.timeout)
+    if options.action == "pressure":
+        return lambda name: nodes.pressure(name, options.of)
+    found: Callable[[str], Awaitable[None]] = getattr(nodes, options.action)
+    return found
+
+
+class NodeCommands:
+    """What can be done about nodes, each a write or two."""
+
+    def __init__(self, client: Client, clock: Clock, say: Callable[[str], None]) -> None:
+        self._client = client
+        self._clock = clock
+        self._say = say
+
+    async def list(self) -> None:
+        pods = (await self._client.list(Pod)).items
+        lines = [("NAME", "STATUS", "STATE", "PODS", "AGE")]
+        for node in (await self._client.list(Node)).items:
+            count = sum(1 for pod in pods if pod.spec.node_name == node.metadata.name)
+            age = human_age(node.metadata.creation_timestamp, self._clock.now())
+            lines.append((node.metadata.name, status_of(node), state_of(node), str(count), age))
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            self._say("   ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+
+    async def stop(self, name: str) -> None:
+        await self._annotate(name, STATE, STOPPED)
+        self._say(f"node/{name} stopped")
+
+    async def start(self, name: str) -> None:
+        await self._annotate(name, STATE, None)
+        self._say(f"node/{name} started")
+
+    async def shutdown(self, name: str) -> None:
+        await self._annotate(name, STATE, SHUTTING_DOWN)
+        self._say(f"node/{name} is shutting down")
+
+    async def partition(self, name: str) -> None:
+        await self._annotate(name, STATE, PARTITIONED)
+        self._say(f"node/{name} partitioned")
+
+    async def heal(self, name: str) -> None:
+        await self._annotate(name, STATE, None)
+        self._say(f"node/{name} healed")
+
+    async def pressure(self, name: str, of: str) -> None:
+        wanted = [] if of == "none" else of.split(",")
+        unknown = [one for one in wanted if one.partition(":")[0] not in PRESSURES]
+        if unknown:
+            raise CannotDo(f"there is no pressure of {unknown[0]}; choose from {', '.join(PRESSURES)}, none")
+        await self._annotate(name, PRESSURE, ",".join(wanted) or None)
+        self._say(f"node/{name} is short of {', '.join(wanted) or 'nothing'}")
+
+    async def cordon(self, name: str) -> None:
+        await self._client.patch(Node, name, {"spec": {"unschedulable": True}})
+        self._say(f"node/{name} cordoned")
+
+    async def uncordon(self, name: str) -> None:
+        await self._client.patch(Node, name, {"spec": {"unschedulable": None}})
+        self._say(f"node/{name} uncordoned")
+
+    async def add(self, name: str) -> None:
+        """The plane's own simulator takes it on, as it does every node with this annotation."""
+        shape = NodeShape(annotations={SERVED: ""}, runtime=SimulatedRuntime.name)
+        await self._client.create(node_object(name, Endpoint(address_of_name(name)), shape, self._clock.now()))
+        self._say(f"node/{name} added")
+
+    async def delete(self, name: str) -> None:
+        await self._client.delete(Node, name)
+        self._say(f"node/{name} deleted")
+
+    async def drain(self, name: str, patience: float) -> None:
+        """Evict all pods but those of daemon sets and mirrors of static ones, and wait until they are gone."""
+        await self.cordon(name)
+        async with asyncio.timeout(patience):
+            while pods := [pod for pod in await self._pods_of(name) if leaves_when_drained(pod)]:
+                for pod in pods:
+                    if pod.metadata.deletion_timestamp is None:
+                        await self._evict(pod)
+                await asyncio.sleep(_RETRY_SECONDS)
+        self._say(f"node/{name} drained")
+
+    async def _pods_of(self, name: str) -> tuple[Pod, ...]:
+        found = await self._client.list(Pod, fields=f"spec.nodeName={name}")
+        return tuple(found.items)
+
+    async def _evict(self, pod: Pod) -> None:
+        try:
+            await self._client.evict(pod.metadata.name, pod.metadata.namespace)
+            self._say(f"pod/{pod.metadata.name} evicted")
+        except TooManyRequests:  # its disruption budget says: not now
+            return
+        except NotFound:
+            return
+
+    async def _annotate(self, name: str, key: str, value: str | None) -> None:
+        """Only of simulated nodes: no other would take notice."""
+        node = await self._client.get(Node, name)
+        if not is_served(node):
+            raise CannotDo(f"node {name} is not simulated")
+        await self._client.patch(Node, name, {"metadata": {"annotations": {key: value}}})
+
+
+def status_of(node: Node) -> str:
+    """As kubectl shows it."""
+    ready = find_condition(node.status.conditions, "Ready")
+    words = ["Unknown" if ready is None else "Ready" if ready.status == "True" else "NotReady"]
+    if node.spec.unschedulable:
+        words.append("SchedulingDisabled")
+    return ",".join(words)
+
+
+def state_of(node: Node) -> str:
+    """What somebody has made of a simulated node."""
+    if not is_served(node):
+        return "real"
+    said = [node.metadata.annotations.get(STATE, "") or "running"]
+    if pressure := node.metadata.annotations.get(PRESSURE, ""):
+        said.append(f"short of {pressure}")
+    return ", ".join(said)
+
+
+def leaves_when_drained(pod: Pod) -> bool:
+    owner = controller_of(pod.metadata.owner_references)
+    if owner is not None and owner.kind == "DaemonSet":
+        return False
+    return "kubernetes.io/config.mirror" not in pod.metadata.annotations

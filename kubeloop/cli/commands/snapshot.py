@@ -1,0 +1,158 @@
+"""`kubeloop snapshot save|restore|fork` and `kubeloop migrate`: a cluster in one file, out of it, and elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+from kubeloop.api.errors import ApiError
+from kubeloop.apiserver.background.event_expiry import EVENTS_PREFIX
+from kubeloop.apiserver.peers.endpoint_reconciler import PREFIX as LIVE_SERVERS
+from kubeloop.cli.up.flags import default_data_dir
+from kubeloop.client.config.server_config import load_config
+from kubeloop.client.errors import ClientError
+from kubeloop.client.http.transport import HttpTransport
+from kubeloop.clock import SystemClock
+from kubeloop.store.backup.fork import fork_sqlite
+from kubeloop.store.backup.migrate import Restoring, move, restore, save
+from kubeloop.store.backup.snapshot import read_snapshot
+from kubeloop.store.errors import StoreError
+
+_STORE: Final = "store.db"
+_BUMP: Final = 1_000_000  # more than a cluster writes between two snapshots that anybody would go back to
+_EVENT_SECONDS: Final = 3600.0
+_BEGIN_SECONDS: Final = 300.0  # a server writes all of it down before it sends the first of it
+
+
+def add_snapshot_flags(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    saving = actions.add_parser("save", help="write a snapshot; a running server is not held up", allow_abbrev=False)
+    restoring = actions.add_parser("restore", help="fill a store from a snapshot", allow_abbrev=False)
+    for one in (saving, restoring):
+        one.add_argument("file", type=Path, help="the snapshot")
+        where = one.add_mutually_exclusive_group()
+        where.add_argument("--store", default="", metavar="URL", help="sqlite:PATH or etcd://HOST:PORT,...")
+        _add_data_dir(where)
+        if one is saving:
+            about = "of a server that runs, over its API; also of one that keeps everything in memory"
+            where.add_argument("--kubeconfig", type=Path, metavar="FILE", help=about)
+    _add_force(restoring)
+    restoring.add_argument(
+        "--bump-revision",
+        type=int,
+        default=_BUMP,
+        metavar="N",
+        help=f"go on that far above the snapshot's resourceVersion, which clients may have passed (default: {_BUMP})",
+    )
+    forking = actions.add_parser("fork", help="a second data folder that begins where one is", allow_abbrev=False)
+    forking.add_argument("source", type=Path, help="the data folder of a server, which may be running")
+    forking.add_argument("target", type=Path, help="the new one")
+
+
+def add_migrate_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--from", dest="source", required=True, metavar="URL", help="sqlite:PATH or etcd://HOST:PORT")
+    parser.add_argument("--to", dest="target", required=True, metavar="URL", help="the same, and empty")
+    _add_force(parser)
+
+
+def _add_data_dir(group: argparse._MutuallyExclusiveGroup) -> None:
+    about = f"that `kubeloop up` uses (default: {default_data_dir()})"
+    group.add_argument("--data-dir", type=Path, metavar="DIR", help=about)
+
+
+def _add_force(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--force", action="store_true", help="replace what the store holds already")
+
+
+def run_snapshot(options: argparse.Namespace) -> int:
+    return _told({"save": _save, "restore": _restore, "fork": _fork}[options.action](options))
+
+
+def run_migrate(options: argparse.Namespace) -> int:
+    return _told(_migrate(options))
+
+
+def _told(work: Coroutine[Any, Any, str]) -> int:
+    try:
+        print(asyncio.run(work))
+    except (StoreError, ApiError, ClientError, OSError) as error:
+        print(f"kubeloop: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _save(options: argparse.Namespace) -> str:
+    if options.kubeconfig is not None:
+        revision = await _fetch(options.kubeconfig, options.file)
+    else:
+        revision = await save(_url(options), str(options.file))
+    return f"{options.file}: revision {revision}"
+
+
+async def _fetch(kubeconfig: Path, file: Path) -> int:
+    transport = HttpTransport(load_config(str(kubeconfig)), SystemClock())
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=file.parent) as folder:
+            part = Path(folder) / file.name
+            with part.open("xb") as written:
+                async for piece in transport.pieces("/kubeloop/snapshot", _BEGIN_SECONDS):
+                    written.write(piece)
+            return await asyncio.to_thread(_take_over, part, file)
+    finally:
+        await transport.close()
+
+
+def _take_over(part: Path, file: Path) -> int:
+    """Under its name it is found only if it is all there, and nothing of that name is ever overwritten."""
+    revision = read_snapshot(str(part)).revision
+    try:
+        file.hardlink_to(part)
+    except FileExistsError:
+        raise StoreError(f"cannot write the snapshot: {file} is there already") from None
+    return revision
+
+
+async def _restore(options: argparse.Namespace) -> str:
+    url = _url(options)
+    if not options.store:
+        _folder(options).mkdir(parents=True, exist_ok=True)
+    how = Restoring(options.bump_revision, options.force, (LIVE_SERVERS,), ((EVENTS_PREFIX, _EVENT_SECONDS),))
+    revision = await restore(str(options.file), url, how)
+    return f"{url}: goes on from revision {revision}"
+
+
+async def _migrate(options: argparse.Namespace) -> str:
+    how = Restoring(0, options.force, (LIVE_SERVERS,), ((EVENTS_PREFIX, _EVENT_SECONDS),))
+    revision = await move(options.source, options.target, how)
+    return f"{options.target}: goes on from revision {revision}"
+
+
+async def _fork(options: argparse.Namespace) -> str:
+    await asyncio.to_thread(_fork_folder, options.source, options.target)
+    return f"{options.target}: a fork of {options.source}"
+
+
+def _fork_folder(source: Path, target: Path) -> None:
+    """Keys and all; only what belongs to the running process stays behind."""
+    if not (source / _STORE).exists():
+        raise StoreError(f"{source} is no data folder: it has no {_STORE}")
+    if target.exists() and any(target.iterdir()):
+        raise StoreError(f"{target} is there already, and not empty")
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(f"{_STORE}*", "*.lock"), dirs_exist_ok=True)
+    fork_sqlite(str(source / _STORE), str(target / _STORE))
+
+
+def _url(options: argparse.Namespace) -> str:
+    given: str = options.store
+    return given or f"sqlite:{_folder(options) / _STORE}"
+
+
+def _folder(options: argparse.Namespace) -> Path:
+    folder: Path = options.data_dir or default_data_dir()
+    return folder

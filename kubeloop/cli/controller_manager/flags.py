@@ -1,0 +1,142 @@
+"""The flags of `kubeloop controller-manager`: made from `ManagerConfig`, so that each exists exactly once."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from kubeloop import KUBERNETES_VERSION, __version__
+from kubeloop.cli.flags.types import boolean, duration
+from kubeloop.cli.up.flags import default_data_dir
+from kubeloop.controllers.app.config import Duration, ManagerConfig, Strings, defaults
+
+_ABOUT = """Run the controllers against an API server, with kube-controller-manager's flags and defaults.
+Flags of controllers that kubeloop does not have yet are accepted and have no effect; /configz lists them."""
+_STATUS_ABOUT = "Show every loop of a running controller manager."
+_OURS = {
+    "load": "host a controller of your own beside the built-in ones, as module:name (may be repeated)",
+    "controllers": "which to run: * for all that are on by default, foo to add one, -foo to leave one out",
+    "kubeconfig": "how to reach the API server and as whom",
+    "secure_port": "port for /healthz, /metrics, /configz; 0 for none",
+}
+# What upstream calls with a single letter too.
+_SHORT = {"v": ("-v",)}
+
+
+class UnusableConfig(ValueError):
+    """A configuration file that says nothing usable; the message is one sentence for a person."""
+
+
+def certificate_folder() -> Path:
+    """Where the port's own certificate is kept when nothing is said about it."""
+    return default_data_dir() / "controller-manager"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """All flags, and the command `status`."""
+    parser.description = _ABOUT
+    hints = get_type_hints(ManagerConfig)
+    for name, default in defaults().items():
+        add_flag(parser, name, hints[name], default)
+    parser.add_argument("--config", type=Path, metavar="FILE", help="flags as YAML; the command line counts more")
+    version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"
+    parser.add_argument("--version", action="version", version=version, help="print the version")
+    _add_status(parser.add_subparsers(dest="subcommand", metavar="[status]"))
+
+
+def config_of(options: argparse.Namespace) -> ManagerConfig:
+    """The flags, then the file, then the defaults."""
+    return ManagerConfig(**(_read(options.config) | given_flags(options)))
+
+
+def given_flags(options: argparse.Namespace) -> dict[str, Any]:
+    """Only what the command line says."""
+    said = vars(options)
+    return {
+        name: tuple(said[name]) if isinstance(said[name], list) else said[name]
+        for name in ManagerConfig.__struct_fields__
+        if name in said
+    }
+
+
+def flag_of(field_name: str) -> str:
+    return "--" + field_name.replace("_", "-")
+
+
+def add_flag(parser: argparse.ArgumentParser, name: str, kind: Any, default: Any) -> None:
+    about = _OURS.get(name, "")
+    shown = "" if default in ("", (), 0, False) else f"(default: {_shown(default)})"
+    options: dict[str, Any] = {"default": argparse.SUPPRESS, "help": f"{about} {shown}".strip() or None}
+    if kind is bool:
+        options |= {"type": boolean, "nargs": "?", "const": True, "metavar": "BOOL"}
+    elif kind == Strings:
+        options |= {"type": _words, "action": "extend", "metavar": "A,B"}
+    else:
+        options |= {"type": _READERS[kind], "metavar": _METAVARS.get(kind, "TEXT")}
+    parser.add_argument(*_SHORT.get(name, ()), flag_of(name), dest=name, **options)
+
+
+def _add_status(commands: Any) -> None:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "status", help="show every loop", description=_STATUS_ABOUT, allow_abbrev=False
+    )
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="(default: table)")
+    parser.add_argument("--server", default="https://127.0.0.1:10257", help="(default: https://127.0.0.1:10257)")
+    parser.add_argument("--kubeconfig", type=str, default=argparse.SUPPRESS, help="as whom to ask")
+    parser.add_argument(
+        "--certificate-authority",
+        type=Path,
+        default=certificate_folder() / "kube-controller-manager.crt",
+        help="by what to recognize the manager (default: the certificate that it made on this machine)",
+    )
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    """Flags from a file; their values are read as the command line's are."""
+    if path is None:
+        return {}
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text()) or {}
+    except yaml.YAMLError as error:
+        raise UnusableConfig(f"--config {path}: no YAML: {error}") from None
+    if not isinstance(document, dict):
+        raise UnusableConfig(f"--config {path}: no mapping of flags to values")
+    hints = get_type_hints(ManagerConfig)
+    found: dict[str, Any] = {}
+    for flag, value in document.items():
+        name = str(flag).replace("-", "_")
+        if name not in hints:
+            raise UnusableConfig(f"--config {path}: there is no flag {flag}")
+        try:
+            found[name] = _value(hints[name], value)
+        except (argparse.ArgumentTypeError, ValueError) as error:
+            raise UnusableConfig(f"--config {path}: {flag}: {error}") from None
+    return found
+
+
+def _value(kind: Any, value: Any) -> Any:
+    if kind == Strings:
+        if isinstance(value, Mapping):
+            return tuple(f"{key}={_text(one)}" for key, one in value.items())
+        return tuple(map(_text, value)) if isinstance(value, list) else tuple(_words(_text(value)))
+    return boolean(_text(value)) if kind is bool else _READERS[kind](_text(value))
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",")] if text else []
+
+
+def _shown(default: Any) -> str:
+    return ",".join(default) if isinstance(default, tuple) else str(default).lower()
+
+
+_READERS: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, Duration: duration}
+_METAVARS = {int: "N", float: "X", Duration: "DURATION"}

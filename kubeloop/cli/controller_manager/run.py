@@ -1,0 +1,66 @@
+"""`kubeloop controller-manager`: the loops alone, against any API server, in place of kube-controller-manager."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from kubeloop.apiserver.server import CannotStart
+from kubeloop.cli.controller_manager.effective_flags import refused_flags, unused_flags
+from kubeloop.cli.controller_manager.flags import config_of, flag_of
+from kubeloop.cli.program.elected import UNUSABLE, Candidate, refused, run_candidate
+from kubeloop.cli.secure_port.clients import server_of
+from kubeloop.cli.secure_port.status_pages import Telling
+from kubeloop.client.config.server_config import ServerConfig
+from kubeloop.clock import Clock
+from kubeloop.controllers import UnusableChoice, select
+from kubeloop.controllers.app.build import COMPONENT, Surroundings, host
+from kubeloop.controllers.app.config import ManagerConfig
+
+_UNUSABLE = (*UNUSABLE, UnusableChoice)
+
+
+def run_controller_manager(options: argparse.Namespace) -> int:
+    if options.subcommand == "status":
+        from kubeloop.cli.controller_manager.status import run_status
+
+        return run_status(options)
+    sys.path.insert(0, "")  # what is loaded may be beside whoever starts this
+    try:
+        config = config_of(options)
+        if flags := refused_flags(config):
+            raise CannotStart(f"{flag_of(flags[0])} is not supported yet")
+    except _UNUSABLE as error:
+        return refused(error)
+    return run_candidate(config, lambda clock, folder: Manager(config, clock, folder), _UNUSABLE)
+
+
+class Manager(Candidate):
+    """Loops, and what is told of them."""
+
+    command = "controller-manager"
+
+    def __init__(self, config: ManagerConfig, clock: Clock, folder: Path) -> None:
+        choice = select(config.controllers, config.feature_gates)
+        super().__init__(config, COMPONENT, clock, folder)
+        self.without_effect = [flag_of(flag) for flag in unused_flags(config)]
+        root_ca = root_ca_of(config, server_of(config))
+        loops = self.clients.for_loop
+        around = Surroundings(self.own, loops, self.recorder, clock, config, self.telemetry, root_ca)
+        self._hosted = host(choice, around)
+        manager, registry = self._hosted.manager, self.telemetry.registry
+        self.telling = Telling(manager, choice, config, registry, self.identity, self.elector)
+        if config.use_service_account_credentials:
+            self.telling.add_check("serviceAccountTokens", lambda: self.clients.trouble)
+
+    async def lead(self) -> None:
+        await self.with_tokens(lambda: self._hosted.run(self.grace))
+
+
+def root_ca_of(config: ManagerConfig, server: ServerConfig) -> str:
+    """Who signed the API server's certificate: what the flag says, else what we trust ourselves."""
+    if config.root_ca_file:
+        return Path(config.root_ca_file).read_text()
+    authority = server.authority
+    return authority.data.decode() if authority.data or not authority.file else Path(authority.file).read_text()

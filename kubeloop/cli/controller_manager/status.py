@@ -1,0 +1,89 @@
+"""`kubeloop controller-manager status`: asks a running manager how its loops are, and shows it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kubeloop.api.errors import ApiError
+from kubeloop.client.config.server_config import Pem, ServerConfig, load_config
+from kubeloop.client.errors import ClientError
+from kubeloop.client.http.transport import HttpTransport
+from kubeloop.clock import SystemClock
+
+_SECONDS = 10.0
+_HEAD = ("LOOP", "STATE", "QUEUE", "ACTIVE", "RATE", "LATENCY", "DONE", "ERRORS", "RESTARTS", "TROUBLE")
+
+
+def run_status(options: argparse.Namespace) -> int:
+    """Print it; 0 if all loops are well, 1 if one is ill or nobody answers."""
+    try:
+        found = asyncio.run(_ask(options))
+    except (ApiError, ClientError, TimeoutError) as error:
+        print(f"kubeloop: {options.server}: {error or 'no answer'}", file=sys.stderr)
+        return 1
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads may have read enough
+    if options.output == "json":
+        print(json.dumps(found, indent=2))
+    else:
+        print(table_of(found))
+    return 0 if all(loop["healthy"] for loop in found["loops"]) else 1
+
+
+async def _ask(options: argparse.Namespace) -> Any:
+    config = as_whom(load_config(getattr(options, "kubeconfig", None) or None), options)
+    transport = HttpTransport(config, SystemClock())
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return await transport.document("/loops")
+    finally:
+        await transport.close()
+
+
+def as_whom(known: ServerConfig, options: argparse.Namespace) -> ServerConfig:
+    """The credentials that the API server knows, for the manager's address."""
+    authorities = [options.certificate_authority.read_bytes()] if options.certificate_authority.exists() else []
+    authorities.append(known.authority.data or (Path(known.authority.file).read_bytes() if known.authority else b""))
+    trusted = Pem(data=b"\n".join(authorities))
+    return replace(known, server=options.server, authority=trusted, server_name="", insecure=False, proxy_url="")
+
+
+def table_of(found: Any) -> str:
+    """For people."""
+    leader = found["leader"] or "nobody"
+    who = "this manager leads" if found["leading"] else "this manager stands by"
+    rows = [_HEAD, *map(_row, found["loops"])]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    lines = [_line(row, widths) for row in rows]
+    lines.append(f"leader: {leader} ({who})")
+    if found["notYetAvailable"]:
+        lines.append(f"not yet available: {len(found['notYetAvailable'])} of upstream's controllers")
+    return "\n".join(lines)
+
+
+def _row(loop: Any) -> tuple[str, ...]:
+    latency = f"{loop['latency'] * 1000:.1f}ms" if loop["latency"] else "-"
+    failed = f"{loop['lastErrorKey']}: {loop['lastError']}" if loop["lastError"] else loop["lastFailure"]
+    return (
+        loop["name"],
+        loop["state"] if loop["healthy"] else f"{loop['state']}, ill",
+        str(loop["depth"] + loop["delayed"]),
+        f"{loop['active']}/{loop['workers']}",
+        f"{loop['rate']:.1f}/s",
+        latency,
+        str(loop["reconciles"]),
+        str(loop["errors"]),
+        str(loop["restarts"]),
+        loop["why"] or failed or "-",
+    )
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

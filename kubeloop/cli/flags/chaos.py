@@ -1,0 +1,37 @@
+"""The flag that lets calls to an API server go wrong on purpose."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # flags are read before anything else is loaded
+    from kubeloop.chaos.faults.calls import CallFaults
+
+log = logging.getLogger(__name__)
+
+
+def add_chaos_flag(parser: argparse.ArgumentParser) -> None:
+    about = "a ChaosPlan: calls of clients fail, are slow, get no answer, and watches break, on purpose"
+    parser.add_argument("--chaos-plan", type=Path, metavar="FILE", help=about)
+
+
+def faults_of(options: argparse.Namespace) -> CallFaults | None:
+    """What the flag asks for; raises CannotStart."""
+    path: Path | None = options.chaos_plan
+    if path is None:
+        return None
+    from kubeloop.apiserver.server import CannotStart
+    from kubeloop.chaos.faults.calls import CallFaults
+    from kubeloop.chaos.plan import PlanError, load_plan
+
+    try:
+        plan = load_plan(path)
+    except PlanError as error:
+        raise CannotStart(str(error)) from None
+    if plan != plan.for_calls():
+        raise CannotStart(f"{path}: a server only disturbs calls; for processes there is `kubeloop chaos run`")
+    log.warning("calls fail on purpose, by %s", path)
+    return CallFaults(plan)

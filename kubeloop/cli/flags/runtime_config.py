@@ -1,0 +1,59 @@
+"""The two flags that say which versions of the API are served and which features are on."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # flags are read before anything else is loaded
+    from kubeloop.api.features.resource_config import Serving
+
+log = logging.getLogger(__name__)
+
+# Features that change what we do; the others are known, and can be said, and change nothing.
+_FOLLOWED = frozenset(
+    """
+    AtomicWriteVolumeUserFields CSIVolumeHealth ClusterTrustBundle CompositePodGroup ContainerStopSignals
+    DRADerivedAttributes DRADeviceCompatibilityGroups DRAListTypeAttributes DRANodeAllocatableResources
+    DRAOptionalNodeOperations DRAPartitionableDevicesType DRAResourcePoolStatus DRAWorkloadResourceClaims
+    EmptyDirVolumeMode EvictionRequestAPI GRPCContainerProbeTLS GenericWorkload H2CContainerProbe
+    HPAScaleToZero ImageVolumeWithDigest PersistentVolumeClaimUnusedSinceTime PodCertificateRequest
+    PodGroupPreemptionPolicy StorageVersionAPI StorageVersionMigrator TopologyAwareWorkloadScheduling
+    VolumeBindMountOptions WorkloadWithJob
+    """.split()  # noqa: SIM905 - a list of quoted names would be harder to read
+)
+
+
+def add_serving_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--runtime-config",
+        action="append",
+        default=[],
+        metavar="KEY=BOOL,...",
+        help="versions to serve or not: api/all, api/ga, api/beta, api/alpha, GROUP/VERSION, GROUP/VERSION/RESOURCE",
+    )
+    parser.add_argument(
+        "--feature-gates", action="append", default=[], metavar="NAME=BOOL,...", help="features to turn on or off"
+    )
+
+
+def serving_of(options: argparse.Namespace) -> Serving:
+    """What the flags ask for; raises CannotStart."""
+    from kubeloop.api.features.gates import DEFAULT_FEATURES, UnusableGate
+    from kubeloop.api.features.resource_config import UnusableChoice, read_serving
+    from kubeloop.apiserver.server import CannotStart
+
+    try:
+        serving = read_serving(options.runtime_config, options.feature_gates)
+    except (UnusableChoice, UnusableGate) as error:
+        raise CannotStart(str(error)) from None
+    idle = sorted((serving.features.on ^ DEFAULT_FEATURES.on) - _FOLLOWED)
+    if idle:
+        log.warning("feature gates that change nothing in kubeloop: %s", ", ".join(idle))
+    return serving
+
+
+def gates_of(options: argparse.Namespace) -> tuple[str, ...]:
+    """One word a gate, as the controller manager wants them."""
+    return tuple(word for text in options.feature_gates for word in text.split(",") if word)

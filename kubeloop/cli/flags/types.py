@@ -1,0 +1,112 @@
+"""How flags' values are read: upstream's durations and booleans, ports and addresses."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def duration(text: str) -> float:
+    """Seconds, from `5m0s` and the like."""
+    from kubeloop.api.scalars.duration import SECOND, DurationError, parse_duration
+
+    try:
+        nanoseconds = parse_duration(text)
+    except DurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if nanoseconds < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is negative")
+    return nanoseconds / SECOND
+
+
+def boolean(text: str) -> bool:
+    """The spellings that Go's flags accept."""
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+
+
+def port(text: str) -> int:
+    """A TCP port; 0 stands for any free one."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port between 0 and 65535")
+    return int(text)
+
+
+def address(text: str) -> str:
+    """An IP address."""
+    import ipaddress
+
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def networks(text: str) -> tuple[str, ...]:
+    """One or two networks such as 10.0.0.0/24, with a comma between them."""
+    import ipaddress
+
+    try:
+        found = [ipaddress.ip_network(part.strip()) for part in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if any(one.num_addresses < 4 for one in found):
+        raise argparse.ArgumentTypeError(f"{text!r} is too small for services")
+    if len(found) > 2 or len({one.version for one in found}) != len(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is more than one network of each family")
+    return tuple(map(str, found))
+
+
+def port_range(text: str) -> range:
+    """Ports as `30000-32767`, or as first and how many more: `30000+2767`."""
+    first, sign, last = text.partition("+" if "+" in text else "-")
+    if not (first.isdecimal() and last.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range of ports such as 30000-32767")
+    end = int(first) + int(last) if sign == "+" else int(last)
+    if not 0 < int(first) <= end <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range of ports between 1 and 65535")
+    return range(int(first), end + 1)
+
+
+def count(text: str) -> int:
+    """A whole number of at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    return int(text)
+
+
+def seats(text: str) -> int:
+    """A whole number of at least 1."""
+    if not count(text):
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return int(text)
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def authorization_modes(text: str) -> tuple[str, ...]:
+    """Ways to decide who may do what, in their order."""
+    from kubeloop.apiserver.authorization import MODES
+
+    modes = listed(text)
+    unknown = [mode for mode in modes if mode not in MODES]
+    if unknown or not modes:
+        raise argparse.ArgumentTypeError(f"{text!r} is not made of {', '.join(MODES)}")
+    if len(set(modes)) != len(modes):
+        raise argparse.ArgumentTypeError(f"{text!r} names a mode twice")
+    return modes
+
+
+def address_types(text: str) -> tuple[str, ...]:
+    """Kinds of nodes' addresses, in their order."""
+    from kubeloop.apiserver.kubelet_client.kubelet_address import ADDRESS_TYPES
+
+    types = listed(text)
+    if not types or not set(types) <= set(ADDRESS_TYPES):
+        raise argparse.ArgumentTypeError(f"{text!r} is not made of {', '.join(ADDRESS_TYPES)}")
+    return types

@@ -1,0 +1,107 @@
+"""The certificates of a kubelet program: what it shows at its ports, and who it is to the API server."""
+
+from __future__ import annotations
+
+import argparse
+import ssl
+from collections.abc import Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kubeloop.apiserver.kubelet_client.kubelet_tls import fingerprint
+from kubeloop.apiserver.server import CannotStart
+from kubeloop.cli.apiserver.run import advertised_address
+from kubeloop.cli.pki.self_signed import ensure_self_signed
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----\n"
+_HERE = ("localhost", "127.0.0.1", "::1")
+_MOST_NAMES = 16  # of nodes that a certificate names; who knows it by the Node objects needs none
+
+
+class Serving:
+    """TLS for the ports of some nodes."""
+
+    def __init__(self, options: argparse.Namespace, nodes: Sequence[str], folder: Path, clock: Clock) -> None:
+        self._options = options
+        self._nodes = nodes
+        self._folder = folder
+        self._clock = clock
+        self.address = advertised_address(
+            argparse.Namespace(bind_address=options.address, advertise_address=options.node_ip)
+        )
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.tls.set_alpn_protocols(["http/1.1"])
+        self.fingerprint = ""
+        self._show(*self._pair())
+        if options.client_ca_file is not None:
+            self._trust(options.client_ca_file)
+
+    async def ensure_identity(self) -> None:
+        """Ask for a kubeconfig of this node's own, if there is none that still is of use."""
+        options = self._options
+        if options.bootstrap_kubeconfig is None or self._has_identity():
+            return
+        from kubeloop.cli.kubelet.bootstrap import bootstrap
+
+        await bootstrap(self._nodes[0], options.bootstrap_kubeconfig, options.kubeconfig, self._folder, self._clock)
+
+    def keeping(self, client: Client) -> Iterator[Coroutine[Any, Any, None]]:
+        """What has to go on so that no certificate ends."""
+        options = self._options
+        if options.bootstrap_kubeconfig is not None and options.rotate_certificates:
+            yield self._keep_identity(client)
+        if options.rotate_server_certificates:
+            yield self._keep_signed(client)
+
+    async def _keep_identity(self, client: Client) -> None:
+        from kubeloop.cli.kubelet.bootstrap import CLIENT_SIGNER, CURRENT_CLIENT, kept
+
+        current = self._folder / CURRENT_CLIENT
+        if current.is_file():  # else the kubeconfig is somebody else's
+            async for _ in kept(client, self._nodes[0], CLIENT_SIGNER, current, (), self._clock):
+                pass  # whoever uses the file reads it again
+
+    async def _keep_signed(self, client: Client) -> None:
+        """Have the cluster's own authority sign for the node; until then it shows what it signed itself."""
+        from kubeloop.cli.kubelet.bootstrap import CURRENT_SERVING, SERVING_SIGNER, kept
+
+        node, current = self._nodes[0], self._folder / CURRENT_SERVING
+        async for _ in kept(client, node, SERVING_SIGNER, current, (node, self.address), self._clock):
+            self._show(current, current)
+
+    def _has_identity(self) -> bool:
+        from kubeloop.cli.kubelet.bootstrap import CURRENT_CLIENT, is_good
+
+        current = self._folder / CURRENT_CLIENT
+        if not self._options.kubeconfig.is_file():
+            return False
+        return is_good(current, self._clock.now()) if current.is_file() else True
+
+    def _pair(self) -> tuple[Path, Path]:
+        options = self._options
+        if bool(options.tls_cert_file) != bool(options.tls_private_key_file):
+            raise CannotStart("--tls-cert-file and --tls-private-key-file need each other")
+        if options.rotate_server_certificates and (options.tls_cert_file or len(self._nodes) > 1):
+            raise CannotStart("--rotate-server-certificates is for one node that was given no certificate")
+        if options.tls_cert_file:
+            return options.tls_cert_file, options.tls_private_key_file
+        hosts = sorted({*_HERE, self.address, *self._nodes[:_MOST_NAMES]})
+        return ensure_self_signed(self._folder, "kubelet", hosts, self._clock.now())
+
+    def _show(self, certificate: Path, key: Path) -> None:
+        try:
+            self.tls.load_cert_chain(certificate, key)
+            pem = certificate.read_text().partition(_END)[0] + _END
+            self.fingerprint = fingerprint(ssl.PEM_cert_to_DER_cert(pem[pem.index(_BEGIN) :]))
+        except (ssl.SSLError, ValueError) as error:
+            raise CannotStart(f"TLS cannot be set up from {certificate}, {key}: {error}") from None
+
+    def _trust(self, authorities: Path) -> None:
+        try:
+            self.tls.load_verify_locations(authorities)
+        except ssl.SSLError as error:
+            raise CannotStart(f"--client-ca-file {authorities}: {error.reason or error}") from None
+        self.tls.verify_mode = ssl.CERT_OPTIONAL

@@ -1,0 +1,238 @@
+"""`kubeloop kubelet`: the node agent alone, against any API server, for one node or for many that are simulated.
+
+flags ─▶ ports listen, with a certificate ─▶ (no kubeconfig yet: asks for its own) ─▶ fleet: registers, runs pods
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kubeloop import __version__
+from kubeloop.api.generated.core_v1 import Taint
+from kubeloop.api.node_calls import SHOWN_CERTIFICATE
+from kubeloop.apiserver.server import CannotStart
+from kubeloop.cli.kubelet.certificates import Serving
+from kubeloop.cli.kubelet.flags import Names, names_of
+from kubeloop.cli.kubelet.server import AccessRules, KubeletAccess, KubeletPorts
+from kubeloop.cli.program.foreground import run_in_foreground
+from kubeloop.cli.secure_port.server import Authorities
+from kubeloop.cli.up.flags import default_data_dir
+from kubeloop.client import Client
+from kubeloop.client.config.server_config import load_config
+from kubeloop.client.errors import ConfigError
+from kubeloop.client.http.rate_limit import TokenBucket
+from kubeloop.client.http.transport import HttpTransport
+from kubeloop.clock import Clock, SystemClock
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.http import Limits, Request, Response, serve
+from kubeloop.kubelet.agent import COMPONENT, Alone, Fleet, FleetConfig
+from kubeloop.kubelet.node_status.registration import Endpoint, NodeShape
+from kubeloop.kubelet.simulated.stages import StageError, read_rules
+from kubeloop.runtime.causes.transport import CausedTransport
+from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.manager import Manager
+
+_DETAILED, _DEBUG = 2, 4  # upstream's levels of --v
+_QPS = 50  # the kubelet's; nodes by the hundred need more
+_DRAIN_SECONDS = 0.5
+_CLOSE_SECONDS = 1.0
+_LOOKUP_TIMEOUT = 5.0
+_TEXT = "text/plain; charset=utf-8"
+
+log = logging.getLogger(__name__)
+
+
+def run_kubelet(options: argparse.Namespace) -> int:
+    if options.v >= _DETAILED:
+        logging.getLogger("kubeloop").setLevel(logging.DEBUG if options.v >= _DEBUG else logging.INFO)
+    started: list[KubeletProgram] = []
+
+    async def start() -> KubeletProgram:
+        try:
+            program = KubeletProgram(options, names_of(options), SystemClock())
+            await program.start()
+        except (ValueError, ConfigError, StageError) as error:
+            raise CannotStart(str(error)) from None
+        started.append(program)
+        return program
+
+    code = run_in_foreground(start)
+    return code or int(any(program.has_failed for program in started))
+
+
+@dataclass(frozen=True, slots=True)
+class _Agent:
+    """What runs once it is known who this is."""
+
+    client: Client
+    informers: Informers
+    fleet: Fleet
+    manager: Manager
+
+
+class KubeletProgram:
+    """One process: its ports, and the nodes behind them."""
+
+    def __init__(self, options: argparse.Namespace, names: Names, clock: Clock) -> None:
+        self._options = options
+        self._names = names
+        self._clock = clock
+        self._parts = AsyncExitStack()
+        self._ports = KubeletPorts()
+        self._agent: _Agent | None = None
+        self.has_failed = False
+        self._rules = tuple(read_rules(options.node_stages)) if options.node_stages is not None else ()
+        folder = options.cert_dir or default_data_dir() / "kubelet" / names.all[0]
+        self._serving = Serving(options, names.all, folder, clock)
+
+    async def start(self) -> None:
+        """Listen, then go on in the background: the API server may not be there yet."""
+        options = self._options
+        self._check_identity()
+        self._parts.push_async_callback(self._ports.close)
+        try:
+            for number, name in enumerate(self._names.all):
+                port = options.port + number if options.port else 0
+                await self._ports.listen(name, options.address, port, self._serving.tls, self._clock)
+        except CannotStart:
+            await self._parts.aclose()
+            raise
+        await self._open_health()
+        self._in_background(self._run_or_end(), "nodes")
+
+    def _check_identity(self) -> None:
+        """What can't be read is told at once; whether anybody answers is seen later."""
+        options = self._options
+        if options.bootstrap_kubeconfig is not None and self._names.count:
+            raise CannotStart("--bootstrap-kubeconfig is for one node: each has a certificate of its own")
+        bootstraps = options.bootstrap_kubeconfig is not None and not options.kubeconfig.is_file()
+        load_config(options.bootstrap_kubeconfig if bootstraps else options.kubeconfig)
+
+    async def close(self) -> None:
+        """Stop where they are; pods go on when it is started again."""
+        await self._parts.aclose()
+
+    async def _run_or_end(self) -> None:
+        """What can't go on ends the program, for whoever looks after it to start it again."""
+        try:
+            await self._run()
+        except Exception:
+            log.exception("the nodes failed")
+            self.has_failed = True
+            signal.raise_signal(signal.SIGTERM)
+
+    async def _run(self) -> None:
+        async with AsyncExitStack() as parts:
+            agent = self._agent = await self._begin(parts)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(agent.fleet.recorder.run(), name="events of nodes")
+                group.create_task(agent.manager.run(lambda: _DRAIN_SECONDS), name="loops of nodes")
+                group.create_task(self._tell_when_registered(agent.fleet))
+                group.create_task(self._trust_clients(agent.client), name="trust in client certificates")
+                for work in self._serving.keeping(agent.client):
+                    group.create_task(work, name="certificates")
+
+    async def _begin(self, parts: AsyncExitStack) -> _Agent:
+        options, clock = self._options, self._clock
+        await self._serving.ensure_identity()
+        transport = HttpTransport(load_config(options.kubeconfig), clock, on_warning=log.debug)
+        parts.push_async_callback(transport.close)
+        qps = options.kube_api_qps if options.kube_api_qps is not None else 0 if self._names.count else _QPS
+        limiter = TokenBucket(qps, options.kube_api_burst, clock) if qps else None
+        client = Client(CausedTransport(transport), user_agent=COMPONENT, limiter=limiter)
+        informers = Informers(client, clock)
+        fleet = Fleet(client, informers, clock, self._config())
+        self._ports.answer(fleet.access, fleet.pod, KubeletAccess(client, clock, _access_rules(options)))
+        informers.start()
+        parts.push_async_callback(informers.stop)
+        return _Agent(client, informers, fleet, Manager(fleet.loops, clock, name=COMPONENT))
+
+    def _config(self) -> FleetConfig:
+        options = self._options
+        address = self._serving.address
+        return FleetConfig(
+            shape=NodeShape(
+                pods=str(options.max_pods),
+                labels=options.node_labels,
+                annotations={SHOWN_CERTIFICATE: self._serving.fingerprint},
+                taints=msgspec.convert(options.register_with_taints, tuple[Taint, ...]),
+            ),
+            events=options.node_events,
+            rules=self._rules,
+            static_pods=options.pod_manifest_path,
+            alone=Alone(
+                {name: Endpoint(address, port) for name, port in self._ports.numbers.items()},
+                as_node=not self._names.count,
+                registers=options.register_node,
+                beat=options.node_status_update_frequency,
+            ),
+        )
+
+    async def _tell_when_registered(self, fleet: Fleet) -> None:
+        await fleet.registered()
+        names, ports = self._names.all, list(self._ports.numbers.values())
+        which = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        where = f"{ports[0]}" if len(ports) == 1 else f"{ports[0]} to {ports[-1]}"
+        print(f"kubeloop kubelet {__version__} is ready: node {which} at port {where}", flush=True)
+
+    async def _trust_clients(self, client: Client) -> None:
+        given = self._options.client_ca_file
+        config = ManagerConfig(client_ca_file=str(given) if given else "")
+        authorities = Authorities(self._serving.tls, client.with_timeout(_LOOKUP_TIMEOUT), config)
+        await authorities.look()
+        await authorities.follow()
+
+    # Health.
+
+    async def _open_health(self) -> None:
+        """A second program on a machine finds the port taken, and does without."""
+        options = self._options
+        if not options.healthz_port:
+            return
+        host, port = options.healthz_bind_address, options.healthz_port
+        try:
+            server = await serve(self._health, host, port, None, Limits(), self._clock)
+        except OSError as error:
+            log.warning("no /healthz at %s:%s: %s", host, port, error.strerror or error)
+            return
+        self._parts.push_async_callback(server.close, _CLOSE_SECONDS)
+
+    async def _health(self, request: Request) -> Response:
+        if request.path.rstrip("/") != "/healthz":
+            return Response(404, b"404 page not found\n", _TEXT)
+        agent = self._agent
+        whys = [one.why for one in map(agent.manager.health, _loops_of(agent.fleet)) if one.why] if agent else []
+        return Response(500, f"{whys[0]}\n".encode(), _TEXT) if whys else Response(200, b"ok", _TEXT)
+
+    def _in_background(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.wait((task,))
+
+        self._parts.push_async_callback(end)
+
+
+def _loops_of(fleet: Fleet) -> tuple[str, ...]:
+    return tuple(loop.name for loop in fleet.loops)
+
+
+def _access_rules(options: argparse.Namespace) -> AccessRules:
+    return AccessRules(
+        options.anonymous_auth,
+        options.authentication_token_webhook,
+        options.authorization_mode == "AlwaysAllow",
+        options.authentication_token_webhook_cache_ttl,
+        options.authorization_webhook_cache_authorized_ttl,
+        options.authorization_webhook_cache_unauthorized_ttl,
+    )

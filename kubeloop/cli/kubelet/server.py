@@ -1,0 +1,199 @@
+"""The HTTPS ports of simulated nodes: a kubelet's paths, for those to whom the API server says that they may.
+
+request ─▶ certificate (verified by TLS), or token (TokenReview) ─▶ SubjectAccessReview of nodes/… ─▶ page or stream
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from kubeloop.api import errors
+from kubeloop.api.generated.authentication_v1 import TokenReview, TokenReviewSpec
+from kubeloop.api.generated.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
+from kubeloop.api.node_calls import NodeDialer
+from kubeloop.apiserver.authentication import user_of_certificate
+from kubeloop.apiserver.request.context import ANONYMOUS, AUTHENTICATED, User
+from kubeloop.apiserver.server import CannotStart, ServerConfig, tls_context
+from kubeloop.apiserver.streaming.kubelet import FindPod, kubelet_response
+from kubeloop.cli.pki.files import Pki
+from kubeloop.cli.secure_port.authz import Remembered
+from kubeloop.client import Client
+from kubeloop.client.errors import ClientError
+from kubeloop.clock import Clock
+from kubeloop.http import Limits, Request, Response, Server, serve
+from kubeloop.kubelet.server.authorization import subresources_of, verb_of
+
+_TEXT = "text/plain; charset=utf-8"
+_CLOSE_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class Denied(Exception):
+    """Why a request isn't answered."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class AccessRules(NamedTuple):
+    """Who is let in how, as the kubelet's configuration has it; for how long the API server's answers hold."""
+
+    anonymous: bool = False
+    by_token: bool = True
+    everybody: bool = False  # may do everything
+    token_seconds: float = 120.0
+    allowed_seconds: float = 300.0
+    denied_seconds: float = 30.0
+
+
+class KubeletAccess:
+    """Who may ask nodes for what, decided by the API server."""
+
+    def __init__(self, client: Client, clock: Clock, rules: AccessRules | None = None) -> None:
+        self._client = client
+        self._rules = rules or AccessRules()
+        self._users: Remembered[str, User] = Remembered(clock)
+        self._verdicts: Remembered[tuple[User, str, str, str], bool] = Remembered(clock)
+
+    async def check(self, request: Request, node: str) -> None:
+        """Raises `Denied`."""
+        user = await self._user(request)
+        if self._rules.everybody:
+            return
+        verb, subresources = verb_of(request.method), subresources_of(unquote(request.path))
+        for subresource in subresources:
+            if await self._may(user, verb, node, subresource):
+                return
+        shown = " ".join(subresources)
+        raise Denied(403, f"Forbidden (user={user.name}, verb={verb}, resource=nodes, subresource(s)=[{shown}])\n")
+
+    async def _user(self, request: Request) -> User:
+        if request.peer_certificate is not None:
+            named = user_of_certificate(request.peer_certificate)
+            if named is not None:
+                return named
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and token.strip():
+            if self._rules.by_token:
+                return await self._by_token(token.strip())
+        elif self._rules.anonymous:
+            return ANONYMOUS
+        raise Denied(401, "Unauthorized")
+
+    async def _by_token(self, token: str) -> User:
+        known = self._users.get(token)
+        if known is not None:
+            return known
+        review: TokenReview = await self._client.create(TokenReview(spec=TokenReviewSpec(token=token)))
+        if not review.status.authenticated:
+            raise Denied(401, "Unauthorized")
+        said = review.status.user
+        groups = said.groups if AUTHENTICATED in said.groups else (*said.groups, AUTHENTICATED)
+        user = User(said.username, tuple(groups), said.uid, tuple(sorted(said.extra.items())))
+        self._users.put(token, user, self._rules.token_seconds)
+        return user
+
+    async def _may(self, user: User, verb: str, node: str, subresource: str) -> bool:
+        key = (user, verb, node, subresource)
+        known = self._verdicts.get(key)
+        if known is not None:
+            return known
+        asked = ResourceAttributes(verb=verb, version="v1", resource="nodes", subresource=subresource, name=node)
+        spec = SubjectAccessReviewSpec(
+            user=user.name, groups=user.groups, uid=user.uid, extra=dict(user.extra), resource_attributes=asked
+        )
+        review: SubjectAccessReview = await self._client.create(SubjectAccessReview(spec=spec))
+        allowed = review.status.allowed
+        rules = self._rules
+        self._verdicts.put(key, allowed, rules.allowed_seconds if allowed else rules.denied_seconds)
+        return allowed
+
+
+class KubeletPages:
+    """Answers at one node's port."""
+
+    def __init__(self, node: str, nodes: NodeDialer, find: FindPod, access: KubeletAccess) -> None:
+        self._node = node
+        self._nodes = nodes
+        self._find = find
+        self._access = access
+
+    async def answer(self, request: Request) -> Response:
+        await asyncio.sleep(0)  # from here on this is a task, which asking the API server needs
+        try:
+            await self._access.check(request, self._node)
+            if not self._nodes.reaches(self._node):
+                return Response(503, b"the node is switched off or cut off\n", _TEXT)
+            return await kubelet_response(request, unquote(request.path), self._node, self._nodes, self._find)
+        except Denied as denied:
+            return Response(denied.status, denied.message.encode(), _TEXT)
+        except errors.ApiError as error:
+            return Response(error.code, error.message.encode(), _TEXT)
+        except ClientError as error:
+            log.warning("the API server could not be asked who may see %s: %s", request.path, error)
+            return Response(500, b"the API server could not be asked whether this is allowed\n", _TEXT)
+
+
+class KubeletPorts:
+    """The ports of some nodes. They listen before anybody answers: a node tells where it is found when it registers."""
+
+    def __init__(self) -> None:
+        self._servers: list[Server] = []
+        self._pages: dict[str, KubeletPages] = {}
+        self.numbers: dict[str, int] = {}
+
+    async def listen(self, node: str, host: str, port: int, tls: ssl.SSLContext | None, clock: Clock) -> None:
+        """Raises CannotStart."""
+
+        async def answer(request: Request) -> Response:
+            pages = self._pages.get(node)
+            return await pages.answer(request) if pages is not None else Response(503, b"not ready\n", _TEXT)
+
+        try:
+            server = await serve(answer, host, port, tls, Limits(), clock)
+        except OSError as error:
+            raise CannotStart(f"node {node} cannot listen on {host}:{port}: {error.strerror or error}") from None
+        self._servers.append(server)
+        self.numbers[node] = server.port
+
+    def answer(self, nodes: NodeDialer, find: FindPod, access: KubeletAccess) -> None:
+        """From now on."""
+        self._pages = {name: KubeletPages(name, nodes, find, access) for name in self.numbers}
+
+    async def close(self) -> None:
+        await asyncio.gather(*(server.close(_CLOSE_SECONDS) for server in self._servers))
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletPlan:
+    """Where nodes listen, by name, and with which keys."""
+
+    host: str
+    ports: Mapping[str, int]
+    pki: Pki
+
+
+async def open_kubelet_ports(
+    plan: KubeletPlan, nodes: NodeDialer, find: FindPod, client: Client, clock: Clock
+) -> KubeletPorts:
+    """Listen for each node; raises CannotStart."""
+    pki = plan.pki
+    config = ServerConfig(certificate=pki.serving_certificate, key=pki.serving_key, client_authorities=(pki.ca,))
+    tls, ports = tls_context(config), KubeletPorts()
+    try:
+        for name, port in plan.ports.items():
+            await ports.listen(name, plan.host, port, tls, clock)
+    except CannotStart:
+        await ports.close()
+        raise
+    ports.answer(nodes, find, KubeletAccess(client, clock))
+    return ports

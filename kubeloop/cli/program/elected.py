@@ -1,0 +1,201 @@
+"""What managers and the scheduler have in common as programs: one of several leads, tells of itself, ends cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import gc
+import logging
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import uvloop
+
+from kubeloop import __version__
+from kubeloop.apiserver.server import CannotStart
+from kubeloop.cli.controller_manager.flags import UnusableConfig
+from kubeloop.cli.pki.kubeconfig import server_url
+from kubeloop.cli.program.foreground import COLLECTION
+from kubeloop.cli.program.json_log import JsonFormatter
+from kubeloop.cli.secure_port.authz import Access
+from kubeloop.cli.secure_port.clients import Clients, server_of
+from kubeloop.cli.secure_port.server import open_port
+from kubeloop.cli.secure_port.status_pages import Telling
+from kubeloop.client.errors import ClientError
+from kubeloop.clock import Clock, SystemClock
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.runtime.controller import Telemetry
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.instruments import leader_instruments
+from kubeloop.runtime.leaderelection.fence import LeadershipLost
+from kubeloop.runtime.leaderelection.leader_elector import LeaderElector, Terms, new_identity
+
+UNUSABLE = (CannotStart, UnusableConfig, ClientError, OSError)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_DEBUG = 4  # upstream's level of --v
+_BLOCKED_SECONDS = 30.0  # whatever computes for so long has stopped everything else: show where
+_SIGN_OF_LIFE = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class Candidate:
+    """One program: who it is, whom it speaks to, and whether it leads. What it does then, its heirs say."""
+
+    command: str  # of ours
+    telling: Telling
+    without_effect: Sequence[str] = ()  # flags that were given
+
+    def __init__(self, config: ManagerConfig, component: str, clock: Clock, folder: Path) -> None:
+        self.config = config
+        self.clock = clock
+        self.telemetry = Telemetry()
+        self.clients = Clients(server_of(config), config, clock, self.telemetry.registry, folder)
+        self.own = self.clients.own().with_user_agent(component)
+        self.identity = new_identity(socket.gethostname(), clock)
+        self.recorder = EventRecorder(self.own, component, clock, host=socket.gethostname())
+        self.elector = self._stand() if config.leader_elect else None
+
+    async def lead(self) -> None:
+        """Do what the one does who leads, until cancelled."""
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        """Lead when it is our turn, until cancelled. Raises `LeadershipLost` when it no longer is."""
+        if self.elector is None:
+            await self.lead()
+        else:
+            await self.elector.run(self.lead)
+
+    async def with_tokens(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Work as the loops' own accounts, where that is wanted."""
+        await self.clients.get_tokens()
+        async with asyncio.TaskGroup() as group:
+            renewing = group.create_task(self.clients.renew_tokens(), name="renewing tokens")
+            try:
+                await work()
+            finally:
+                renewing.cancel()
+
+    def grace(self) -> float:
+        """How long what waits may take at the end; nobody works who must not write."""
+        fence = self.clients.fence
+        return self.config.controller_shutdown_timeout if fence is None or fence.is_open else 0.0
+
+    def _stand(self) -> LeaderElector:
+        config = self.config
+        if config.leader_elect_resource_lock != "leases":
+            raise CannotStart('resourceLock value must be "leases"')
+        try:
+            terms = Terms(
+                config.leader_elect_lease_duration, config.leader_elect_renew_deadline, config.leader_elect_retry_period
+            )
+        except ValueError as error:
+            raise CannotStart(str(error)) from None
+        name = config.leader_elect_resource_name
+        elector = LeaderElector(
+            self.clients.for_election(), config.leader_elect_resource_namespace, name, self.identity, self.clock,
+            terms=terms, recorder=self.recorder, instruments=leader_instruments(self.telemetry.registry, name),
+        )  # fmt: skip
+        self.clients.fence = elector.fence
+        return elector
+
+
+def run_candidate(
+    config: ManagerConfig,
+    make: Callable[[Clock, Path], Candidate],
+    unusable: tuple[type[Exception], ...] = UNUSABLE,
+) -> int:
+    """Run a program until a signal comes or leadership is lost; the exit code."""
+    try:
+        set_up_logging(config)
+        gc.set_threshold(*COLLECTION)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_until_end(make, SystemClock()))
+    except unusable as error:
+        return refused(error)
+    except KeyboardInterrupt:  # the second Ctrl-C
+        return 130
+
+
+def refused(error: Exception) -> int:
+    """Say in one line why there is nothing to run; the exit code."""
+    print(f"kubeloop: {error}", file=sys.stderr)
+    return 1
+
+
+async def _until_end(make: Callable[[Clock, Path], Candidate], clock: Clock) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    async with AsyncExitStack() as parts:
+        folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="kubeloop-")))
+        program = make(clock, folder)
+        parts.push_async_callback(program.clients.close)
+        await _tell(program, parts)
+        running = asyncio.create_task(program.run(), name=program.command)
+        living = asyncio.create_task(_live())
+        parts.callback(living.cancel)
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)  # from here on a second signal ends the process at once
+        return await _end(running, program.command)
+
+
+async def _tell(program: Candidate, parts: AsyncExitStack) -> None:
+    """Open the port, and say where."""
+    config, where = program.config, ""
+    if program.without_effect:
+        log.warning("without effect: %s", ", ".join(program.without_effect))
+    if config.secure_port:
+        authentication = program.clients.of_kubeconfig(config.authentication_kubeconfig)
+        authorization = program.clients.of_kubeconfig(config.authorization_kubeconfig)
+        access = Access(authentication, authorization, config, program.clock)
+        port = await open_port(program.telling, access, authentication, config, program.clock)
+        parts.push_async_callback(port.close)
+        where = f" at {server_url(config.bind_address, port.port)}"
+    print(f"kubeloop {program.command} {__version__} is ready{where}", flush=True)
+
+
+async def _end(running: asyncio.Task[None], command: str) -> int:
+    """End what runs, with time to drain; the exit code."""
+    running.cancel()
+    await asyncio.wait((running,))
+    if running.cancelled():
+        return 0
+    error = running.exception()
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, LeadershipLost):
+        log.error("leaderelection lost: %s", error)
+    elif error is not None:
+        log.error("the %s failed", command, exc_info=error)
+    return 1
+
+
+async def _live() -> None:
+    """As long as this gets its turn nothing blocks the process; else the system shows the stack that does."""
+    try:
+        while True:
+            faulthandler.dump_traceback_later(_BLOCKED_SECONDS)
+            await asyncio.sleep(_SIGN_OF_LIFE)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def set_up_logging(config: ManagerConfig) -> None:
+    if config.logging_format not in ("text", "json"):
+        raise UnusableConfig(f"--logging-format can be text or json, not {config.logging_format}")
+    handler = logging.StreamHandler()
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(JsonFormatter() if config.logging_format == "json" else text)
+    logging.basicConfig(handlers=[handler])
+    logging.getLogger("kubeloop").setLevel(logging.DEBUG if config.v >= _DEBUG else logging.INFO)

@@ -1,0 +1,65 @@
+"""Running a server until a signal comes: one line when it is ready, one line when it can't be, and a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import uvloop
+
+from kubeloop.apiserver.server import CannotStart
+from kubeloop.cli.pki.files import UnusableKey
+from kubeloop.cli.pki.kubeconfig import UnusableKubeconfig
+from kubeloop.store import StoreError
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# How much is made before garbage is looked for, and how often older generations are. Most objects never are in a cycle;
+# what requests leave behind is a few tasks and tracebacks, so looking seldom costs little memory and saves much time.
+COLLECTION = (50_000, 20, 100)
+
+
+class Running(Protocol):
+    """What a start has to result in."""
+
+    async def close(self) -> None: ...
+
+
+def run_in_foreground(start: Callable[[], Awaitable[Running]]) -> int:
+    """Start, wait for Ctrl-C or SIGTERM, close. The result is the exit code."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    gc.disable()  # nothing that start-up loads is garbage
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_until_signal(start))
+    except (CannotStart, StoreError, UnusableKey, UnusableKubeconfig, OSError) as error:
+        print(f"kubeloop: {_sentence(error)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:  # the second Ctrl-C, from somebody in a hurry
+        return 130
+    return 0
+
+
+async def _until_signal(start: Callable[[], Awaitable[Running]]) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    running = await start()
+    gc.freeze()
+    gc.set_threshold(*COLLECTION)
+    gc.enable()
+    await stop.wait()
+    for number in _SIGNALS:
+        loop.remove_signal_handler(number)  # from here on a second signal ends the process at once
+    await running.close()
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {(error.strerror or str(error)).lower()}"
+    return str(error)

@@ -1,0 +1,88 @@
+"""`kubeloop why-pending POD`: asks the scheduler's own plugins about a pod, node by node."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from kubeloop.api.errors import ApiError
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.client import Client
+from kubeloop.client.config.server_config import load_config
+from kubeloop.client.errors import ClientError
+from kubeloop.client.http.transport import HttpTransport
+from kubeloop.clock import SystemClock
+from kubeloop.runtime.controller import Telemetry
+from kubeloop.runtime.informer.informer import Informers
+from kubeloop.scheduler.app import Surroundings
+from kubeloop.scheduler.explain.explain import Objection, explain, fitting
+from kubeloop.scheduler.framework.status import NO_NODES
+from kubeloop.scheduler.scheduler import Scheduler
+
+
+def run_why_pending(options: argparse.Namespace) -> int:
+    try:
+        return asyncio.run(_ask(options))
+    except (ApiError, ClientError, OSError) as error:
+        print(f"kubeloop: {error}", file=sys.stderr)
+        return 1
+
+
+async def _ask(options: argparse.Namespace) -> int:
+    path = options.kubeconfig or os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    clock = SystemClock()
+    async with Client(HttpTransport(load_config(path), clock), user_agent="kubeloop why-pending") as client:
+        pod = await client.get(Pod, options.pod, options.namespace)
+        if pod.spec.node_name:
+            print(f"{options.pod} has a node: {pod.spec.node_name}")
+            return 0
+        informers = Informers(client, clock)
+        scheduler = Scheduler(Surroundings(client, informers, clock, Telemetry()))
+        informers.start()
+        try:
+            await scheduler.wait_synced()
+            await scheduler.wait_synced()  # with the first node comes what plugins look at
+            print(rendered(verdict_on(scheduler, pod), options.output))
+        finally:
+            await informers.stop()
+    return 0
+
+
+class Verdict(NamedTuple):
+    """All objections, and the nodes that nobody objects to."""
+
+    objections: tuple[Objection, ...]
+    fitting: list[str]
+
+
+def verdict_on(scheduler: Scheduler, pod: Pod) -> Verdict:
+    if scheduler.engine is None or not len(scheduler.engine.cluster):
+        return Verdict((Objection("", "", (NO_NODES,), "add a node"),), [])
+    profile = scheduler.profiles.get(pod.spec.scheduler_name)
+    if profile is None:
+        name = pod.spec.scheduler_name
+        theirs = Objection("", "", (f"the pod is another scheduler's: {name}",), f"see whether {name} runs")
+        return Verdict((theirs,), [])
+    cluster = scheduler.engine.cluster
+    found = explain(profile, cluster, scheduler.templates.info(pod))
+    return Verdict(found, fitting(cluster, found))
+
+
+def rendered(verdict: Verdict, output: str) -> str:
+    objections, nodes = verdict
+    if output == "json":
+        return json.dumps({"objections": msgspec.to_builtins(objections), "fitting": nodes})
+    rows = [("NODE", "PLUGIN", "REASON", "WHAT WOULD HELP")]
+    rows += [(one.node or "(all)", one.plugin, ", ".join(one.reasons), one.advice) for one in objections]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if nodes:
+        lines.append(f"Nobody objects to: {', '.join(nodes)}")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""TODO: secure_port."""

@@ -1,0 +1,131 @@
+"""Who may ask at the manager's port: decided by the API server, as upstream's components have it.
+
+request ─▶ certificate (verified by TLS), or token (TokenReview) ─▶ administrators, or SubjectAccessReview ─▶ allowed
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from kubeloop.api import errors
+from kubeloop.api.generated.authentication_v1 import TokenReview, TokenReviewSpec
+from kubeloop.api.generated.authorization_v1 import (
+    NonResourceAttributes,
+    SubjectAccessReview,
+    SubjectAccessReviewSpec,
+)
+from kubeloop.apiserver.authentication import user_of_certificate
+from kubeloop.apiserver.request.context import ANONYMOUS, AUTHENTICATED, User
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.http import Request
+
+ADMINISTRATORS = "system:masters"
+_REMEMBERED = 1024  # answers; forgetting all of them costs but a few questions
+
+Key = TypeVar("Key", bound=Hashable)
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    allowed: bool
+    reason: str = ""
+
+
+class Remembered(Generic[Key, Answer]):
+    """Answers of the API server for as long as they hold; a bounded number."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._answers: dict[Key, tuple[float, Answer]] = {}
+
+    def get(self, key: Key) -> Answer | None:
+        until, answer = self._answers.get(key, (0.0, None))
+        return answer if self._clock.monotonic() < until else None
+
+    def put(self, key: Key, answer: Answer, seconds: float) -> None:
+        if len(self._answers) >= _REMEMBERED:
+            self._answers.clear()
+        self._answers[key] = (self._clock.monotonic() + seconds, answer)
+
+
+class Access:
+    """Raises Unauthorized or Forbidden for what is not allowed."""
+
+    def __init__(self, authentication: Client, authorization: Client, config: ManagerConfig, clock: Clock) -> None:
+        self._authentication = authentication
+        self._authorization = authorization
+        self._config = config
+        self._users: Remembered[str, User] = Remembered(clock)
+        self._verdicts: Remembered[tuple[User, str, str], _Verdict] = Remembered(clock)
+
+    async def check(self, request: Request) -> None:
+        """Whether the request's user may do what it asks for."""
+        path, verb = request.path, request.method.lower()
+        if self._is_open(path):
+            return
+        user = await self._user(request)
+        if ADMINISTRATORS in user.groups:
+            return
+        verdict = await self._verdict(user, path, verb)
+        if not verdict.allowed:
+            why = f": {verdict.reason}" if verdict.reason else ""
+            raise errors.Forbidden(f'forbidden: User "{user.name}" cannot {verb} path "{path}"{why}')
+
+    def _is_open(self, path: str) -> bool:
+        """Paths are exact unless they end with a star."""
+        return any(
+            path == allowed or (allowed.endswith("*") and fnmatch.fnmatchcase(path, allowed))
+            for allowed in self._config.authorization_always_allow_paths
+        )
+
+    async def _user(self, request: Request) -> User:
+        if request.peer_certificate is not None:
+            named = user_of_certificate(request.peer_certificate)
+            if named is not None:
+                return named
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and token.strip():
+            return await self._by_token(token.strip())
+        return ANONYMOUS
+
+    async def _by_token(self, token: str) -> User:
+        known = self._users.get(token)
+        if known is not None:
+            return known
+        review: TokenReview = await self._authentication.create(TokenReview(spec=TokenReviewSpec(token=token)))
+        if not review.status.authenticated:
+            raise errors.Unauthorized("Unauthorized")
+        said = review.status.user
+        groups = said.groups if AUTHENTICATED in said.groups else (*said.groups, AUTHENTICATED)
+        user = User(said.username, tuple(groups), said.uid, tuple(sorted(said.extra.items())))
+        self._users.put(token, user, self._config.authentication_token_webhook_cache_ttl)
+        return user
+
+    async def _verdict(self, user: User, path: str, verb: str) -> _Verdict:
+        key = (user, path, verb)
+        known = self._verdicts.get(key)
+        if known is not None:
+            return known
+        spec = SubjectAccessReviewSpec(
+            user=user.name,
+            groups=user.groups,
+            uid=user.uid,
+            extra=dict(user.extra),
+            non_resource_attributes=NonResourceAttributes(path=path, verb=verb),
+        )
+        review: SubjectAccessReview = await self._authorization.create(SubjectAccessReview(spec=spec))
+        verdict = _Verdict(review.status.allowed, review.status.reason)
+        config = self._config
+        seconds = (
+            config.authorization_webhook_cache_authorized_ttl
+            if verdict.allowed
+            else config.authorization_webhook_cache_unauthorized_ttl
+        )
+        self._verdicts.put(key, verdict, seconds)
+        return verdict

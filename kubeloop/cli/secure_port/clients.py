@@ -1,0 +1,152 @@
+"""The manager's clients: one for itself, one for each loop with its own turns and, if wanted, its own account."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from kubeloop.api.errors import AlreadyExists, ApiError, NotFound
+from kubeloop.api.generated.core_v1 import ServiceAccount
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.cli.program.files import write_private
+from kubeloop.client import Client
+from kubeloop.client.config.server_config import Impersonation, Pem, ServerConfig, in_cluster, load_config
+from kubeloop.client.errors import ClientError, ConfigError
+from kubeloop.client.http.rate_limit import TokenBucket
+from kubeloop.client.http.transport import HttpTransport
+from kubeloop.client.transport import ClientTransport
+from kubeloop.clock import Clock
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.runtime.causes.transport import CausedTransport
+from kubeloop.runtime.instruments import RequestInstruments
+from kubeloop.runtime.leaderelection.fence import Fence, FencedTransport
+from kubeloop.runtime.metrics import Registry
+
+USER_AGENT = "kube-controller-manager"
+SYSTEM = "kube-system"
+_TOKEN_SECONDS = 3600  # upstream's
+_RENEW_SECONDS = 0.8 * _TOKEN_SECONDS
+_RETRY_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
+
+
+def server_of(config: ManagerConfig) -> ServerConfig:
+    """The API server: as the flags say, else that of the cluster this runs in. Never just what kubectl would use."""
+    if config.kubeconfig:
+        found = load_config(config.kubeconfig)
+        return replace(found, server=config.master) if config.master else found
+    if config.master:
+        return ServerConfig(config.master)
+    try:
+        return in_cluster(os.environ)
+    except ConfigError as error:
+        raise ConfigError(f"--kubeconfig or --master is needed outside of a cluster: {error}") from None
+
+
+class Clients:
+    """All clients of one process."""
+
+    def __init__(
+        self, server: ServerConfig, config: ManagerConfig, clock: Clock, registry: Registry, folder: Path
+    ) -> None:
+        self._server = server
+        self._config = config
+        self._clock = clock
+        self._metrics = RequestInstruments(registry, server.server.partition("://")[2])
+        self._transports: list[HttpTransport] = []
+        self._shared = self._transport(server)
+        self._accounts: dict[str, Path] = {}
+        self._folder = folder  # private: for tokens
+        self.trouble = ""  # why loops have no tokens
+        self.fence: Fence | None = None  # set before loops are made, where leaders are elected
+
+    def own(self) -> Client:
+        """The manager's own, for reads and events; a leader's loops write by others."""
+        return self._client(self._shared)
+
+    def for_election(self) -> Client:
+        """One that waits for nobody: its connections and its turns are its own."""
+        return Client(self._transport(self._server), user_agent=f"{USER_AGENT}/leader-election", metrics=self._metrics)
+
+    def of_kubeconfig(self, path: str) -> Client:
+        """As somebody else, for what a flag of its own says."""
+        return self._client(self._transport(load_config(path))) if path else self.own()
+
+    def for_loop(self, account: str) -> Client:
+        """One whose writes pass only while this process leads, and say why they are made."""
+        transport: ClientTransport = self._shared
+        if account and self._config.use_service_account_credentials:
+            transport = self._transport(self._as_account(account))
+        if self.fence is not None:
+            transport = FencedTransport(transport, self.fence)
+        return self._client(CausedTransport(transport)).with_user_agent(f"{USER_AGENT}/{account or 'loaded'}")
+
+    async def close(self) -> None:
+        for one in self._transports:
+            await one.close()
+
+    # -- accounts
+
+    async def get_tokens(self) -> None:
+        """Return when every account that was asked for has a token."""
+        waiting = list(self._accounts)
+        while waiting:
+            for account in tuple(waiting):
+                if await self._renewed(account):
+                    waiting.remove(account)
+            if waiting:
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def renew_tokens(self) -> None:
+        """Until cancelled, before they end."""
+        while True:
+            await asyncio.sleep(_RENEW_SECONDS)
+            await self.get_tokens()
+
+    async def _renewed(self, account: str) -> bool:
+        client = self.own()
+        try:
+            try:
+                answer = await client.request_token(account, SYSTEM, seconds=_TOKEN_SECONDS)
+            except NotFound:
+                await self._make(client, account)
+                answer = await client.request_token(account, SYSTEM, seconds=_TOKEN_SECONDS)
+        except (ApiError, ClientError) as error:
+            self.trouble = f"no token for the service account {SYSTEM}/{account}: {error}"
+            log.warning(self.trouble)
+            return False
+        self.trouble = ""
+        write_private(self._accounts[account], answer.status.token.encode())
+        return True
+
+    async def _make(self, client: Client, account: str) -> None:
+        try:
+            await client.create(ServiceAccount(metadata=ObjectMeta(name=account, namespace=SYSTEM)))
+        except AlreadyExists:
+            return
+
+    def _as_account(self, account: str) -> ServerConfig:
+        path = self._accounts[account] = self._folder / account
+        nobody = Impersonation()
+        return replace(
+            self._server, certificate=Pem(), key=Pem(), token="", token_file=str(path), exec_plugin=None,
+            impersonation=nobody,
+        )  # fmt: skip
+
+    # -- making
+
+    def _transport(self, server: ServerConfig) -> HttpTransport:
+        made = HttpTransport(server, self._clock, metrics=self._metrics, on_warning=log.debug)
+        self._transports.append(made)
+        return made
+
+    def _client(self, transport: ClientTransport) -> Client:
+        config = self._config
+        limiter = (
+            TokenBucket(config.kube_api_qps, config.kube_api_burst, self._clock) if config.kube_api_qps > 0 else None
+        )
+        return Client(transport, user_agent=USER_AGENT, limiter=limiter, metrics=self._metrics)

@@ -1,0 +1,70 @@
+"""What a manager tells at its port: how its loops are, who leads, and what it was told itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubeloop.apiserver.metrics import process_lines
+from kubeloop.apiserver.nonresource.health import Check
+from kubeloop.cli.controller_manager.effective_flags import unused_flags
+from kubeloop.cli.controller_manager.flags import flag_of
+from kubeloop.cli.secure_port.server import ManagerStatus, configz_of
+from kubeloop.controllers import Choice
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.runtime.leaderelection.leader_elector import LeaderElector
+from kubeloop.runtime.manager import Manager
+from kubeloop.runtime.metrics import Registry
+
+
+class Telling:
+    """Of one manager; without an elector it always leads."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        choice: Choice,
+        config: ManagerConfig,
+        registry: Registry,
+        identity: str,
+        elector: LeaderElector | None = None,
+    ) -> None:
+        self._manager = manager
+        self._choice = choice
+        self._config = config
+        self._registry = registry
+        self._identity = identity
+        self._elector = elector
+        self._live: dict[str, Check] = {"leaderElection": elector.unhealthy} if elector is not None else {}
+        self._ready: dict[str, Check] = {name: _check_of(manager, name) for name in manager.names}
+
+    def add_check(self, name: str, check: Check) -> None:
+        """Something else that loops need."""
+        self._ready[name] = check
+
+    def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
+        return self._live, self._ready
+
+    def metrics(self) -> str:
+        return self._registry.render() + "".join(f"{line}\n" for line in process_lines())
+
+    def configz(self) -> Mapping[str, Any]:
+        unused = [flag_of(name) for name in unused_flags(self._config)]
+        return configz_of(self._config, self._manager.names, self._missing(), unused)
+
+    def status(self) -> ManagerStatus:
+        elector = self._elector
+        return ManagerStatus(
+            identity=self._identity,
+            leader=self._identity if elector is None else elector.leader,
+            leading=elector is None or elector.is_leader,
+            loops=self._manager.status(),
+            not_yet_available=self._missing(),
+        )
+
+    def _missing(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self._choice.missing)
+
+
+def _check_of(manager: Manager, name: str) -> Check:
+    return lambda: manager.health(name).why

@@ -1,0 +1,123 @@
+"""The loops of `kubeloop up`: in the server's own process, without a lease if nobody else can run them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.nonresource.health import Check
+from kubeloop.apiserver.server import CannotStart
+from kubeloop.cli.pki.files import Pki
+from kubeloop.cli.secure_port.authz import Access
+from kubeloop.cli.secure_port.server import ManagerStatus, Port, open_port
+from kubeloop.cli.secure_port.status_pages import Telling
+from kubeloop.cli.up.election import Part, Within
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.controllers import Choice, select
+from kubeloop.controllers.app.build import COMPONENT, Hosted, Surroundings, host
+from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.runtime.controller import Telemetry
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.metrics import Registry
+
+_FIRST_WORK_SECONDS = 5.0
+# Workers of each busy loop. What they wait for is the disk, whose flushes they share: many cost no more than few.
+_WORKERS = 32
+
+log = logging.getLogger(__name__)
+
+
+class Loops:
+    """Running loops; made by `start_loops`."""
+
+    def __init__(self, part: Part[Hosted], port: Port | None) -> None:
+        self.part = part
+        self._port = port
+
+    async def close(self) -> None:
+        """Let them finish what they have begun."""
+        if self._port is not None:
+            await self._port.close()
+        await self.part.close()
+
+
+class Newest:
+    """What is told of the loops that run, or are the next to."""
+
+    def __init__(self, part: Part[Hosted], choice: Choice, config: ManagerConfig, registry: Registry) -> None:
+        self._part = part
+        self._choice = choice
+        self._config = config
+        self._registry = registry
+
+    def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
+        return self._telling().checks()
+
+    def metrics(self) -> str:
+        return self._telling().metrics()
+
+    def configz(self) -> Mapping[str, Any]:
+        return self._telling().configz()
+
+    def status(self) -> ManagerStatus:
+        return self._telling().status()
+
+    def _telling(self) -> Telling:
+        manager, standing = self._part.hosted.manager, self._part.standing
+        identity, elector = ("kubeloop up", None) if standing is None else (standing.identity, standing.elector)
+        return Telling(manager, self._choice, self._config, self._registry, identity, elector)
+
+
+async def start_loops(server: ApiServer, pki: Pki, clock: Clock, port: int, gates: tuple[str, ...] = ()) -> Loops:
+    """Returns when the loops have seen to everything that was there, such as the accounts that pods need.
+
+    Where another plane leads, that is its to do.
+    """
+    within = Within(server, COMPONENT, clock)
+    config, choice, telemetry = config_of(pki, port, gates), select(["*"], gates), Telemetry()
+    own, root_ca = within.own(), pki.ca.read_text()
+
+    def make() -> Hosted:
+        recorder = EventRecorder(own, COMPONENT, clock)
+        return host(choice, Surroundings(own, within.for_loop, recorder, clock, config, telemetry, root_ca))
+
+    part = Part("loops", make, within.standing)
+    opened = await _open(Newest(part, choice, config, telemetry.registry), own, config, clock) if port else None
+    if part.standing is None or await part.standing.leads(_FIRST_WORK_SECONDS):
+        await part.hosted.first_work_done(_FIRST_WORK_SECONDS)
+    return Loops(part, opened)
+
+
+def config_of(pki: Pki, port: int, gates: tuple[str, ...] = ()) -> ManagerConfig:
+    """The defaults, and a port that knows whom the API server knows; for this machine alone."""
+    return ManagerConfig(
+        leader_elect=False,
+        feature_gates=gates,
+        bind_address="127.0.0.1",
+        secure_port=port,
+        tls_cert_file=str(pki.serving_certificate),
+        tls_private_key_file=str(pki.serving_key),
+        client_ca_file=str(pki.ca),
+        service_account_private_key_file=str(pki.account_key),
+        cluster_signing_cert_file=str(pki.ca),
+        cluster_signing_key_file=str(pki.folder / "ca.key"),
+        concurrent_deployment_syncs=_WORKERS,
+        concurrent_replicaset_syncs=_WORKERS,
+        concurrent_statefulset_syncs=_WORKERS,
+        concurrent_daemonset_syncs=_WORKERS,
+        concurrent_job_syncs=_WORKERS,
+        concurrent_gc_syncs=_WORKERS,
+        concurrent_service_endpoint_syncs=_WORKERS,
+        concurrent_endpoint_syncs=_WORKERS,
+    )
+
+
+async def _open(telling: Newest, client: Client, config: ManagerConfig, clock: Clock) -> Port | None:
+    try:
+        return await open_port(telling, Access(client, client, config, clock), client, config, clock)
+    except CannotStart as error:  # another plane runs on this machine, and nobody's work depends on this port
+        log.info("the loops' status cannot be asked for: %s", error)
+        return None

@@ -1,0 +1,132 @@
+"""Who does the work where several `kubeloop up` share an etcd: in each of them managers and the scheduler stand for the
+leases of the separate programs, which may stand as well.
+
+A program that loses its lease ends, and is started again by others. Here that would end an API server too, so whoever
+loses stands again instead, with caches and loops that are new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, Protocol, TypeVar
+
+from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
+from kubeloop.client import Client
+from kubeloop.client.transport import ClientTransport
+from kubeloop.clock import Clock
+from kubeloop.runtime.causes.transport import CausedTransport
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.leaderelection.fence import FencedTransport, LeadershipLost
+from kubeloop.runtime.leaderelection.leader_elector import LeaderElector, Terms, new_identity
+
+# The roles that give accounts their rights are made while loops already work; in one process they guard nothing.
+GROUPS: Final = ("system:masters", AUTHENTICATED)
+_NAMESPACE: Final = "kube-system"
+_DRAIN_SECONDS: Final = 3.0
+TERMS = Terms()
+
+log = logging.getLogger(__name__)
+
+
+class Hosted(Protocol):
+    """What can be run by whoever leads, once."""
+
+    async def run(self, grace: Callable[[], float]) -> None: ...
+
+
+Work = TypeVar("Work", bound=Hosted)
+
+
+class Standing:
+    """One component of this plane as a candidate for the lease of its name."""
+
+    def __init__(self, client: Client, component: str, clock: Clock) -> None:
+        host = socket.gethostname()
+        self._recorder = EventRecorder(client, component, clock, host=host)
+        self._decided = asyncio.Event()
+        self.identity = new_identity(host, clock)
+        self.elector = LeaderElector(
+            client, _NAMESPACE, component, self.identity, clock,
+            terms=TERMS, recorder=self._recorder, on_new_leader=lambda _: self._decided.set(),
+        )  # fmt: skip
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Lead whenever it is our turn, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            recording = group.create_task(self._recorder.run(), name="event recorder of elections")
+            try:
+                while True:
+                    try:
+                        return await self.elector.run(lead)
+                    except LeadershipLost as lost:
+                        log.warning("leaderelection lost: %s", lost)
+            finally:
+                recording.cancel()
+
+    async def leads(self, within: float) -> bool:
+        """Whether it was elected, as soon as that is known or it has taken so many seconds."""
+        try:
+            async with asyncio.timeout(within):
+                await self._decided.wait()
+        except TimeoutError:
+            return False
+        return self.elector.is_leader
+
+
+class Part(Generic[Work]):
+    """A component of this plane: made at once, and run when it is its turn."""
+
+    def __init__(self, name: str, make: Callable[[], Work], standing: Standing | None) -> None:
+        self.standing = standing
+        self.hosted = make()
+        self._make = make
+        self._was_run = False
+        run = self._lead() if standing is None else standing.run(self._lead)
+        self._running = asyncio.create_task(run, name=name)
+
+    async def close(self) -> None:
+        """Let it finish what it has begun."""
+        self._running.cancel()
+        await asyncio.wait((self._running,))
+
+    async def _lead(self) -> None:
+        if self._was_run:
+            self.hosted = self._make()
+        self._was_run = True
+        await self.hosted.run(self._grace)
+
+    def _grace(self) -> float:
+        """How long what waits may take at the end; nobody works who must not write."""
+        return _DRAIN_SECONDS if self.standing is None or self.standing.elector.fence.is_open else 0.0
+
+
+class Within:
+    """Clients of one component, within the server's process."""
+
+    def __init__(self, server: ApiServer, component: str, clock: Clock) -> None:
+        self._server = server
+        self._component = component
+        self.standing = Standing(self.own(), component, clock) if server.registry.store.shared else None
+
+    def own(self) -> Client:
+        """For reads, events and elections."""
+        return self._client(self._entry(f"system:{self._component}"), self._component)
+
+    def for_loop(self, account: str) -> Client:
+        """One whose writes pass only while this plane leads; in the name of a service account, if one is given."""
+        name = f"system:serviceaccount:{_NAMESPACE}:{account}" if account else f"system:{self._component}"
+        transport: ClientTransport = self._entry(name)
+        if self.standing is not None:
+            transport = FencedTransport(transport, self.standing.elector.fence)
+        return self._client(transport, f"{self._component}/{account}" if account else self._component)
+
+    def _entry(self, name: str) -> LocalEntry:
+        return LocalEntry(self._server, User(name, GROUPS))
+
+    def _client(self, transport: ClientTransport, user_agent: str) -> Client:
+        return Client(CausedTransport(transport), user_agent=user_agent)

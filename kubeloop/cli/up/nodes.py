@@ -1,0 +1,92 @@
+"""The nodes of `kubeloop up`: simulated ones, in the server's own process."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
+from kubeloop.apiserver.server import CannotStart
+from kubeloop.cli.kubelet.server import KubeletPlan, KubeletPorts, open_kubelet_ports
+from kubeloop.cli.pki.files import Pki
+from kubeloop.cli.up.flags import NodePlan
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.controllers import select
+from kubeloop.kubelet.agent import COMPONENT, Fleet, FleetConfig, ports_of
+from kubeloop.kubelet.simulated.stages import StageError, read_rules
+from kubeloop.runtime.causes.transport import CausedTransport
+from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.manager import Manager
+
+# As with loops: in one process accounts of their own would guard nothing.
+_USER = User("system:node-simulator", ("system:masters", "system:nodes", AUTHENTICATED))
+_REGISTER_SECONDS = 60.0
+_LIFECYCLE = "node-lifecycle-controller"
+_DRAIN_SECONDS = 0.5  # what is left undone is done after the next start
+
+
+class Nodes:
+    """Running nodes; made by `start_nodes`."""
+
+    def __init__(self, fleet: Fleet, informers: Informers, clock: Clock) -> None:
+        self.fleet = fleet
+        self.ports: KubeletPorts | None = None
+        self._informers = informers
+        self._manager = Manager(fleet.loops, clock, name=COMPONENT)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        self._informers.start()
+        self._tasks = [
+            asyncio.create_task(self.fleet.recorder.run(), name="events of nodes"),
+            asyncio.create_task(self._manager.run(lambda: _DRAIN_SECONDS), name="nodes"),
+        ]
+        async with asyncio.timeout(_REGISTER_SECONDS):
+            await self.fleet.registered()
+
+    async def close(self) -> None:
+        """Stop where they are; the next start finds pods as they were."""
+        if self.ports is not None:
+            await self.ports.close()
+        for task in reversed(self._tasks):
+            task.cancel()
+        await asyncio.wait(self._tasks)
+        await self._informers.stop()
+
+
+def fleet_config(plan: NodePlan, host: str = "") -> FleetConfig:
+    """What simulated nodes are made by; raises CannotStart for a stage file that can't be used.
+
+    The host is where nodes that have ports of their own listen.
+    """
+    try:
+        rules = tuple(read_rules(plan.stages)) if plan.stages is not None else ()
+    except StageError as error:
+        raise CannotStart(str(error)) from None
+    nobody_untaints = any(one.name == _LIFECYCLE for one in select(["*"]).missing)
+    return FleetConfig(
+        count=plan.count,
+        events=plan.events,
+        rules=rules,
+        static_pods=plan.static_pods,
+        untaint=nobody_untaints,
+        host=host,
+        first_port=plan.kubelet_port,
+    )
+
+
+async def start_nodes(server: ApiServer, clock: Clock, config: FleetConfig, pki: Pki) -> Nodes:
+    """Returns when all nodes are registered, and listen if they have ports of their own."""
+    client = Client(CausedTransport(LocalEntry(server, _USER)), user_agent=COMPONENT)
+    informers = Informers(client, clock)
+    fleet = Fleet(client, informers, clock, config)
+    nodes = Nodes(fleet, informers, clock)
+    if config.first_port:
+        plan = KubeletPlan(config.host, ports_of(config), pki)
+        nodes.ports = await open_kubelet_ports(plan, fleet.access, fleet.pod, client, clock)
+    await nodes.start()
+    server.nodes = fleet.access
+    server.provide(fleet.metrics)
+    return nodes

@@ -1,0 +1,171 @@
+"""`kubeloop up`: the whole control plane in one process, in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import tempfile
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kubeloop import __version__
+from kubeloop.api.features.resource_config import Serving
+from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
+from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.request.fault_injection import Faults
+from kubeloop.apiserver.server import AccountTokens, RunningServer, ServerConfig, start_server
+from kubeloop.cli.apiserver.kubelet_client import dial_kubelets, measure_kubelets, own_kubelet_config
+from kubeloop.cli.apiserver.run import own_front_proxy
+from kubeloop.cli.flags.chaos import faults_of
+from kubeloop.cli.flags.runtime_config import gates_of, serving_of
+from kubeloop.cli.pki.files import Pki, ensure_pki, serving_names
+from kubeloop.cli.pki.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
+from kubeloop.cli.program.foreground import run_in_foreground
+from kubeloop.cli.up.controllers import start_loops
+from kubeloop.cli.up.default_storage_class import ensure_default_class
+from kubeloop.cli.up.flags import CloudPlan, NodePlan, default_data_dir
+from kubeloop.cli.up.scheduler import start_scheduler
+from kubeloop.clock import Clock, SystemClock
+from kubeloop.store.sqlite.filelock import FileLock
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the flags ask for, with every default filled in."""
+
+    folder: Path
+    store: str
+    host: str
+    port: int
+    kubeconfig: Path
+    manager_port: int
+    nodes: NodePlan
+    cloud: CloudPlan
+    default_class: bool
+    serving: Serving
+    feature_gates: tuple[str, ...]
+    faults: Faults | None
+
+
+class RunningPlane:
+    """Everything that was started; stopped in reverse order."""
+
+    def __init__(self, parts: AsyncExitStack) -> None:
+        self._parts = parts
+
+    async def close(self) -> None:
+        await self._parts.aclose()
+
+
+def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
+    """The plan for a data folder."""
+    backend = options.store or ("memory" if options.ephemeral else "sqlite")
+    store = f"sqlite:{folder / 'store.db'}" if backend == "sqlite" else backend
+    kubeconfig = options.kubeconfig or folder / "admin.conf"
+    return Plan(
+        folder,
+        store,
+        options.bind_address,
+        options.port,
+        kubeconfig,
+        options.controller_manager_port,
+        NodePlan(
+            options.nodes,
+            options.node_events,
+            options.node_stages,
+            options.node_static_pods,
+            options.kubelet_port,
+            options.kubelet_metrics,
+        ),
+        CloudPlan(options.cloud_provider, options.cloud_config),
+        options.default_storage_class,
+        serving_of(options),
+        gates_of(options),
+        faults_of(options),
+    )
+
+
+def run_up(options: argparse.Namespace) -> int:
+    with ExitStack() as cleanup:
+
+        async def start() -> RunningPlane:
+            folder = _data_folder(options, cleanup)
+            return await _start(plan_of(options, folder))
+
+        return run_in_foreground(start)
+
+
+def _data_folder(options: argparse.Namespace, cleanup: ExitStack) -> Path:
+    """The folder, made if need be, and ours alone until the end."""
+    if options.ephemeral:
+        return Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="kubeloop-")))
+    folder = (options.data_dir or default_data_dir()).absolute()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = FileLock(str(folder / "lock"))
+    lock.acquire(str(folder))
+    cleanup.callback(lock.release)
+    return folder
+
+
+async def _start(plan: Plan) -> RunningPlane:
+    clock = SystemClock()
+    config = ServerConfig(
+        store=plan.store,
+        host=plan.host,
+        port=plan.port,
+        bootstrap_tokens=True,
+        serving=plan.serving,
+        faults=plan.faults,
+    )
+    names = serving_names([plan.host], config.services.networks[0], socket.gethostname())
+    pki = ensure_pki(plan.folder / "pki", names, clock.now())
+    async with AsyncExitStack() as parts:
+        server = await start_server(_with_keys(config, pki), clock)
+        parts.push_async_callback(server.close)
+        dial_kubelets(server.app, own_kubelet_config(pki))
+        if plan.default_class:
+            await ensure_default_class(server.app)
+        loops = await start_loops(server.app, pki, clock, plan.manager_port, plan.feature_gates)
+        parts.push_async_callback(loops.close)
+        scheduler = start_scheduler(server.app, clock)
+        parts.push_async_callback(scheduler.close)
+        await _start_nodes(plan, server, pki, clock, parts)
+        _start_cloud(plan, server.app, clock, parts)
+        url = server_url(plan.host, server.port)
+        write_kubeconfig(plan.kubeconfig, admin_kubeconfig(pki, pki.ca, url))
+        kubeconfig = plan.kubeconfig.absolute()
+        print(f"kubeloop {__version__} is ready at {url}: export KUBECONFIG={kubeconfig}", flush=True)
+        return RunningPlane(parts.pop_all())
+
+
+async def _start_nodes(plan: Plan, server: RunningServer, pki: Pki, clock: Clock, parts: AsyncExitStack) -> None:
+    if plan.nodes.kubelet_metrics and not plan.nodes.count:
+        measure_kubelets(server, clock)
+    if plan.nodes.count:
+        from kubeloop.cli.up.nodes import fleet_config, start_nodes
+
+        host = plan.host if plan.nodes.kubelet_port else ""
+        nodes = await start_nodes(server.app, clock, fleet_config(plan.nodes, host), pki)
+        parts.push_async_callback(nodes.close)
+        measure_kubelets(server, clock, nodes.fleet.metrics)
+
+
+def _start_cloud(plan: Plan, server: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
+    if plan.cloud.provider:
+        from kubeloop.cli.up.cloud import start_cloud
+
+        cloud = start_cloud(server, clock, plan.cloud.provider, plan.cloud.config_file)
+        parts.push_async_callback(cloud.close)
+
+
+def _with_keys(config: ServerConfig, pki: Pki) -> ServerConfig:
+    return replace(
+        config,
+        certificate=pki.serving_certificate,
+        key=pki.serving_key,
+        client_authorities=(pki.ca,),
+        accounts=AccountTokens(pki.account_key),
+        front_proxy=own_front_proxy(pki),
+        aggregator=AggregatorConfig(pki.front_proxy_certificate, pki.front_proxy_key),
+    )

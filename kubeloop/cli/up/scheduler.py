@@ -1,0 +1,16 @@
+"""The scheduler of `kubeloop up`: in the server's own process, without a lease if nobody else can run it."""
+
+from __future__ import annotations
+
+from kubeloop.apiserver.app import ApiServer
+from kubeloop.cli.up.election import Part, Within
+from kubeloop.clock import Clock
+from kubeloop.runtime.controller import Telemetry
+from kubeloop.scheduler.app import Hosted, host
+from kubeloop.scheduler.scheduler import NAME
+
+
+def start_scheduler(server: ApiServer, clock: Clock) -> Part[Hosted]:
+    """Returns at once: it schedules when it is its turn and its caches are filled."""
+    within = Within(server, NAME, clock)
+    return Part("scheduler", lambda: host(within.for_loop(""), clock, Telemetry()), within.standing)

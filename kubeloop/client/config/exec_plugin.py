@@ -1,0 +1,139 @@
+"""Credentials from a program: run when needed, its answer kept until it expires or the server refuses it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from datetime import datetime
+
+import msgspec
+
+from kubeloop.client.config.credentials import Identity
+from kubeloop.client.config.server_config import ExecSpec
+from kubeloop.client.errors import CredentialError
+from kubeloop.clock import Clock
+
+INFO_VARIABLE = "KUBERNETES_EXEC_INFO"
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    expiration_timestamp: datetime | None = None
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+
+
+class _Credential(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    status: _Status | None = None
+
+
+class ExecPlugin:
+    """One program; however many calls wait for it, it runs once.
+
+    A call that gives up does not end the program, which may be asking a person: the next call finds its answer.
+    """
+
+    def __init__(self, spec: ExecSpec, clock: Clock) -> None:
+        self._spec = spec
+        self._clock = clock
+        self._identity: Identity | None = None
+        self._expiry: datetime | None = None
+        self._running: asyncio.Task[Identity] | None = None
+
+    async def identity(self) -> Identity:
+        if self._identity is not None and not self._is_expired():
+            return self._identity
+        if self._running is None:
+            self._running = asyncio.create_task(self._refresh(), name=f"credentials from {self._spec.command}")
+            self._running.add_done_callback(self._ended)
+        return await asyncio.shield(self._running)
+
+    def rejected(self, identity: Identity) -> None:
+        if identity == self._identity:
+            self._identity = None
+
+    def close(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+
+    def _ended(self, task: asyncio.Task[Identity]) -> None:
+        self._running = None
+        if not task.cancelled():
+            task.exception()  # those who waited have it
+
+    def _is_expired(self) -> bool:
+        return self._expiry is not None and self._clock.now() >= self._expiry
+
+    async def _refresh(self) -> Identity:
+        status = read_answer(await self._run(), self._spec.api_version)
+        self._expiry = status.expiration_timestamp
+        self._identity = Identity(
+            status.token, status.client_certificate_data.encode(), status.client_key_data.encode()
+        )
+        return self._identity
+
+    async def _run(self) -> bytes:
+        spec = self._spec
+        interactive = is_interactive(spec, sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty())
+        environ = {**os.environ, **dict(spec.env), INFO_VARIABLE: exec_info(spec, interactive)}
+        stdin = None if interactive else asyncio.subprocess.DEVNULL
+        try:
+            process = await asyncio.create_subprocess_exec(
+                spec.command, *spec.args, env=environ, stdin=stdin, stdout=asyncio.subprocess.PIPE
+            )
+        except FileNotFoundError:
+            hint = f"\n\n{spec.install_hint}" if spec.install_hint else ""
+            raise CredentialError(f"getting credentials: exec: executable {spec.command} not found{hint}") from None
+        except OSError as error:
+            raise CredentialError(f"getting credentials: exec: {spec.command}: {error.strerror}") from None
+        try:
+            output, _ = await process.communicate()
+        except asyncio.CancelledError:
+            process.kill()
+            await process.wait()
+            raise
+        if process.returncode:
+            raise CredentialError(
+                f"getting credentials: exec: executable {spec.command} failed with exit code {process.returncode}"
+            )
+        return output
+
+
+def is_interactive(spec: ExecSpec, terminal: bool) -> bool:
+    """Whether the program may ask a person."""
+    if spec.interactive_mode == "Always" and not terminal:
+        raise CredentialError("exec plugin cannot support interactive mode: standard input is not a terminal")
+    return spec.interactive_mode != "Never" and terminal
+
+
+def exec_info(spec: ExecSpec, interactive: bool) -> str:
+    """What the program is told in its environment."""
+    told: dict[str, object] = {"interactive": interactive}
+    if spec.provide_cluster_info:
+        told["cluster"] = spec.cluster_info
+    document = {"kind": "ExecCredential", "apiVersion": spec.api_version, "spec": told}
+    return msgspec.json.encode(document).decode()
+
+
+def read_answer(output: bytes, api_version: str) -> _Status:
+    """What the program printed, checked as client-go does."""
+    try:
+        found = msgspec.json.decode(output, type=_Credential)
+    except msgspec.DecodeError as error:
+        raise CredentialError(f"getting credentials: decoding stdout: {error}") from None
+    if found.kind != "ExecCredential" or found.api_version != api_version:
+        raise CredentialError(
+            f"getting credentials: exec plugin is configured to use API version {api_version}, "
+            f"plugin returned version {found.api_version or 'none'} of kind {found.kind or 'none'}"
+        )
+    status = found.status
+    if status is None:
+        raise CredentialError("getting credentials: exec plugin didn't return a status field")
+    if not (status.token or status.client_certificate_data or status.client_key_data):
+        raise CredentialError("getting credentials: exec plugin didn't return a token or cert/key pair")
+    if bool(status.client_certificate_data) != bool(status.client_key_data):
+        raise CredentialError("getting credentials: exec plugin returned only certificate or key, not both")
+    return status

@@ -1,0 +1,83 @@
+"""Resources that are not built in, found by asking the server; what was found is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from kubeloop.api import errors
+from kubeloop.api.kinds import Resource, Subresource
+from kubeloop.client.discovery.rest_mapper import Wanted, words_of
+from kubeloop.client.errors import UnknownKind
+
+
+class Discovery:
+    """The server's own word on what it serves; one document a group and version."""
+
+    def __init__(self, document: Callable[[str], Awaitable[Any]]) -> None:
+        self._document = document
+        self._found: dict[Wanted, Resource] = {}
+
+    async def find(self, wanted: Wanted) -> Resource:
+        """The resource that is meant; raises `UnknownKind`. What isn't found is asked for again next time."""
+        known = self._found.get(wanted)
+        if known is not None:
+            return known
+        for group_version in await self._candidates(wanted):
+            for resource in await self._resources(group_version):
+                if wanted.word in words_of(resource):
+                    self._found[wanted] = resource
+                    return resource
+        raise UnknownKind(f"the server serves no {wanted}")
+
+    def forget(self) -> None:
+        """Ask again: definitions may have changed."""
+        self._found.clear()
+
+    async def _candidates(self, wanted: Wanted) -> Iterable[str]:
+        if wanted.version:
+            return [f"{wanted.group}/{wanted.version}" if wanted.group else wanted.version]
+        groups = (await self._document("/apis")).get("groups") or ()
+        chosen = [one for one in groups if wanted.group in (None, one["name"])]
+        preferred = [one["preferredVersion"]["groupVersion"] for one in chosen]
+        return preferred if wanted.group else ["v1", *preferred]
+
+    async def _resources(self, group_version: str) -> list[Resource]:
+        path = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
+        try:
+            listed = await self._document(path)
+        except errors.NotFound:
+            return []
+        return resources_of(listed)
+
+
+def resources_of(listed: dict[str, Any]) -> list[Resource]:
+    """An APIResourceList as our own table's entries."""
+    group, _, version = str(listed.get("groupVersion", "")).rpartition("/")
+    entries = [one for one in listed.get("resources") or () if not one.get("group") or "/" in one["name"]]
+    subresources: dict[str, list[Subresource]] = {}
+    for one in entries:
+        plural, slash, name = one["name"].partition("/")
+        if slash:
+            subresources.setdefault(plural, []).append(_subresource(name, one))
+    return [
+        Resource(
+            group,
+            version,
+            one["name"],
+            one["kind"],
+            namespaced=bool(one.get("namespaced")),
+            short_names=tuple(one.get("shortNames") or ()),
+            categories=tuple(one.get("categories") or ()),
+            verbs=tuple(one.get("verbs") or ()),
+            subresources=tuple(subresources.get(one["name"], ())),
+        )
+        for one in entries
+        if "/" not in one["name"]
+    ]
+
+
+def _subresource(name: str, entry: dict[str, Any]) -> Subresource:
+    own = entry.get("group") or entry.get("version")
+    group_version = "/".join(filter(None, (entry.get("group"), entry.get("version")))) if own else ""
+    return Subresource(name, group_version, entry.get("kind", "") if own else "", tuple(entry.get("verbs") or ()))

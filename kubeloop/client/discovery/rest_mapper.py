@@ -1,0 +1,112 @@
+"""Which resource somebody means: a struct class, an object, a name; the kinds table first, discovery for the rest.
+
+Names are read as `deployments.apps/v1`: a plural, singular, short name or kind, then perhaps a group, then perhaps a
+version. The first match in discovery order counts, as for kubectl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.client.errors import UsageError
+
+What = type | Resource | str
+
+
+class Wanted(NamedTuple):
+    """A resource by what is known of it; an empty version means any, a group of None any."""
+
+    word: str
+    group: str | None = None
+    version: str = ""
+
+    def __str__(self) -> str:
+        return self.word + (f".{self.group}" if self.group else "") + (f"/{self.version}" if self.version else "")
+
+
+def _by_class(resources: Iterable[Resource]) -> dict[tuple[str, str], Resource]:
+    table: dict[tuple[str, str], Resource] = {}
+    for resource in resources:
+        package, version, kind = resource.definition.rsplit(".", 2)
+        module = f"kubeloop.api.generated.{package.rpartition('.')[2]}_{version}"
+        table.setdefault((module, kind), resource)
+    return table
+
+
+@cache
+def _by_default() -> dict[tuple[str, str], Resource]:
+    return _by_class(RESOURCES)
+
+
+@cache
+def _on_request() -> dict[tuple[str, str], Resource]:
+    from kubeloop.api.features.optional_resources import OFFERED  # few programs have to do with these
+
+    return _by_class(OFFERED)
+
+
+@cache
+def _by_word() -> dict[str, tuple[Resource, ...]]:
+    table: dict[str, tuple[Resource, ...]] = {}
+    for resource in RESOURCES:
+        for word in words_of(resource):
+            table[word] = (*table.get(word, ()), resource)
+    return table
+
+
+def words_of(resource: Resource) -> set[str]:
+    """Everything that a resource is called."""
+    return {resource.plural, resource.singular, resource.kind, *resource.short_names}
+
+
+def resource_of_class(cls: type) -> Resource:
+    """The resource whose objects are of a struct class."""
+    key = (cls.__module__, cls.__name__)
+    found = _by_default().get(key) or _on_request().get(key)
+    if found is None:
+        raise UsageError(f"{cls.__name__} is no resource's class")
+    return found
+
+
+def wanted_of(what: str) -> Wanted:
+    """Read a name."""
+    text, _, version = what.partition("/")
+    word, dot, group = text.partition(".")
+    if not word or (version and not _is_version(version)):
+        raise UsageError(f"{what!r} names no resource; write it as plural.group/version")
+    return Wanted(word, group if dot or version else None, version)
+
+
+def wanted_of_object(obj: Mapping[str, Any]) -> Wanted:
+    """What a plain mapping says it is."""
+    kind, api_version = obj.get("kind"), obj.get("apiVersion")
+    if not kind or not api_version:
+        raise UsageError("an object that is a mapping has to say its apiVersion and kind")
+    group, _, version = str(api_version).rpartition("/")
+    return Wanted(str(kind), group, version)
+
+
+@cache
+def built_in(wanted: Wanted) -> Resource | None:
+    """The resource of the kinds table that is meant, if there is one.
+
+    Of versions that few servers serve only those that are named in full; the others are discovery's to tell of.
+    """
+    for resource in _by_word().get(wanted.word, ()):
+        if wanted.group in (None, resource.group) and wanted.version in ("", resource.version):
+            return resource
+    if wanted.group is None or "a" not in wanted.version:  # neither alpha nor beta
+        return None
+    return next((one for one in _on_request().values() if _is_meant(one, wanted)), None)
+
+
+def _is_meant(resource: Resource, wanted: Wanted) -> bool:
+    is_version = (resource.group, resource.version) == (wanted.group, wanted.version)
+    return is_version and wanted.word in words_of(resource)
+
+
+def _is_version(text: str) -> bool:
+    return text.startswith("v") and text[1:2].isdigit() and text.isalnum()

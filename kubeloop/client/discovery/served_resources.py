@@ -1,0 +1,103 @@
+"""Everything that a server serves by its own word: all resources in all versions, and what it could not tell of.
+
+/api, /apis ──▶ groups and versions ──▶ one document each ──▶ Served: by kind, and by each one's preferred version
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from kubeloop.api.errors import ApiError
+from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.client.discovery.discovery import resources_of
+from kubeloop.client.errors import ClientError
+
+Document = Callable[[str], Awaitable[Any]]
+
+# How many documents are asked for at a time.
+_AT_ONCE = 16
+_BUILT_IN = {(one.group, one.version, one.plural): one for one in RESOURCES}
+
+
+@cache
+def _on_request() -> dict[tuple[str, str, str], Resource]:
+    from kubeloop.api.features.optional_resources import OFFERED  # few servers serve these
+
+    return {(one.group, one.version, one.plural): one for one in OFFERED}
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What was found. Resources of groups that could not be asked are missing: nothing may be concluded from that."""
+
+    groups: tuple[tuple[str, ...], ...]  # the versions of each group as `group/version`, preferred first
+    resources: Mapping[str, tuple[Resource, ...]]  # by group and version
+    failures: Mapping[str, Exception] = field(default_factory=dict)  # by group and version
+
+    def all(self) -> Iterable[Resource]:
+        for group in self.groups:
+            for version in group:
+                yield from self.resources.get(version, ())
+
+    def preferred(self) -> Iterable[Resource]:
+        """Each resource once: in its group's preferred version, or else in the first that has it."""
+        for group in self.groups:
+            seen: set[str] = set()
+            for version in group:
+                found = [one for one in self.resources.get(version, ()) if one.plural not in seen]
+                seen.update(one.plural for one in found)
+                yield from found
+
+    def complaint(self) -> str:
+        """What is wrong, in client-go's words; empty when all is well."""
+        if not self.failures:
+            return ""
+        told = ", ".join(f"{version}: {error}" for version, error in sorted(self.failures.items()))
+        return f"unable to retrieve the complete list of server APIs: {told}"
+
+
+async def discover(document: Document) -> Served:
+    """Ask a server, given `Client.document`. Raises only when not even the groups are told."""
+    core, others = await asyncio.gather(document("/api"), document("/apis"))
+    groups = (tuple(core.get("versions") or ()), *map(_versions_of, others.get("groups") or ()))
+    versions = [version for group in groups for version in group]
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(version: str) -> Sequence[Resource] | Exception:
+        async with limit:
+            try:
+                return _known(await document(f"/apis/{version}" if "/" in version else f"/api/{version}"))
+            except (ApiError, ClientError, OSError, TimeoutError) as error:
+                return error
+
+    answers = dict(zip(versions, await asyncio.gather(*map(ask, versions)), strict=True))
+    return Served(
+        groups,
+        {version: tuple(found) for version, found in answers.items() if not isinstance(found, Exception)},
+        {version: found for version, found in answers.items() if isinstance(found, Exception)},
+    )
+
+
+def _versions_of(group: Mapping[str, Any]) -> tuple[str, ...]:
+    preferred = (group.get("preferredVersion") or {}).get("groupVersion", "")
+    versions = [one["groupVersion"] for one in group.get("versions") or ()]
+    return tuple(sorted(versions, key=lambda version: version != preferred))
+
+
+def _known(listed: dict[str, Any]) -> list[Resource]:
+    """The resources of a document; those of our own table are the table's, which everybody shares."""
+    return [_shared(one) for one in resources_of(listed)]
+
+
+def _shared(found: Resource) -> Resource:
+    key = (found.group, found.version, found.plural)
+    built_in = _BUILT_IN.get(key)
+    if built_in is None and "a" in found.version:  # alpha or beta
+        built_in = _on_request().get(key)
+    if built_in is None or built_in.namespaced != found.namespaced or set(built_in.verbs) != set(found.verbs):
+        return found
+    return built_in

@@ -1,0 +1,27 @@
+"""A client of a server over HTTP, wired from its configuration."""
+
+from __future__ import annotations
+
+from kubeloop.client.client import DEFAULT_TIMEOUT, Client
+from kubeloop.client.config.server_config import ServerConfig, load_config
+from kubeloop.client.http.rate_limit import DEFAULT_BURST, DEFAULT_QPS, TokenBucket
+from kubeloop.client.http.transport import HttpTransport
+from kubeloop.client.metrics import ClientMetrics
+from kubeloop.clock import Clock, SystemClock
+
+
+def connect(
+    config: ServerConfig | None = None,
+    *,
+    qps: float = DEFAULT_QPS,
+    burst: int = DEFAULT_BURST,
+    user_agent: str = "kubeloop",
+    clock: Clock | None = None,
+    metrics: ClientMetrics | None = None,
+    timeout: float | None = DEFAULT_TIMEOUT,
+) -> Client:
+    """A client that holds itself to `qps` calls a second (0: as many as it likes); connects when first used."""
+    clock = clock or SystemClock()
+    transport = HttpTransport(config or load_config(), clock, metrics=metrics)
+    limiter = TokenBucket(qps, burst, clock) if qps > 0 else None
+    return Client(transport, user_agent=user_agent, limiter=limiter, metrics=metrics, timeout=timeout)

@@ -1,0 +1,151 @@
+"""Making connections: TCP, through a proxy's tunnel where there is one, then TLS; each bounded in time."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from kubeloop.client.errors import ConnectError, ProxyError, TlsError
+from kubeloop.client.http.connection import Connection
+from kubeloop.client.http.proxies import Proxy
+
+if TYPE_CHECKING:
+    import ssl
+
+# Go's default dialer and TLS handshake have 30 and 10 seconds; a server that takes longer than this for both is down.
+CONNECT_SECONDS = 15.0
+# A peer that vanished without a word is noticed after about half a minute, as client-go's HTTP/2 pings do.
+_KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
+_MAX_TUNNEL_HEAD = 16 << 10
+
+
+class Address:
+    """Where a server is, and how to get there."""
+
+    def __init__(self, host: str, port: int, *, server_name: str = "", proxy: Proxy | None = None) -> None:
+        self.host = host
+        self.port = port
+        self.server_name = server_name or host
+        self.proxy = proxy
+
+    @property
+    def authority(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+async def dial(
+    address: Address,
+    tls: ssl.SSLContext | None,
+    on_lost: Callable[[Connection], None],
+    seconds: float = CONNECT_SECONDS,
+) -> Connection:
+    """A connection that is ready for requests."""
+    try:
+        async with asyncio.timeout(seconds):
+            if address.proxy is None:
+                return await _direct(address, tls, on_lost)
+            return await _tunnelled(address, address.proxy, tls, on_lost)
+    except ConnectError:
+        raise
+    except TimeoutError:
+        raise ConnectError(f"no connection to {address.authority} within {seconds:g} s") from None
+    except OSError as error:  # ssl.SSLError is one
+        raise _told(address.authority, error) from error
+
+
+async def _direct(address: Address, tls: ssl.SSLContext | None, on_lost: Callable[[Connection], None]) -> Connection:
+    loop = asyncio.get_running_loop()
+    name = address.server_name if tls is not None else None
+    transport, connection = await loop.create_connection(
+        lambda: Connection(on_lost), address.host, address.port, ssl=tls, server_hostname=name
+    )
+    _keep_alive(transport)
+    return connection
+
+
+async def _tunnelled(
+    address: Address, proxy: Proxy, tls: ssl.SSLContext | None, on_lost: Callable[[Connection], None]
+) -> Connection:
+    loop = asyncio.get_running_loop()
+    tunnel = _Tunnel()
+    try:
+        transport, _ = await loop.create_connection(lambda: tunnel, proxy.host, proxy.port)
+    except OSError as error:
+        raise ProxyError(f"the proxy {proxy.host}:{proxy.port} cannot be reached: {error}") from error
+    _keep_alive(transport)
+    connection = Connection(on_lost)
+    try:
+        await tunnel.open(address.authority, proxy)
+        if tls is None:
+            transport.set_protocol(connection)
+            connection.connection_made(transport)
+            return connection
+        secured = await loop.start_tls(transport, connection, tls, server_hostname=address.server_name)
+        if secured is None:
+            raise ProxyError(f"the proxy {proxy.host}:{proxy.port} hung up")
+        connection.connection_made(secured)
+    except BaseException:
+        transport.abort()
+        raise
+    return connection
+
+
+class _Tunnel(asyncio.Protocol):
+    """Asks a proxy for a tunnel; until it is there, the bytes that come are the proxy's."""
+
+    def __init__(self) -> None:
+        self._answer = b""
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    async def open(self, authority: str, proxy: Proxy) -> None:
+        lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
+        if proxy.user:
+            secret = base64.b64encode(f"{proxy.user}:{proxy.password}".encode()).decode()
+            lines.append(f"Proxy-Authorization: Basic {secret}")
+        assert self._transport is not None, "asked once connected"
+        self._transport.write("\r\n".join(lines).encode() + b"\r\n\r\n")
+        await self._opened
+
+    def data_received(self, data: bytes) -> None:
+        self._answer += data
+        head, end, _ = self._answer.partition(b"\r\n\r\n")
+        if self._opened.done() or (not end and len(self._answer) < _MAX_TUNNEL_HEAD):
+            return
+        status = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
+        if end and len(status) > 1 and status[0].startswith("HTTP/1.") and status[1].startswith("2"):
+            self._opened.set_result(None)
+        else:
+            self._opened.set_exception(ProxyError(f"the proxy refused a tunnel: {' '.join(status[1:]) or 'no HTTP'}"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._opened.done():
+            self._opened.set_exception(ProxyError("the proxy hung up before the tunnel was made"))
+
+
+def _keep_alive(transport: asyncio.BaseTransport) -> None:
+    sock = transport.get_extra_info("socket")
+    if sock is None:
+        return
+    with contextlib.suppress(OSError):  # not every system has every option
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE:
+            if hasattr(socket, name):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _told(authority: str, error: OSError) -> ConnectError:
+    import ssl
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return TlsError(f"the certificate of {authority} is not to be trusted: {error.verify_message}")
+    if isinstance(error, ssl.SSLError):
+        return TlsError(f"no TLS connection to {authority}: {error.reason or error}")
+    return ConnectError(f"no connection to {authority}: {error.strerror or error}")

@@ -1,0 +1,39 @@
+"""Lists of thousands, decoded in slices, so that everything else on the loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+from kubeloop.api.requests import Call, ListResult
+from kubeloop.api.responses import decode_items, list_of, split_list
+from kubeloop.client.interner import Sharing
+
+# Bytes from which on a list is large: a page of 500 small objects; and items a slice: some 10 ms of work.
+LARGE = 1 << 18
+_SLICE = 250
+
+
+async def decode_large_list(body: bytes, call: Call, sharing: Sharing) -> ListResult:
+    """The same as decoding it at once; what items have in common they share, because lists of thousands are kept."""
+    raw, meta = split_list(body)
+    items: list[Any] = []
+    for start in range(0, len(raw), _SLICE):
+        items += _decode_slice(raw[start : start + _SLICE], call, sharing)
+        await asyncio.sleep(0)
+    return list_of(items, meta)
+
+
+def _decode_slice(raw: Any, call: Call, sharing: Sharing) -> list[Any]:
+    # All that is made here is kept, so looking for garbage among it finds none and takes longer than decoding.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        items = decode_items(raw, call.resource, call.metadata_only)
+        for one in items:
+            sharing.share(one)
+        return items
+    finally:
+        if collecting:
+            gc.enable()

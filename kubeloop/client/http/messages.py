@@ -1,0 +1,91 @@
+"""HTTP requests as bytes, and the heads of responses: the pure part of speaking HTTP/1.1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+from kubeloop.api import codec
+from kubeloop.api.requests import Call
+from kubeloop.api.unstructured import plain_body
+from kubeloop.client.errors import UsageError
+from kubeloop.client.paths import METHODS, target_of
+
+CAUSE_HEADER = "Kubeloop-Cause"
+
+_JSON = "application/json"
+_PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+_PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+_MAX_CAUSE = 2048
+_WARNING = re.compile(r'\s*299 \S+ "((?:[^"\\]|\\.)*)"(?:\s+"[^"]*")?\s*,?')
+_ESCAPED = re.compile(r"\\(.)")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a response; names in lower case, values of a repeated name joined with commas."""
+
+    status: int
+    headers: Mapping[str, str]
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def retry_after(self) -> int:
+        """Seconds that the server asks us to wait; dates are not understood, as in client-go."""
+        text = self.headers.get("retry-after", "").strip()
+        return int(text) if text.isascii() and text.isdigit() else 0
+
+    def warnings(self) -> Iterable[str]:
+        text = self.headers.get("warning", "")
+        return [_ESCAPED.sub(r"\1", found) for found in _WARNING.findall(text)] if text else ()
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """One request before it is bytes; every attempt gets the credentials of its moment."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+    guard: Callable[[], None] | None = None
+
+    def encode(self, more: Iterable[tuple[str, str]]) -> bytes:
+        """The bytes on the wire. Raises `UsageError` for header values that would break the framing."""
+        lines = [f"{self.method} {self.target} HTTP/1.1"]
+        for name, value in (*self.headers.items(), *more):
+            if "\n" in value or "\r" in value or "\0" in value:
+                raise UsageError(f"the value of header {name} contains a line break")
+            lines.append(f"{name}: {value}")
+        if self.body or self.method in ("POST", "PUT", "PATCH"):
+            lines.append(f"Content-Length: {len(self.body)}")
+        return "\r\n".join(lines).encode("utf-8", "surrogateescape") + b"\r\n\r\n" + self.body
+
+    def below(self, prefix: str) -> HttpRequest:
+        """The same on a server whose paths all begin with a prefix."""
+        return replace(self, target=prefix + self.target)
+
+
+def request_of(call: Call) -> HttpRequest:
+    """A call as an HTTP request, without what the connection adds: host and credentials."""
+    headers = {"Accept": _accept(call), "User-Agent": call.user_agent}
+    body = b""
+    if call.body is not None:
+        body = call.body if isinstance(call.body, bytes) else codec.encode(plain_body(call.body))
+        headers["Content-Type"] = call.patch_type or _JSON
+    if call.cause:
+        headers[CAUSE_HEADER] = quote(call.cause, safe=" /:;,=@()[]{}")[:_MAX_CAUSE]
+    return HttpRequest(METHODS[call.verb], target_of(call), headers, body, call.guard)
+
+
+def _accept(call: Call) -> str:
+    if call.subresource == "log":
+        return "*/*"
+    if call.metadata_only:
+        return _PARTIAL_LIST if call.verb == "list" else _PARTIAL
+    return _JSON

@@ -1,0 +1,27 @@
+"""When a call is made again, and after how long: client-go's rules, as pure functions."""
+
+from __future__ import annotations
+
+from kubeloop.api.errors import ApiError
+from kubeloop.api.requests import Call
+from kubeloop.client.errors import ConnectionLost
+
+MAX_RETRIES = 10
+# How long client-go waits before it tries again after a connection broke under a read.
+_LOST_SECONDS = 1.0
+
+
+def retry_delay(call: Call, error: Exception, attempt: int) -> float | None:
+    """Seconds to wait before the next try, None when the error stands; `attempt` counts from 1.
+
+    Whatever the verb, a server that says "too many requests" or "not now" with a time to wait has done nothing. A
+    connection that broke may have carried a write, so only reads are repeated then.
+    """
+    if attempt > MAX_RETRIES:
+        return None
+    if isinstance(error, ApiError):
+        asked = error.retry_after_seconds
+        return float(asked) if asked > 0 and (error.code == 429 or error.code >= 500) else None
+    if isinstance(error, ConnectionLost) and call.verb in ("get", "list"):
+        return _LOST_SECONDS
+    return None

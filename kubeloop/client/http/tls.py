@@ -1,0 +1,94 @@
+"""TLS contexts from a configuration; made when first needed, and again when a file they came from has changed."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from pathlib import Path
+
+from kubeloop.client.config.credentials import Identity
+from kubeloop.client.config.server_config import Pem, ServerConfig
+from kubeloop.client.errors import ConfigError
+
+_Signature = tuple[object, ...]
+
+
+class Contexts:
+    """The context of the moment."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._made: tuple[_Signature, ssl.SSLContext] | None = None
+
+    def current(self, identity: Identity) -> ssl.SSLContext:
+        signature = (*map(_stamp, (self._config.authority, self._config.certificate, self._config.key)), identity.key)
+        if self._made is None or self._made[0] != signature:
+            self._made = (signature, make_context(self._config, identity))
+        return self._made[1]
+
+
+def make_context(config: ServerConfig, identity: Identity) -> ssl.SSLContext:
+    """TLS 1.2 or newer, to the configured authority or the system's, with our certificate if we have one."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if config.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif config.authority:
+        _trust(context, config.authority)
+    else:
+        context.load_default_certs()
+    if identity.certificate:
+        _identify(context, Pem(data=identity.certificate), Pem(data=identity.key))
+    elif config.certificate:
+        _identify(context, config.certificate, config.key)
+    return context
+
+
+def _trust(context: ssl.SSLContext, authority: Pem) -> None:
+    try:
+        text = authority.data or Path(authority.file).read_bytes()
+        context.load_verify_locations(cadata=text.decode("ascii"))
+    except OSError as error:  # ssl.SSLError is one
+        raise ConfigError(f"the certificate authority ({_source(authority)}) cannot be used: {_why(error)}") from None
+    except ValueError as error:
+        raise ConfigError(f"the certificate authority ({_source(authority)}) is no PEM text: {error}") from None
+
+
+def _identify(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
+    # OpenSSL reads these from files only; ours alone to read, and gone when it has.
+    with tempfile.TemporaryDirectory(prefix="kubeloop-") as folder:
+        try:
+            context.load_cert_chain(_as_file(certificate, Path(folder, "crt")), _as_file(key, Path(folder, "key")))
+        except OSError as error:
+            sources = f"{_source(certificate)}, {_source(key)}"
+            raise ConfigError(f"the client certificate and key ({sources}) cannot be used: {_why(error)}") from None
+
+
+def _as_file(pem: Pem, spare: Path) -> Path:
+    if not pem.data:
+        return Path(pem.file)
+    with open(os.open(spare, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "wb") as out:
+        out.write(pem.data)
+    return spare
+
+
+def _stamp(pem: Pem) -> object:
+    """Changes when the file does; a file that is gone for a moment keeps what was read from it."""
+    if pem.data or not pem.file:
+        return None
+    try:
+        found = os.stat(pem.file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def _source(pem: Pem) -> str:
+    return pem.file or "given inline"
+
+
+def _why(error: OSError) -> str:
+    return str(getattr(error, "reason", "") or error.strerror or error)

@@ -1,0 +1,286 @@
+"""Calls over HTTP(S) to any Kubernetes API server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from kubeloop.api import errors
+from kubeloop.api.kinds import Resource
+from kubeloop.api.requests import Call, WatchEvent
+from kubeloop.api.responses import decode_answer
+from kubeloop.client.config.credentials import NOBODY, Identity, credentials_of
+from kubeloop.client.config.server_config import Impersonation, ServerConfig
+from kubeloop.client.errors import CallTimeout, ConnectionLost, ProtocolError, TransportError
+from kubeloop.client.http.connection import Connection
+from kubeloop.client.http.dialer import Address, dial
+from kubeloop.client.http.large_lists import LARGE, decode_large_list
+from kubeloop.client.http.messages import Head, HttpRequest, request_of
+from kubeloop.client.http.pool import Pool
+from kubeloop.client.http.proxies import is_loopback, proxy_for
+from kubeloop.client.http.watch_lines import WatchLines
+from kubeloop.client.interner import Sharing
+from kubeloop.client.metrics import ClientMetrics, Unobserved
+from kubeloop.clock import Clock
+
+if TYPE_CHECKING:
+    import ssl
+
+    from kubeloop.client.http.tls import Contexts
+
+log = logging.getLogger(__name__)
+
+# HTTP/1.1 needs a connection for each call that is under way; more than this many wait their turn. Watches don't count.
+_CALLS_AT_ONCE = 64
+
+
+class HttpTransport:
+    """One server, spoken to over as many connections as are needed."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        clock: Clock,
+        *,
+        environ: Mapping[str, str] | None = None,
+        metrics: ClientMetrics | None = None,
+        on_warning: Callable[[str], None] = log.warning,
+    ) -> None:
+        parts = urlsplit(config.server)
+        host = parts.hostname or ""
+        proxy = proxy_for(config.server, config.proxy_url, os.environ if environ is None else environ)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._address = Address(host, port, server_name=config.server_name, proxy=proxy)
+        self._prefix = parts.path.rstrip("/")
+        self._config = config
+        self._clock = clock
+        self._metrics = metrics or Unobserved()
+        self._on_warning = on_warning
+        self._credentials = credentials_of(config, clock)
+        self._identity = NOBODY
+        self._is_tls = parts.scheme == "https"
+        self._contexts: Contexts | None = None
+        self._pool = Pool(self._connect)
+        self._sharings: dict[Resource, Sharing] = {}
+        self._turns = asyncio.Semaphore(_CALLS_AT_ONCE)
+        self._headers = [("Host", parts.netloc.rpartition("@")[2]), *impersonation_headers(config.impersonation)]
+        # Packing costs the server more than a local network saves.
+        if config.compression and not is_loopback(host):
+            self._headers.append(("Accept-Encoding", "gzip"))
+
+    @property
+    def host(self) -> str:
+        return self._address.authority
+
+    async def call(self, call: Call) -> Any:
+        body = await self._fetch(request_of(call), call.verb)
+        try:
+            if call.verb == "list" and len(body) > LARGE:
+                return await decode_large_list(body, call, self._sharing_of(call.resource))
+            return decode_answer(body, call)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise ProtocolError(f"the answer is no {call.resource.kind}: {error}") from None
+
+    async def document(self, path: str, user_agent: str = "kubeloop") -> Any:
+        """What is served at a path that is no resource, such as discovery; raises as `call` does."""
+        request = HttpRequest("GET", path, {"Accept": "application/json", "User-Agent": user_agent})
+        body = await self._fetch(request, "get")
+        try:
+            return msgspec.json.decode(body)
+        except msgspec.DecodeError as error:
+            raise ProtocolError(f"the answer to {path} is no JSON: {error}") from None
+
+    async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
+        lines = WatchLines(call, self._sharing_of(call.resource))
+        async with self._streaming(request_of(call), call.timeout) as connection:
+            while piece := await connection.next_piece():
+                if batch := lines.feed(piece):
+                    yield batch
+                if lines.failure is not None:
+                    raise lines.failure
+            if not lines.is_between_events:
+                raise ConnectionLost("the watch ended in the middle of an event")
+
+    def is_in_process(self, resource: Resource) -> bool:
+        """None is: a connection can be half open, and nobody is told."""
+        return False
+
+    def edition(self) -> object | None:
+        return None
+
+    async def stream(self, call: Call) -> AsyncIterator[bytes]:
+        """An answer's body in the pieces in which it comes, such as a followed log."""
+        async with self._streaming(request_of(call), call.timeout) as connection:
+            while piece := await connection.next_piece():
+                yield piece
+
+    async def pieces(self, path: str, seconds: float) -> AsyncIterator[bytes]:
+        """What is served at a path that is no resource, as it comes; it has to begin to come within some seconds."""
+        request = HttpRequest("GET", path, {"Accept": "*/*", "User-Agent": "kubeloop"})
+        async with self._streaming(request, seconds) as connection:
+            while piece := await connection.next_piece():
+                yield piece
+
+    def _sharing_of(self, resource: Resource) -> Sharing:
+        """What is kept of a resource has its parts in common, by whichever list or watch it came."""
+        return self._sharings.setdefault(resource, Sharing())
+
+    async def close(self) -> None:
+        self._credentials.close()
+        await self._pool.close()
+
+    # One request.
+
+    async def _fetch(self, request: HttpRequest, verb: str) -> bytes:
+        """A successful answer's whole body."""
+        async with self._turns:
+            started = self._clock.monotonic()
+            connection, head, identity = await self._send(request)
+            try:
+                body = await connection.whole_body()
+            finally:
+                self._pool.release(connection)
+            if head.status == 401 and await self._is_outdated(identity):
+                return await self._fetch_again(request)
+        self._metrics.duration(verb, self._clock.monotonic() - started)
+        self._metrics.sizes(verb, len(request.body), len(body))
+        return self._accepted(head, body)
+
+    async def _fetch_again(self, request: HttpRequest) -> bytes:
+        connection, head, _ = await self._send(request)
+        try:
+            return self._accepted(head, await connection.whole_body())
+        finally:
+            self._pool.release(connection)
+
+    @asynccontextmanager
+    async def _streaming(self, request: HttpRequest, seconds: float | None) -> AsyncIterator[Connection]:
+        """A connection from which a successful answer's body is to be read; only its beginning is bounded in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                connection, head, identity = await self._send(request, streamed=True)
+        except TimeoutError as error:
+            if isinstance(error, TransportError):
+                raise
+            raise CallTimeout(f"{request.method} {request.target}: no answer within {seconds:g} s") from None
+        try:
+            if not head.is_success:
+                async with asyncio.timeout(seconds):
+                    body = await _error_body(connection)
+                if head.status == 401:
+                    self._credentials.rejected(identity)
+                self._accepted(head, body)
+            self._warn(head)
+            yield connection
+        finally:
+            self._pool.release(connection)
+
+    async def _send(self, request: HttpRequest, *, streamed: bool = False) -> tuple[Connection, Head, Identity]:
+        """Send on an idle connection or a new one; a read that meets a connection gone stale is sent once more."""
+        identity = await self._credentials.identity()
+        if identity.key != self._identity.key:
+            self._pool.drop_idle()
+        self._identity = identity
+        data = self._encoded(request, identity)
+        connection, reused = await self._pool.acquire()
+        try:
+            head = await self._exchange(connection, request, data, streamed)
+        except ConnectionLost:
+            if not reused or connection.heard or request.method != "GET":
+                raise
+            connection, _ = await self._pool.acquire(fresh=True)
+            head = await self._exchange(connection, request, data, streamed)
+        return connection, head, identity
+
+    async def _exchange(self, connection: Connection, request: HttpRequest, data: bytes, streamed: bool) -> Head:
+        try:
+            if request.guard is not None:  # from here to the socket nothing waits
+                request.guard()
+            head = await connection.exchange(data, streamed=streamed)
+        except BaseException as error:
+            connection.abort()
+            if isinstance(error, TransportError):
+                self._metrics.request(request.method, "<error>")
+            raise
+        self._metrics.request(request.method, str(head.status))
+        return head
+
+    def _encoded(self, request: HttpRequest, identity: Identity) -> bytes:
+        more = self._headers
+        if identity.token:
+            more = [*more, ("Authorization", f"Bearer {identity.token}")]
+        if self._prefix:
+            request = request.below(self._prefix)
+        return request.encode(more)
+
+    async def _connect(self, on_lost: Callable[[Connection], None]) -> Connection:
+        return await dial(self._address, self._tls(), on_lost)
+
+    def _tls(self) -> ssl.SSLContext | None:
+        if not self._is_tls:
+            return None
+        if self._contexts is None:
+            from kubeloop.client.http.tls import Contexts
+
+            self._contexts = Contexts(self._config)
+        return self._contexts.current(self._identity)
+
+    async def _is_outdated(self, identity: Identity) -> bool:
+        """Whether there are newer credentials than those the server refused."""
+        self._credentials.rejected(identity)
+        return await self._credentials.identity() != identity
+
+    def _accepted(self, head: Head, body: bytes) -> bytes:
+        """The body of a success; raises the error that anything else stands for."""
+        self._warn(head)
+        if head.is_success:
+            return body
+        raise error_of(head, body)
+
+    def _warn(self, head: Head) -> None:
+        for text in head.warnings():
+            self._on_warning(text)
+
+
+async def _error_body(connection: Connection) -> bytes:
+    pieces = []
+    while piece := await connection.next_piece():
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def error_of(head: Head, body: bytes) -> errors.ApiError:
+    """The error an answer stands for: its Status, or what its code means."""
+    try:
+        status = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        status = None
+    if not isinstance(status, dict) or status.get("kind") != "Status":
+        return errors.generic(head.status, body[:2048].decode("utf-8", "replace").strip(), head.retry_after)
+    try:
+        error = errors.from_status({"code": head.status, **status})
+    except msgspec.ValidationError:
+        return errors.generic(head.status, str(status.get("message", "")), head.retry_after)
+    if head.retry_after and not error.retry_after_seconds:
+        details = error.details or errors.Details()
+        return error.with_details(msgspec.structs.replace(details, retry_after_seconds=head.retry_after))
+    return error
+
+
+def impersonation_headers(whom: Impersonation) -> list[tuple[str, str]]:
+    """How a server is told whom we act as."""
+    headers = [("Impersonate-User", whom.user)] if whom.user else []
+    if whom.uid:
+        headers.append(("Impersonate-Uid", whom.uid))
+    headers += [("Impersonate-Group", group) for group in whom.groups]
+    for key, values in whom.extra.items():
+        name = "Impersonate-Extra-" + quote(key, safe="!#$&'*+-.^_`|~")
+        headers += [(name, value) for value in values]
+    return headers

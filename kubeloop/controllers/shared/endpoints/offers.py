@@ -1,0 +1,88 @@
+"""What a pod offers to a service: whether it takes part, under which addresses, and at which port. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, Literal
+
+from kubeloop.api.addresses import parse_ip
+from kubeloop.api.generated.core_v1 import Container, Pod, Service, ServicePort
+from kubeloop.api.pods.pod import is_ready, is_terminal
+
+Family = Literal["IPv4", "IPv6"]
+HEADLESS: Final = "None"  # the address of a service that has none
+
+
+def takes_part(pod: Pod, terminating_too: bool = True) -> bool:
+    """Whether a pod is among those that a service is served by: it has an address, and has not ended."""
+    if is_terminal(pod) or not (pod.status.pod_ip or pod.status.pod_ips):
+        return False
+    return terminating_too or pod.metadata.deletion_timestamp is None
+
+
+def offer_of(pod: Pod) -> tuple[object, ...] | None:
+    """All of a pod that can make a difference to a service that selects it; None if it doesn't take part."""
+    if not takes_part(pod):
+        return None
+    spec, status = pod.spec, pod.status
+    terminating = pod.metadata.deletion_timestamp is not None
+    return is_ready(pod), terminating, status.pod_ips, spec.node_name, spec.hostname, spec.subdomain
+
+
+def port_of(pod: Pod, wanted: ServicePort) -> int | None:
+    """The number behind a service's port; a name is looked up in the pod's containers that keep running."""
+    target = wanted.target_port
+    if not isinstance(target, str):
+        return target
+    for container in _serving_containers(pod):
+        for port in container.ports:
+            if port.name == target and port.protocol == wanted.protocol:
+                return port.container_port
+    return None
+
+
+def _serving_containers(pod: Pod) -> Iterable[Container]:
+    yield from pod.spec.containers or ()
+    yield from (one for one in pod.spec.init_containers if one.restart_policy == "Always")
+
+
+def hostname_of(pod: Pod, service: Service) -> str:
+    """The name that the pod has within the service's domain; empty if it has none."""
+    return pod.spec.hostname if pod.spec.subdomain == service.metadata.name else ""
+
+
+def addresses_of(pod: Pod, family: str) -> tuple[str, ...]:
+    """The pod's addresses of one family, spelled as they should be."""
+    read = (_read(one.ip) for one in pod.status.pod_ips)
+    return tuple(found[1] for found in read if found is not None and found[0] == family)
+
+
+def family_of(address: str) -> Family | None:
+    """None for what is no address."""
+    found = _read(address)
+    return None if found is None else found[0]
+
+
+def canonical(address: str) -> str:
+    """An address that may be spelled in an odd way as it should be; as it is if it is none."""
+    found = _read(address)
+    return address if found is None else found[1]
+
+
+@lru_cache(maxsize=1 << 16)  # the same addresses are read on every look at a service
+def _read(address: str) -> tuple[Family, str] | None:
+    parsed = parse_ip(address)
+    if parsed is None:
+        return None
+    return ("IPv4" if parsed.version == 4 else "IPv6"), str(parsed)
+
+
+def has_cluster_ip(service: Service) -> bool:
+    """Whether the service has an address of its own."""
+    return service.spec.cluster_ip not in ("", HEADLESS)
+
+
+def is_served_by_pods(service: Service) -> bool:
+    """Whether endpoints are looked for; a service without a selector has them from elsewhere."""
+    return service.spec.type != "ExternalName" and bool(service.spec.selector)

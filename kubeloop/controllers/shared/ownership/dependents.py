@@ -1,0 +1,114 @@
+"""Which objects an owner has to look at, and which owners an object concerns: its own, or all that might adopt it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kubeloop.api.kinds import Resource
+from kubeloop.api.meta.owner_references import controller_of
+from kubeloop.api.selectors import LabelSelector, SelectorError, from_label_selector
+from kubeloop.controllers.shared.pods.batching import patience
+from kubeloop.runtime.causes.cause import Event, Origin
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.enqueue import controller_key
+from kubeloop.runtime.queue.workqueue import WorkQueue
+
+
+class Dependents:
+    """Objects of one kind, seen by owners of one kind that select them by labels."""
+
+    def __init__(self, objects: Informer, owners: Informer) -> None:
+        objects.add_indexer(CONTROLLER, controller_uid_of)
+        objects.add_indexer(ORPHANS, orphan_namespace_of)
+        self._objects = objects
+        self._owners = owners
+        self._controller_key = controller_key(owners.resource)
+
+    @property
+    def resource(self) -> Resource:
+        return self._objects.resource
+
+    def owned_by(self, owner: Any) -> Iterable[Any]:
+        return self._objects.by_index(CONTROLLER, owner.metadata.uid)
+
+    def claimable_by(self, owner: Any) -> Iterable[Any]:
+        """What the owner manages, and what nobody does."""
+        return (*self.owned_by(owner), *self._objects.by_index(ORPHANS, owner.metadata.namespace))
+
+    def keys_of(self, obj: Any) -> Iterable[ObjectKey]:
+        """The owner's key; for an orphan those of all that select it."""
+        if controller_of(obj.metadata.owner_references) is not None:
+            return self._controller_key(obj)
+        labels = obj.metadata.labels
+        if not labels:
+            return ()
+        near = self._owners.list(obj.metadata.namespace)
+        return [key_of(owner) for owner in near if selector_of(owner).matches(labels)]
+
+
+def selector_of(owner: Any) -> LabelSelector:
+    """What an owner selects; one that can't be understood selects nothing."""
+    try:
+        return from_label_selector(owner.spec.selector)
+    except SelectorError:
+        return from_label_selector(None)
+
+
+def concerns_owner(old: Any, new: Any) -> bool:
+    """Predicate: an orphan matters when it appears or is labelled otherwise, not when it goes."""
+    current = old if new is None else new
+    if controller_of(current.metadata.owner_references) is not None:
+        return True
+    if new is None:
+        return False
+    return old is None or _has_moved(old, new)
+
+
+def _has_moved(old: Any, new: Any) -> bool:
+    """Whether others may be concerned than before."""
+    before, after = old.metadata, new.metadata
+    return bool(before.owner_references != after.owner_references or before.labels != after.labels)
+
+
+class Wakeups:
+    """A handler that wakes the owners of what changes; an owner of many gathers changes instead of seeing each."""
+
+    def __init__(
+        self, queue: WorkQueue[ObjectKey], dependents: Dependents, owners: Informer, size_of: Callable[[Any], int]
+    ) -> None:
+        self._queue = queue
+        self._dependents = dependents
+        self._owners = owners
+        self._size_of = size_of
+
+    def on_add(self, obj: Any) -> None:
+        self._wake(None, obj, "ADDED")
+
+    def on_update(self, old: Any, new: Any) -> None:
+        if old.metadata.resource_version != new.metadata.resource_version:
+            self._wake(old, new, "MODIFIED")
+
+    def on_delete(self, obj: Any) -> None:
+        self._wake(obj, None, "DELETED")
+
+    def _wake(self, old: Any, new: Any, event: Event) -> None:
+        if not concerns_owner(old, new):
+            return
+        current = old if new is None else new
+        keys = dict.fromkeys(self._dependents.keys_of(current))
+        if old is not None and new is not None and _has_moved(old, new):
+            keys |= dict.fromkeys(self._dependents.keys_of(old))  # has to see that it is concerned no longer
+        if not keys:
+            return
+        meta = current.metadata
+        origin = Origin(self._dependents.resource.kind, meta.namespace, meta.name, meta.resource_version, event)
+        for key in keys:
+            owner = self._owners.get(*key)
+            wait = patience(self._size_of(owner)) if owner is not None else 0.0
+            if wait:
+                self._queue.add_after(key, wait, (origin,))
+            else:
+                self._queue.add(key, (origin,))

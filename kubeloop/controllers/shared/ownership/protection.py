@@ -1,0 +1,41 @@
+"""What is in use is not deleted: a finalizer goes on everything new, and comes off when a deleted thing is unused."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kubeloop.api.kinds import Resource
+from kubeloop.client import Client
+from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
+from kubeloop.runtime.objects.finalizers import ensure_finalizer, remove_finalizer
+
+InUse = Callable[[Any], Awaitable[bool]]
+
+
+class Protection:
+    """One kind's finalizer."""
+
+    def __init__(self, client: Client, resource: Resource, finalizer: str, in_use: InUse) -> None:
+        self._client = PatchOrUpdate(client)
+        self._resource = resource
+        self._finalizer = finalizer
+        self._in_use = in_use
+
+    async def protect(self, obj: Any) -> None:
+        if lacks_finalizer(obj, self._finalizer):
+            await ensure_finalizer(self._client, self._resource, obj, self._finalizer)
+        elif awaits_release(obj, self._finalizer) and not await self._in_use(obj):
+            await remove_finalizer(self._client, self._resource, obj, self._finalizer)
+
+    def concerns(self, _: Any, new: Any) -> bool:
+        """Predicate: whether there is anything to do about an object."""
+        return new is not None and (lacks_finalizer(new, self._finalizer) or awaits_release(new, self._finalizer))
+
+
+def lacks_finalizer(obj: Any, finalizer: str) -> bool:
+    return obj.metadata.deletion_timestamp is None and finalizer not in obj.metadata.finalizers
+
+
+def awaits_release(obj: Any, finalizer: str) -> bool:
+    return obj.metadata.deletion_timestamp is not None and finalizer in obj.metadata.finalizers

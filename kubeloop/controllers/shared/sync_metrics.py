@@ -1,0 +1,36 @@
+"""How often loops that publish certificates look at something, how long it takes, how it ends; by upstream's names."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from kubeloop.api.errors import ApiError
+from kubeloop.controllers.app.context import Context
+from kubeloop.runtime.metrics import exponential_bounds
+
+_BOUNDS: Final = exponential_bounds(0.001, 2, 15)
+
+Sync = Callable[[str], Awaitable[None]]
+
+
+def measured(sync: Sync, context: Context, subsystem: str) -> Sync:
+    """The same, counted by the code of what came of it."""
+    registry, clock = context.telemetry.registry, context.clock
+    total = registry.counter(f"{subsystem}_sync_total", "Looks by how they ended.", "code")
+    seconds = registry.histogram(
+        f"{subsystem}_sync_duration_seconds", "How long a look took.", "code", bounds=_BOUNDS
+    )  # fmt: skip
+
+    async def counted(key: str) -> None:
+        began, code = clock.monotonic(), "200"
+        try:
+            await sync(key)
+        except Exception as error:
+            code = str(error.code) if isinstance(error, ApiError) else "500"
+            raise
+        finally:
+            total.of(code).value += 1
+            seconds.of(code).observe(clock.monotonic() - began)
+
+    return counted

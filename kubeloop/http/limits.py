@@ -1,0 +1,54 @@
+"""The bounds of the HTTP layer, and the hooks by which its owner words what happens at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kubeloop.http.messages import Request, Response
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Every bound; sizes in bytes, times in seconds. Defaults are upstream's where it has one."""
+
+    head_bytes: int = 1 << 20
+    body_bytes: int = 3 << 20
+    head_timeout: float = 32.0
+    body_timeout: float = 60.0
+    idle_timeout: float = 180.0  # longer than client-go's 90 s, so that the client is the one to hang up
+    stall_timeout: float = 60.0  # how long a peer may leave what we wrote unread
+    linger_timeout: float = 1.0  # how long a refused client may go on sending before its connection is dropped
+    handshake_timeout: float = 10.0
+    shutdown_timeout: float = 10.0  # for what is still unsent when a TLS connection is closed
+    connections: int = 10_000
+    pipelined: int = 128
+    stream_bytes: int = 16 << 20
+    gzip_above: int = 128 << 10
+
+    @property
+    def sweep_interval(self) -> float:
+        """How often connections are looked at: often enough for the shortest of the timeouts."""
+        timeouts = (self.head_timeout, self.body_timeout, self.idle_timeout, self.stall_timeout, self.linger_timeout)
+        return min(1.0, min(timeouts) / 4)
+
+
+def _plain_rejection(status: int, message: str) -> Response:
+    return Response(status, message.encode(), "text/plain; charset=utf-8")
+
+
+def _plain_error(_request: Request, _error: BaseException) -> Response:
+    return _plain_rejection(500, "internal server error")
+
+
+def _ignore_overflow(_request: Request) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """How the layer above words refusals and failures, and learns of cut streams."""
+
+    reject: Callable[[int, str], Response] = field(default=_plain_rejection)
+    on_error: Callable[[Request, BaseException], Response] = field(default=_plain_error)
+    on_overflow: Callable[[Request], None] = field(default=_ignore_overflow)

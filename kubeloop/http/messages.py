@@ -1,0 +1,112 @@
+"""What a handler gets and gives: requests, plain responses, streams' responses and upgrades."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kubeloop.http.stream import Stream
+
+Headers = tuple[tuple[str, str], ...]
+
+# What takes a connection over after an upgrade: its transport, and the bytes that came behind the request.
+TakeOver = Callable[[asyncio.Transport, bytes], None]
+
+# A client that leaves does not stop these halfway: a write may already be past its commit.
+READ_ONLY_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Request:
+    """One request, complete with its body.
+
+    `path` and `query` are raw, still percent-encoded. Header names are in lower case; values of a repeated header
+    are joined with ", ". `upgrade` says that the client asks for another protocol on this connection.
+    """
+
+    __slots__ = (
+        "body",
+        "headers",
+        "http_1_0",
+        "keep_alive",
+        "method",
+        "path",
+        "peer_certificate",
+        "query",
+        "remote",
+        "upgrade",
+    )
+
+    def __init__(self, method: str, path: str, query: str = "", headers: dict[str, str] | None = None) -> None:
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers: dict[str, str] = {} if headers is None else headers
+        self.body = b""
+        self.peer_certificate: bytes | None = None
+        self.remote: tuple[str, int] = ("", 0)
+        self.upgrade = False
+        self.keep_alive = True
+        self.http_1_0 = False
+
+    def __repr__(self) -> str:
+        return f"<Request {self.method} {self.path}>"
+
+
+class Response:
+    """A complete answer. A body in many parts is written in slices, without being joined first."""
+
+    __slots__ = ("body", "content_type", "headers", "status")
+
+    def __init__(
+        self,
+        status: int = 200,
+        body: bytes | Sequence[bytes] = b"",
+        content_type: str = "application/json",
+        headers: Headers = (),
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.content_type = content_type
+        self.headers = headers
+
+
+class StreamResponse(Response):
+    """An answer that goes on: its head is sent, then `run` is given the stream.
+
+    When `run` returns an awaitable, the stream ends with it; when it returns None, the stream lives until somebody
+    closes it or the client leaves.
+    """
+
+    __slots__ = ()
+
+    def run(self, stream: Stream) -> Awaitable[None] | None:
+        raise NotImplementedError
+
+
+class HijackResponse(Response):
+    """The answer to an upgrade: after its head, `take_over` owns the transport."""
+
+    __slots__ = ("take_over",)
+
+    def __init__(self, take_over: TakeOver, headers: Headers = (), status: int = 101) -> None:
+        super().__init__(status, b"", "", headers)
+        self.take_over = take_over
+
+
+class NoResponse(Response):
+    """No answer at all: the connection breaks."""
+
+    __slots__ = ()
+
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+def frame(data: bytes) -> bytes:
+    """One HTTP/1.1 chunk, so that a watch event is framed once for all its watchers."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+LAST_CHUNK = b"0\r\n\r\n"

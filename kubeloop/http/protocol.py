@@ -1,0 +1,385 @@
+"""One connection: requests in, answers out, in order, each bounded in size and time."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import CancelledError
+from collections import deque
+from collections.abc import Awaitable, Coroutine
+from contextvars import copy_context
+from typing import Any, cast
+
+from kubeloop.http.compression import GZIP_HEADERS, accepts_gzip, gzip
+from kubeloop.http.connections import Service
+from kubeloop.http.eager_step import resume
+from kubeloop.http.messages import (
+    READ_ONLY_METHODS,
+    HijackResponse,
+    NoResponse,
+    Request,
+    Response,
+    StreamResponse,
+)
+from kubeloop.http.request_reader import Rejection, RequestReader, Stage
+from kubeloop.http.response_head import CONTINUE, NO_BODY_STATUSES, connection_field
+from kubeloop.http.stream import Stream
+from kubeloop.http.write_buffer import SLICE, Outbox
+
+_JOIN_BELOW = 64 << 10  # copying a body behind its head is cheaper than a second write up to about here
+_HELD_AFTER_UPGRADE = 64 << 10
+
+
+class Connection(asyncio.Protocol):
+    """The server's side of one client connection.
+
+    At most one request is being answered (`_request`); complete ones that came behind it are in `_waiting`, and a
+    ready answer among them is a rejection, always the last. Once `_ending`, what is in the outbox is all there will
+    ever be.
+    """
+
+    __slots__ = (
+        "_certificate",
+        "_continue_due",
+        "_ending",
+        "_held_back",
+        "_linger_until",
+        "_lost",
+        "_outbox",
+        "_reader",
+        "_remote",
+        "_request",
+        "_service",
+        "_stream",
+        "_task",
+        "_transport",
+        "_waiting",
+    )
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._reader = RequestReader(service.limits, service.loop, self._received, self._expects)
+        self._waiting: deque[Request | Response] = deque()
+        self._request: Request | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stream: Stream | None = None
+        self._linger_until: float | None = None
+        self._continue_due = False
+        self._held_back = False
+        self._ending = False
+        self._lost = False
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
+        self._transport.set_write_buffer_limits(high=SLICE)
+        self._outbox = Outbox(self._transport, self._service.cork, self._has_room)
+        ssl_object = transport.get_extra_info("ssl_object")
+        self._certificate: bytes | None = ssl_object.getpeercert(True) if ssl_object is not None else None
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self._remote: tuple[str, int] = (peer[0], peer[1])
+        connections = self._service.connections
+        connections.add(self)
+        if len(connections) > self._service.limits.connections:
+            self._refuse(Rejection(503, "too many connections"))
+
+    def data_received(self, data: bytes) -> None:
+        reader = self._reader
+        if reader.finished:
+            self._hold_after_upgrade(data)
+            return
+        rejection = reader.feed(data)
+        if rejection is not None:
+            self._refuse(rejection)
+        self._outbox.flush()
+
+    def pause_writing(self) -> None:
+        self._outbox.pause()
+
+    def resume_writing(self) -> None:
+        self._outbox.resume()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._lost = True
+        self._service.connections.discard(self)
+        self._waiting.clear()
+        self._outbox.discard()
+        if self._stream is not None:
+            self._stream.lost()
+        if self._task is not None and self._may_be_cut():
+            self._task.cancel()
+        self._service.changed.set()
+
+    def _may_be_cut(self) -> bool:
+        return self._stream is not None or (self._request is not None and self._request.method in READ_ONLY_METHODS)
+
+    # From complete requests to their handlers.
+
+    def _received(self, request: Request) -> None:
+        request.peer_certificate = self._certificate
+        request.remote = self._remote
+        if self._request is None and not self._waiting and not self._outbox.congested:
+            self._start(request)
+            return
+        if len(self._waiting) >= self._service.limits.pipelined:
+            raise Rejection(429, "too many pipelined requests")
+        self._waiting.append(request)
+        if not self._held_back:
+            self._held_back = True
+            self._transport.pause_reading()
+            self._outbox.wants_room = True
+
+    def _start(self, request: Request) -> None:
+        """Step the handler; most reads end here, and cost no task."""
+        self._request = request
+        context = copy_context()
+        try:
+            coroutine = self._service.handler(request)
+            waiting_for = context.run(coroutine.send, None)
+        except StopIteration as done:
+            self._respond(request, done.value)
+        except (Exception, CancelledError) as error:
+            self._respond(request, self._error_response(request, error))
+        else:
+            self._task = self._service.spawn(self._finish_later(request, coroutine, waiting_for), context)
+
+    async def _finish_later(
+        self, request: Request, coroutine: Coroutine[Any, Any, Response], waiting_for: object
+    ) -> None:
+        try:
+            response = await resume(coroutine, waiting_for)
+        except (Exception, CancelledError) as error:
+            if self._lost:
+                return
+            response = self._error_response(request, error)
+        self._task = None
+        if not self._lost:
+            self._respond(request, response)
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Take up what waited behind the answer just given."""
+        waiting = self._waiting
+        while waiting and self._request is None and not self._ending and not self._outbox.congested:
+            following = waiting.popleft()
+            if isinstance(following, Request):
+                self._start(following)
+            else:
+                self._answer_rejection(following)
+        if waiting:
+            self._outbox.wants_room = True
+        elif self._held_back:
+            self._held_back = False
+            self._transport.resume_reading()
+        if self._continue_due and self._request is None and not self._ending:
+            self._expects()
+        self._outbox.flush()
+
+    def _has_room(self) -> None:
+        if self._lost:
+            return
+        if self._stream is not None:
+            self._stream.wake()
+        if self._ending:
+            self._end()
+        elif self._waiting or self._continue_due:
+            self._go_on()
+
+    def _expects(self) -> None:
+        """Invite the body that the client holds back, once all before it is answered."""
+        self._continue_due = self._request is not None or bool(self._waiting)
+        if not self._continue_due:
+            self._outbox.put(CONTINUE)
+
+    # From handlers' responses to bytes.
+
+    def _respond(self, request: Request, response: Response) -> None:
+        try:
+            if isinstance(response, StreamResponse):
+                self._open_stream(request, response)
+            elif isinstance(response, HijackResponse):
+                self._hand_over(request, response)
+            elif isinstance(response, NoResponse):
+                self._transport.abort()
+            else:
+                self._answer(request, response)
+        except Exception as error:
+            # The answer itself is broken and may be half written: all that is left is to say so to our owner.
+            self._error_response(request, error)
+            self._transport.abort()
+
+    def _answer(self, request: Request, response: Response) -> None:
+        body = response.body
+        whole = isinstance(body, bytes)
+        length = len(body) if whole else sum(map(len, body))  # type: ignore[arg-type]  # a sequence of bytes, then
+        if length > self._service.limits.gzip_above and self._wants_gzip(request, response):
+            self._task = self._service.spawn(self._compress(request, response), None)
+            return
+        keep_alive = request.keep_alive and not request.upgrade and not self._service.closing
+        connection = connection_field(keep_alive, request.http_1_0)
+        head = self._service.heads.sized(response, length, connection)
+        outbox = self._outbox
+        if request.method == "HEAD" or response.status in NO_BODY_STATUSES:
+            outbox.put(head)
+        elif isinstance(body, bytes) and length < _JOIN_BELOW:
+            outbox.put(head + body)
+        else:
+            outbox.put(head)
+            outbox.put_all((body,) if isinstance(body, bytes) else body, length)
+        self._finish(keep_alive)
+
+    def _wants_gzip(self, request: Request, response: Response) -> bool:
+        if "json" not in response.content_type or any(name == "Content-Encoding" for name, _ in response.headers):
+            return False
+        return accepts_gzip(request.headers.get("accept-encoding", ""))
+
+    async def _compress(self, request: Request, response: Response) -> None:
+        body = response.body
+        parts = (body,) if isinstance(body, bytes) else body
+        packed = await self._service.loop.run_in_executor(None, gzip, parts)
+        self._task = None
+        if not self._lost:
+            headers = response.headers + GZIP_HEADERS
+            self._answer(request, Response(response.status, packed, response.content_type, headers))
+            self._go_on()
+
+    def _open_stream(self, request: Request, response: StreamResponse) -> None:
+        if request.http_1_0:
+            self._answer(request, self._reject_response(Rejection(505, "a stream needs HTTP/1.1")))
+            return
+        self._outbox.put(self._service.heads.chunked(response, connection_field(request.keep_alive, False)))
+        if request.method == "HEAD":
+            self._finish(request.keep_alive)
+            return
+        budget = self._service.limits.stream_bytes
+        stream = self._stream = Stream(self._outbox, budget, self._stream_ended, self._stream_overflowed)
+        running = response.run(stream)
+        if running is not None:
+            self._task = self._service.spawn(self._run_stream(request, stream, running), None)
+        self._outbox.flush()
+
+    async def _run_stream(self, request: Request, stream: Stream, running: Awaitable[None]) -> None:
+        try:
+            await running
+        except (Exception, CancelledError) as error:
+            if not self._lost and not stream.closed:  # a stream that was ended cancels what ran it
+                self._error_response(request, error)
+                self._transport.abort()
+        stream.close()
+
+    def _stream_ended(self) -> None:
+        request = self._request
+        assert request is not None, "a stream belongs to the request being answered"
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+        self._task = self._stream = None
+        self._finish(request.keep_alive and not self._service.closing)
+        if self._waiting or self._continue_due:
+            self._service.loop.call_soon(self._has_room)
+
+    def _stream_overflowed(self) -> None:
+        """The peer reads slower than the world changes: cut it off, it will list and watch again."""
+        assert self._request is not None, "only an open stream can overflow"
+        assert self._stream is not None, "only an open stream can overflow"
+        self._stream.lost()
+        self._outbox.discard()
+        self._transport.abort()
+        self._service.hooks.on_overflow(self._request)
+
+    def _hand_over(self, request: Request, response: HijackResponse) -> None:
+        if not request.upgrade:
+            raise RuntimeError("only an upgrade request's connection can be taken over")
+        service = self._service
+        self._transport.write(service.heads.sized(response, 0, b""))
+        service.connections.discard(self)
+        service.hijacked.add(self._transport)
+        self._transport.resume_reading()
+        response.take_over(self._transport, self._reader.leftover)
+
+    def _hold_after_upgrade(self, data: bytes) -> None:
+        """Keep what a client sends before its upgrade is answered; otherwise nobody will read it."""
+        if self._request is not None and self._request.upgrade:
+            self._reader.leftover += data
+            if len(self._reader.leftover) > _HELD_AFTER_UPGRADE:
+                self._transport.pause_reading()
+
+    # Refusals, failures, and the end.
+
+    def _error_response(self, request: Request, error: BaseException) -> Response:
+        try:
+            return self._service.hooks.on_error(request, error)
+        except Exception:
+            return Response(500, b"", "")
+
+    def _reject_response(self, rejection: Rejection) -> Response:
+        try:
+            return self._service.hooks.reject(rejection.status, rejection.message)
+        except Exception:
+            return Response(rejection.status, b"", "")
+
+    def _refuse(self, rejection: Rejection) -> None:
+        """Answer what cannot be served, after all that came before it, and hang up."""
+        self._reader.finished = True
+        response = self._reject_response(rejection)
+        if self._request is None and not self._waiting:
+            self._answer_rejection(response)
+        else:
+            self._waiting.append(response)
+
+    def _answer_rejection(self, response: Response) -> None:
+        # Closing while the client still sends would reset the connection and lose the answer on its way.
+        service = self._service
+        self._linger_until = service.loop.time() + service.limits.linger_timeout
+        refused = Request("", "")
+        refused.keep_alive = False
+        self._answer(refused, response)
+
+    def _finish(self, keep_alive: bool) -> None:
+        self._request = None
+        self._reader.since = self._service.loop.time()
+        if not keep_alive:
+            self._ending = True
+            self._end()
+
+    def _end(self) -> None:
+        """Hang up once everything is handed to the transport."""
+        self._outbox.flush()
+        if self._outbox.pending:
+            self._outbox.wants_room = True
+        elif self._linger_until is None:
+            self._transport.close()
+        else:
+            self._transport.resume_reading()
+            if self._transport.can_write_eof():
+                self._transport.write_eof()
+
+    def check(self, now: float) -> None:
+        """Enforce what depends on time; called now and then by the server."""
+        limits, outbox = self._service.limits, self._outbox
+        if outbox.paused_since is not None and now - outbox.paused_since > limits.stall_timeout:
+            self._transport.abort()
+        elif self._linger_until is not None:
+            if now > self._linger_until and not outbox.pending:
+                self._transport.abort()
+        elif self._request is None and not self._ending and not self._waiting:
+            self._check_reading(now - self._reader.since)
+
+    def _check_reading(self, waited: float) -> None:
+        limits, stage = self._service.limits, self._reader.stage
+        if stage is Stage.IDLE:
+            if waited > limits.idle_timeout:
+                self._transport.close()
+        elif waited > (limits.head_timeout if stage is Stage.HEAD else limits.body_timeout):
+            self._refuse(Rejection(408, f"the request's {stage.value} did not arrive in time"))
+
+    def shut_down(self) -> None:
+        """The server stops: end what never ends by itself, close what is idle, let the rest finish."""
+        if self._stream is not None:
+            self._stream.close()
+        elif self._request is None and not self._waiting and not self._ending:
+            self._transport.close()
+            # A TLS client that is idle may never answer our goodbye; nothing of its is lost by not waiting long.
+            self._service.loop.call_later(self._service.limits.linger_timeout, self._transport.abort)
+
+    def abort(self) -> None:
+        self._transport.abort()

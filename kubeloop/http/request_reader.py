@@ -1,0 +1,234 @@
+"""From bytes to requests: llhttp parses, this bounds and assembles."""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from enum import Enum
+
+import httptools
+from httptools.parser.errors import HttpParserCallbackError, HttpParserError, HttpParserUpgrade
+
+from kubeloop.http.limits import Limits
+from kubeloop.http.messages import Request
+
+_METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")}
+
+# Names that nearly every request carries, already in lower case.
+_NAMES = {
+    name.encode(): name.lower()
+    for name in (
+        *("Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Length", "Content-Type", "Host"),
+        *("Kubectl-Command", "Kubectl-Session", "Transfer-Encoding", "User-Agent", "Audit-Id"),
+    )
+}
+
+_LINE_OVERHEAD = 4  # a colon, a space and the line's end
+
+
+RawHeaders = list[tuple[bytes, bytes]]
+
+
+class Stage(Enum):
+    """Where in a request the client is."""
+
+    IDLE = "idle"
+    HEAD = "head"
+    BODY = "body"
+
+
+class Rejection(Exception):
+    """The client broke a rule or a limit: what to answer before hanging up."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class RequestReader:
+    """Assembles the requests of one connection.
+
+    `stage` and `since` (loop time) tell how long the client has been where it is. After a rejection, an upgrade or
+    a request that ends the connection, `finished` is set and further bytes mean nothing here.
+    """
+
+    __slots__ = (
+        "_body",
+        "_body_size",
+        "_last_headers",
+        "_last_raw_headers",
+        "_limits",
+        "_loop",
+        "_on_expectation",
+        "_on_request",
+        "_parser",
+        "_raw_headers",
+        "_raw_size",
+        "_request",
+        "_url",
+        "finished",
+        "leftover",
+        "since",
+        "stage",
+    )
+
+    def __init__(
+        self,
+        limits: Limits,
+        loop: AbstractEventLoop,
+        on_request: Callable[[Request], None],
+        on_expectation: Callable[[], None],
+    ) -> None:
+        self._limits = limits
+        self._loop = loop
+        self._on_request = on_request
+        self._on_expectation = on_expectation
+        self._parser = httptools.HttpRequestParser(self)
+        self._request: Request | None = None
+        self._last_raw_headers: RawHeaders = []
+        self._last_headers: dict[str, str] = {}
+        self.stage = Stage.IDLE
+        self.since = loop.time()
+        self.finished = False
+        self.leftover = b""
+        self.on_message_begin()
+        self.stage = Stage.IDLE
+
+    def feed(self, data: bytes) -> Rejection | None:
+        """Take what the client sent; requests that it completes have been handed on when this returns."""
+        stage_before = self.stage
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            self.finished = True
+            self.leftover = data[upgrade.args[0] :]
+            return None
+        except HttpParserCallbackError as error:
+            return self._reject(error.__context__)
+        except HttpParserError as error:
+            # What follows a request that ends the connection was never going to be answered.
+            return None if self.finished else self._reject(Rejection(400, f"malformed request: {error}"))
+        if self.stage is not Stage.IDLE and self.stage is stage_before:
+            return self._count_unparsed(len(data))
+        return None
+
+    def _reject(self, cause: BaseException | None) -> Rejection:
+        if not isinstance(cause, Rejection):
+            raise cause or RuntimeError("the parser failed without a reason")
+        self.finished = True
+        return cause
+
+    def _count_unparsed(self, size: int) -> Rejection | None:
+        """Bound what the parser swallows without telling: an endless header line, chunk extensions, trailers."""
+        self._raw_size += size
+        if self.stage is Stage.HEAD:
+            return self._reject(self._head_too_large()) if self._raw_size > self._limits.head_bytes else None
+        allowed = 2 * self._limits.body_bytes + self._limits.head_bytes
+        return self._reject(self._body_too_large()) if self._raw_size > allowed else None
+
+    def _head_too_large(self) -> Rejection:
+        return Rejection(431, "Request Header Fields Too Large")
+
+    def _body_too_large(self) -> Rejection:
+        return Rejection(413, f"Request entity too large: limit is {self._limits.body_bytes}")
+
+    # What llhttp calls, in this order.
+
+    def on_message_begin(self) -> None:
+        self.stage = Stage.HEAD
+        self.since = self._loop.time()
+        self._url = b""
+        self._raw_headers: RawHeaders = []
+        self._raw_size = 0
+        self._body: list[bytes] = []
+        self._body_size = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._url = self._url + url if self._url else url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._raw_headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        headers = self._decode_headers()
+        self._raw_headers = []  # for the trailers, which nothing here reads
+        request = self._request = self._assemble(headers)
+        if "content-length" in headers or "transfer-encoding" in headers:
+            self._expect_body(request)
+
+    def _decode_headers(self) -> dict[str, str]:
+        raw = self._raw_headers
+        if raw != self._last_raw_headers:  # a client that keeps its connection mostly repeats itself
+            size = sum([len(name) + len(value) + _LINE_OVERHEAD for name, value in raw])
+            if size + len(self._url) > self._limits.head_bytes:
+                raise self._head_too_large()
+            self._last_headers = _decoded(raw)
+            self._last_raw_headers = raw
+        elif len(self._url) > self._limits.head_bytes:
+            raise self._head_too_large()
+        return self._last_headers.copy()
+
+    def _assemble(self, headers: dict[str, str]) -> Request:
+        parser = self._parser
+        version = parser.get_http_version()
+        if version != "1.1" and version != "1.0":
+            raise Rejection(505, "unsupported protocol version")
+        if version == "1.1" and "host" not in headers:
+            raise Rejection(400, "missing required Host header")
+        method = parser.get_method()
+        path, _, query = self._url.decode("latin-1").partition("?")
+        request = Request(_METHODS.get(method) or method.decode("latin-1"), path, query, headers)
+        if not path.startswith("/") and "://" in path:
+            request.path = "/" + path.split("://", 1)[1].partition("/")[2]  # the absolute form, as sent to a proxy
+        request.http_1_0 = version == "1.0"
+        request.keep_alive = parser.should_keep_alive()
+        request.upgrade = parser.should_upgrade()
+        return request
+
+    def _expect_body(self, request: Request) -> None:
+        declared = request.headers.get("content-length", "0")
+        if not declared.isdecimal() or int(declared) > self._limits.body_bytes:
+            raise self._body_too_large()
+        if request.upgrade and (int(declared) or "transfer-encoding" in request.headers):
+            raise Rejection(400, "an upgrade request cannot carry a body")
+        self.stage = Stage.BODY
+        self.since = self._loop.time()
+        self._raw_size = 0
+        expectation = request.headers.get("expect")
+        if expectation is not None and not request.http_1_0:
+            if expectation.lower() != "100-continue":
+                raise Rejection(417, "unknown expectation")
+            self._on_expectation()
+
+    def on_body(self, data: bytes) -> None:
+        self._body_size += len(data)
+        if self._body_size > self._limits.body_bytes:
+            raise self._body_too_large()
+        self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        request = self._request
+        assert request is not None, "a message cannot end before its head"
+        if self._body:
+            request.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self.stage = Stage.IDLE
+        self.finished = not request.keep_alive
+        self._on_request(request)
+
+
+def _decoded(raw: RawHeaders) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    repeated: dict[str, list[str]] = {}
+    for name, value in raw:
+        key = _NAMES.get(name) or name.decode("latin-1").lower()
+        text = value.decode("latin-1").rstrip(" \t")
+        if key in headers:
+            repeated.setdefault(key, [headers[key]]).append(text)
+        else:
+            headers[key] = text
+    if "host" in repeated:
+        raise Rejection(400, "too many Host headers")
+    for key, values in repeated.items():
+        headers[key] = ", ".join(values)
+    return headers

@@ -1,0 +1,113 @@
+"""Listening: accepts connections, watches over their timeouts, and stops without cutting requests short."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+
+from kubeloop.clock import Clock
+from kubeloop.http.connections import Service
+from kubeloop.http.limits import Hooks, Limits
+from kubeloop.http.messages import Handler
+from kubeloop.http.protocol import Connection
+
+_BACKLOG = 1024
+_KEEPALIVE_SECONDS = 30  # a peer that vanished from the network is noticed even when nothing is sent to it
+
+
+class Server:
+    """A listening HTTP server; made by `serve`."""
+
+    def __init__(self, service: Service, listener: asyncio.Server, port: int) -> None:
+        self.port = port
+        self._service = service
+        self._listener = listener
+        self._interval = service.limits.sweep_interval
+        self._timer = service.loop.call_later(self._interval, self._sweep)
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected, upgraded connections apart."""
+        return len(self._service.connections)
+
+    def _sweep(self) -> None:
+        service = self._service
+        self._timer = service.loop.call_later(self._interval, self._sweep)  # first, so that no failure stops the sweep
+        now = service.loop.time()
+        for connection in tuple(service.connections):
+            connection.check(now)
+        service.hijacked = {transport for transport in service.hijacked if not transport.is_closing()}
+
+    async def close(self, grace: float = 10.0) -> None:
+        """Stop accepting, end streams, let requests finish for `grace` seconds, then cut what is left."""
+        service = self._service
+        service.closing = True
+        self._listener.close()
+        for connection in tuple(service.connections):
+            connection.shut_down()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await self._until_idle()
+        for connection in tuple(service.connections):
+            connection.abort()
+        for transport in service.hijacked:
+            transport.abort()
+        for task in tuple(service.tasks):
+            task.cancel()
+        if service.tasks:
+            await asyncio.wait(service.tasks)
+        self._timer.cancel()
+        # The listener's wait_closed() would, from Python 3.12 on, wait for TLS handshakes that may never end.
+
+    async def _until_idle(self) -> None:
+        service = self._service
+        while service.connections or service.tasks:
+            service.changed.clear()
+            await service.changed.wait()
+
+
+async def serve(
+    handler: Handler,
+    host: str,
+    port: int,
+    ssl_context: ssl.SSLContext | None,
+    limits: Limits,
+    clock: Clock,
+    hooks: Hooks | None = None,
+) -> Server:
+    """Listen on host and port (0: any free one). A port in use raises OSError.
+
+    The handler's coroutine runs outside of any task until it first waits; one that needs a task from its start
+    (asyncio.timeout, TaskGroup) awaits asyncio.sleep(0) first.
+    """
+    loop = asyncio.get_running_loop()
+    service = Service(handler, limits, hooks or Hooks(), clock, loop)
+    sock = _listening_socket(host, port)
+    try:
+        listener = await loop.create_server(
+            lambda: Connection(service),
+            sock=sock,
+            backlog=_BACKLOG,
+            ssl=ssl_context,
+            ssl_handshake_timeout=limits.handshake_timeout if ssl_context else None,
+            ssl_shutdown_timeout=limits.shutdown_timeout if ssl_context else None,
+        )
+    except BaseException:
+        sock.close()
+        raise
+    return Server(service, listener, sock.getsockname()[1])
+
+
+def _listening_socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    both = host == "::" and socket.has_dualstack_ipv6()
+    sock = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+    sock.setblocking(False)
+    # Accepted connections inherit these.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_SECONDS)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_SECONDS)
+    return sock

@@ -1,0 +1,177 @@
+"""SPDY/3.1 after an upgrade, from either end: streams that the client opens, over whatever carries the bytes.
+
+Differs from the standard: what is sent isn't held back by windows, since Kubernetes' clients open none; for those that
+wait for them, windows are opened as their data is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kubeloop.http.byte_pipe import Carrier, Pipe
+from kubeloop.http.upgrade.spdy_frames import (
+    CANCEL,
+    DATA,
+    FIN,
+    GOAWAY,
+    PING,
+    PROTOCOL_ERROR,
+    RST_STREAM,
+    SYN_STREAM,
+    Frame,
+    FrameReader,
+    FrameWriter,
+    SpdyError,
+)
+
+_PIECE = 64 << 10
+_STREAMS = 1000  # at a time
+
+
+class SpdyStream:
+    """One of them. What the peer says is read, what is written it hears."""
+
+    def __init__(self, connection: SpdyConnection, number: int, headers: Mapping[str, str], carrier: Carrier) -> None:
+        self.number = number
+        self.headers = headers
+        self.finished = False  # by this side
+        self.input = Pipe(carrier)
+        self._connection = connection
+
+    async def read(self) -> bytes:
+        return await self.input.read()
+
+    async def write(self, data: bytes) -> None:
+        """Returns when there is room for more."""
+        for begin in range(0, len(data), _PIECE):
+            await self._connection.send(self, data[begin : begin + _PIECE])
+
+    def write_now(self, data: bytes) -> None:
+        """A few bytes, for which nobody need wait for room."""
+        self._connection.send_now(self, data)
+
+    def finish(self) -> None:
+        """Nothing more will be written."""
+        if not self.finished:
+            self.finished = True
+            self._connection.finish(self)
+
+    def reset(self) -> None:
+        """Nothing more will be written or read."""
+        self.input.end()
+        self.finished = True
+        self._connection.reset(self, CANCEL)
+
+
+class SpdyConnection:
+    """Streams by number. `on_stream` is told of each that the client opens, and raises `SpdyError` to refuse it.
+
+    Without it this is the client's end, which opens streams itself.
+    """
+
+    def __init__(self, carrier: Carrier, on_stream: Callable[[SpdyStream], None] | None = None) -> None:
+        self._carrier = carrier
+        self._on_stream = on_stream
+        self._reader = FrameReader()
+        self._writer = FrameWriter()
+        self._streams: dict[int, SpdyStream] = {}
+        self._last = 0
+
+    def open(self, headers: Mapping[str, str]) -> SpdyStream:
+        """A stream of a client's own; one that the server refuses ends at once."""
+        number = self._last = self._last + 2 if self._last else 1
+        stream = SpdyStream(self, number, headers, self._carrier)
+        if self._carrier.closed:
+            stream.input.end()
+            stream.finished = True
+            return stream
+        self._streams[number] = stream
+        self._carrier.write(self._writer.syn_stream(number, headers))
+        return stream
+
+    def feed(self, data: bytes) -> None:
+        """Bytes came."""
+        try:
+            for frame in self._reader.feed(data):
+                self._take(frame)
+        except SpdyError:
+            self.close()
+
+    def lost(self) -> None:
+        """The peer is gone."""
+        for stream in self._streams.values():
+            stream.input.end()
+        self._streams.clear()
+
+    def close(self) -> None:
+        """Say goodbye, and end it."""
+        if not self._carrier.closed:
+            self._carrier.write(self._writer.go_away(0 if self._on_stream is None else self._last))
+            self._carrier.close()
+        self.lost()
+
+    async def send(self, stream: SpdyStream, data: bytes) -> None:
+        await self._carrier.room()
+        self.send_now(stream, data)
+
+    def send_now(self, stream: SpdyStream, data: bytes) -> None:
+        if not stream.finished:
+            self._carrier.write(self._writer.data(stream.number, data))
+
+    def finish(self, stream: SpdyStream) -> None:
+        self._carrier.write(self._writer.data(stream.number, b"", fin=True))
+        self._forget_if_over(stream)
+
+    def reset(self, stream: SpdyStream, why: int) -> None:
+        self._carrier.write(self._writer.reset(stream.number, why))
+        self._streams.pop(stream.number, None)
+
+    # What the peer sends.
+
+    def _take(self, frame: Frame) -> None:
+        if frame.type == SYN_STREAM:
+            self._open(frame)
+        elif frame.type == DATA:
+            self._take_data(frame)
+        elif frame.type == RST_STREAM:
+            stream = self._streams.pop(frame.number, None)
+            if stream is not None:
+                stream.finished = True
+                stream.input.end()
+        elif frame.type == PING and frame.number % 2 == (self._on_stream is not None):  # any other answers one of ours
+            self._carrier.write(self._writer.ping(frame.number))
+        elif frame.type == GOAWAY and not self._streams:
+            self._carrier.close()
+
+    def _open(self, frame: Frame) -> None:
+        number = frame.number
+        refused = number % 2 == 0 or number <= self._last or len(self._streams) >= _STREAMS
+        if self._on_stream is None or refused:
+            self._carrier.write(self._writer.reset(number, PROTOCOL_ERROR))
+            return
+        self._last = number
+        stream = self._streams[number] = SpdyStream(self, number, frame.headers, self._carrier)
+        if frame.flags & FIN:
+            stream.input.end()
+        try:
+            self._on_stream(stream)
+        except SpdyError:
+            stream.reset()
+        else:
+            self._carrier.write(self._writer.syn_reply(number, {}))
+
+    def _take_data(self, frame: Frame) -> None:
+        stream = self._streams.get(frame.number)
+        if frame.data:
+            for number in (0, frame.number):
+                self._carrier.write(self._writer.window_update(number, len(frame.data)))
+        if stream is None:
+            return
+        stream.input.feed(frame.data)
+        if frame.flags & FIN:
+            stream.input.end()
+            self._forget_if_over(stream)
+
+    def _forget_if_over(self, stream: SpdyStream) -> None:
+        if stream.finished and stream.input.ended:
+            self._streams.pop(stream.number, None)

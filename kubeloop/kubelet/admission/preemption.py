@@ -1,0 +1,88 @@
+"""Which pods a node gives up for a critical one that finds no room on it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.quota.pod_amounts import requests_of
+from kubeloop.kubelet.eviction.ranking import is_critical
+from kubeloop.kubelet.sync.pod_state import Verdict
+
+REASON, MESSAGE = "Preempting", "Preempted in order to admit critical pod"
+PREEMPTED = Verdict(
+    REASON,
+    MESSAGE,
+    disruption="TerminationByKubelet",
+    disruption_message="Pod was preempted by Kubelet to accommodate a critical pod.",
+)
+_CLASSES = ("Guaranteed", "Burstable", "BestEffort")  # of those that are given up last, first
+
+Lacking = Mapping[str, int]  # how much of what
+
+
+class NoVictims(Exception):
+    """All that could be given up is not enough."""
+
+
+def victims_of(pod: Pod, others: Iterable[Pod], lacking: Lacking) -> list[Pod]:
+    """As few as possible: better ones only where all lesser ones are not enough, each time the one that helps most."""
+    found = [one for one in others if _yields(one, pod)]
+    if left := _without(lacking, found):
+        raise NoVictims(_error(left))
+    classes = {name: [one for one in found if one.status.qos_class == name] for name in _CLASSES}
+    chosen: list[Pod] = []
+    for index, name in enumerate(_CLASSES):
+        lesser = [one for below in _CLASSES[index + 1 :] for one in classes[below]]
+        chosen = [*_closest(classes[name], _without(lacking, [*lesser, *chosen])), *chosen]
+    return chosen
+
+
+def _yields(other: Pod, pod: Pod) -> bool:
+    """Whether a pod has to make room for another."""
+    if is_critical(pod) and not is_critical(other):
+        return True
+    if pod.spec.priority is None or other.spec.priority is None:
+        return False
+    return pod.spec.priority > other.spec.priority
+
+
+def _closest(pods: Sequence[Pod], lacking: Lacking) -> list[Pod]:
+    left, chosen = list(pods), list[Pod]()
+    while lacking:
+        if not left:
+            raise NoVictims(_error(lacking))
+        best = min(left, key=lambda pod: (_distance(pod, lacking), _amount(pod, "memory"), _amount(pod, "cpu")))
+        left.remove(best)
+        chosen.append(best)
+        lacking = _without(lacking, [best])
+    return chosen
+
+
+def _distance(pod: Pod, lacking: Lacking) -> float:
+    """How far a pod alone would be from what is lacking, each resource weighing the same."""
+    missing = ((max(amount - _amount(pod, name), 0) / amount) ** 2 for name, amount in lacking.items())
+    return sum(missing)
+
+
+def _without(lacking: Lacking, pods: Iterable[Pod]) -> Lacking:
+    """What is still lacking once pods are gone."""
+    gone = list(pods)
+    left = {name: amount - sum(_amount(pod, name) for pod in gone) for name, amount in lacking.items()}
+    return {name: amount for name, amount in left.items() if amount > 0}
+
+
+def _amount(pod: Pod, name: str) -> int:
+    if name == "pods":
+        return 1
+    requested = requests_of(pod).get(name)
+    if requested is None:
+        return 0
+    return requested.milli_value() if name == "cpu" else requested.value()
+
+
+def _error(lacking: Lacking) -> str:
+    listed = "".join(f"(res: {name}, q: {amount}), " for name, amount in lacking.items())
+    why = f"no set of running pods found to reclaim resources: [{listed}]"
+    why = f"preemption: error finding a set of pods to preempt: {why}"
+    return f"Unexpected error while attempting to recover from admission failure: {why}"

@@ -1,0 +1,177 @@
+"""What a pod was given of its node, and how that changes while it runs. Pure.
+
+spec ──differs──▶ fits? ──yes──▶ allocation ──differs from what runs──▶ resized, or ended and started anew
+                    └─no──▶ PodResizePending                              └─▶ PodResizeInProgress until it is done
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.generated.core_v1 import Container, ContainerStatus, Pod, ResourceRequirements
+from kubeloop.api.scalars.quantity import parse_quantity
+from kubeloop.kubelet.runtime import Observation, Run
+from kubeloop.kubelet.status.resize_status import NO_SIZES, PodSizes
+from kubeloop.kubelet.sync.containers import regular_of
+
+PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
+DEFERRED = "Deferred"
+# A resize that has to wait is tried again after so long, and whenever something else on the node ends.
+RETRY = timedelta(minutes=3)
+_RESIZABLE = ("cpu", "memory")
+
+Sizes = tuple[ResourceRequirements, ...]
+
+
+class Allocation(msgspec.Struct, frozen=True):
+    """The resources that a pod's containers were given, in their order, and those of the pod as a whole."""
+
+    generation: int  # of the pod when they were last compared to its spec
+    containers: Sizes
+    init: Sizes = ()
+    whole: ResourceRequirements | None = None
+    sizes: PodSizes = NO_SIZES  # all of that together
+
+
+class Deferral(msgspec.Struct, frozen=True):
+    """Why a resize isn't begun."""
+
+    reason: str
+    message: str
+    generation: int
+
+
+class Resize(msgspec.Struct, frozen=True):
+    """How far the changes of a pod's size have come."""
+
+    waiting: Deferral | None = None
+    generation: int | None = None  # of the pod whose sizes are being brought about
+
+
+def allocation_of(pod: Pod) -> Allocation:
+    """All that the spec asks for."""
+    spec = pod.spec
+    return Allocation(
+        pod.metadata.generation,
+        tuple(one.resources for one in regular_of(pod)),
+        tuple(one.resources for one in spec.init_containers),
+        spec.resources,
+    )
+
+
+def found_allocation(pod: Pod) -> Allocation:
+    """What a pod that runs already was given, as its status says; as its spec says where that is silent."""
+    status = pod.status
+    return msgspec.structs.replace(
+        allocation_of(pod),
+        generation=0,  # a pod may wait for other sizes: they have to be compared
+        containers=_found(regular_of(pod), status.container_statuses),
+        init=_found(pod.spec.init_containers, status.init_container_statuses),
+        whole=_found_whole(pod),
+    )
+
+
+def _found_whole(pod: Pod) -> ResourceRequirements | None:
+    wanted, status = pod.spec.resources, pod.status
+    if wanted is None or status.resources is None:
+        return wanted
+    requests = {name: status.allocated_resources.get(name, text) for name, text in wanted.requests.items()}
+    limits = {name: status.resources.limits.get(name, text) for name, text in wanted.limits.items()}
+    return msgspec.structs.replace(wanted, requests=requests, limits=limits)
+
+
+def _found(containers: Iterable[Container], statuses: Iterable[ContainerStatus]) -> Sizes:
+    named = {one.name: one for one in statuses}
+    return tuple(_given(one.resources, named.get(one.name)) for one in containers)
+
+
+def _given(wanted: ResourceRequirements, status: ContainerStatus | None) -> ResourceRequirements:
+    if status is None or status.resources is None or not status.allocated_resources:
+        return wanted
+    return msgspec.structs.replace(wanted, requests=status.allocated_resources, limits=status.resources.limits)
+
+
+def is_as_allocated(pod: Pod, allocation: Allocation) -> bool:
+    """Whether a pod asks for no more and no less than it was given."""
+    if pod.metadata.generation == allocation.generation:
+        return True
+    wanted = allocation_of(pod)
+    return (
+        all(map(same_size, wanted.containers, allocation.containers))
+        and all(map(same_size, wanted.init, allocation.init))
+        and same_size(wanted.whole, allocation.whole)
+    )
+
+
+def as_allocated(pod: Pod, allocation: Allocation) -> Pod:
+    """The pod as if it asked for what it was given."""
+    if pod.metadata.generation == allocation.generation or is_as_allocated(pod, allocation):
+        return pod
+    spec = msgspec.structs.replace(
+        pod.spec,
+        containers=_with_sizes(regular_of(pod), allocation.containers),
+        init_containers=_with_sizes(pod.spec.init_containers, allocation.init),
+        resources=allocation.whole,
+    )
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _with_sizes(containers: tuple[Container, ...], sizes: Sizes) -> tuple[Container, ...]:
+    pairs = zip(containers, sizes, strict=True)
+    return tuple(msgspec.structs.replace(one, resources=size) for one, size in pairs)
+
+
+def same_size(one: ResourceRequirements | None, other: ResourceRequirements | None) -> bool:
+    """Whether processor and memory are the same; nothing else can be resized."""
+    return one is other or one == other or not list(_changed(one, other))
+
+
+def _changed(one: ResourceRequirements | None, other: ResourceRequirements | None) -> Iterable[str]:
+    first, second = one or ResourceRequirements(), other or ResourceRequirements()
+    for name in _RESIZABLE:
+        for mine, theirs in ((first.requests, second.requests), (first.limits, second.limits)):
+            if mine.get(name) != theirs.get(name) and _amount(mine.get(name)) != _amount(theirs.get(name)):
+                yield name
+
+
+def _amount(text: str | None) -> int | None:
+    return None if text is None else parse_quantity(text).nanos
+
+
+def is_to_be_resized(container: Container, run: Run) -> bool:
+    """Whether a running container has other resources than it was given."""
+    return run.resources is not None and not same_size(run.resources, container.resources)
+
+
+def needs_restart(container: Container, run: Run) -> bool:
+    """Whether its resources can only be changed by starting it anew."""
+    changed = set(_changed(run.resources, container.resources))
+    return any(
+        one.resource_name in changed and one.restart_policy == "RestartContainer" for one in container.resize_policy
+    )
+
+
+def is_resizing(pod: Pod, seen: Observation) -> bool:
+    """Whether anything that runs has yet to get what it was given."""
+    for container in (*pod.spec.init_containers, *regular_of(pod)):
+        run = seen.last(container.name)
+        if run is not None and run.state == "running" and is_to_be_resized(container, run):
+            return True
+    return False
+
+
+def message_of(what: str, pod: Pod, generation: int, error: str = "") -> str:
+    """What an event tells of a resize: its sizes as JSON."""
+    told: dict[str, Any] = {}
+    for name, containers in (("initContainers", pod.spec.init_containers), ("containers", regular_of(pod))):
+        if containers:
+            told[name] = [{"name": one.name, "resources": codec.to_plain(one.resources)} for one in containers]
+    told["generation"] = generation
+    if error:
+        told["error"] = error
+    return f"{what}: {msgspec.json.encode(told).decode()}"

@@ -1,0 +1,132 @@
+"""Pods that nodes run by themselves: manifests in a folder, shown in the API as mirror pods.
+
+Watches: pods, nodes.
+Owns: mirror pods.
+Writes: creates a mirror pod for each manifest on each node; deletes those whose manifest is gone or has changed.
+Wakes itself: every twenty seconds, to look into the folder.
+Differs from upstream: what runs is the mirror pod, so that deleting it starts its containers anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from hashlib import md5
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.errors import AlreadyExists, NotFound
+from kubeloop.api.generated.core_v1 import Node, Pod, PodStatus, Toleration
+from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference, Preconditions
+from kubeloop.api.scalars.times import format_micro_time
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.kubelet.eviction.ranking import MIRROR
+from kubeloop.kubelet.node_status.served_nodes import Roster
+from kubeloop.runtime.controller import Result
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+
+LOOK_SECONDS = 20.0
+EVERYTHING = ObjectKey("", "static pods")  # the one key: all of them are looked at together
+BY_MIRROR = "mirror"
+HASH, SEEN, SOURCE = "kubernetes.io/config.hash", "kubernetes.io/config.seen", "kubernetes.io/config.source"
+
+log = logging.getLogger(__name__)
+
+
+class StaticPods:
+    """Keeps mirror pods as the manifests of a folder say."""
+
+    def __init__(self, client: Client, pods: Informer, roster: Roster, folder: Path, clock: Clock) -> None:
+        self._client = client
+        self._pods = pods
+        self._roster = roster
+        self._folder = folder
+        self._clock = clock
+        pods.add_indexer(BY_MIRROR, mirror_of)
+
+    async def reconcile(self, _: ObjectKey) -> Result | None:
+        wanted = self._wanted(read_manifests(self._folder))
+        there: dict[ObjectKey, Pod] = {key_of(pod): pod for pod in self._pods.by_index(BY_MIRROR, "true")}
+        for key, pod in there.items():
+            new = wanted.get(key)
+            is_ours = self._roster.reachable(pod.spec.node_name) is not None
+            if is_ours and (new is None or new.metadata.annotations[HASH] != pod.metadata.annotations.get(MIRROR)):
+                await self._delete(pod)
+        for key, pod in wanted.items():
+            if key not in there:
+                await self._create(pod)
+        return Result(requeue_after=LOOK_SECONDS)
+
+    def _wanted(self, manifests: Iterable[Pod]) -> dict[ObjectKey, Pod]:
+        nodes = [node for node in self._roster if not self._roster.state_of(node)]
+        seen = format_micro_time(self._clock.now())
+        mirrors = (mirror(manifest, node, seen) for manifest in manifests for node in nodes)
+        return {key_of(pod): pod for pod in mirrors}
+
+    async def _create(self, pod: Pod) -> None:
+        try:
+            await self._client.create(pod)
+        except AlreadyExists:  # the one before it has yet to go
+            log.debug("a pod is in the way of static pod %s", key_of(pod))
+
+    async def _delete(self, pod: Pod) -> None:
+        meta = pod.metadata
+        try:
+            uid = Preconditions(uid=meta.uid)
+            await self._client.delete(Pod, meta.name, meta.namespace, grace_seconds=0, preconditions=uid)
+        except NotFound:
+            return
+
+
+def mirror(manifest: Pod, node: Node, seen: str) -> Pod:
+    """The pod that stands in the API for a manifest on a node."""
+    meta, name = manifest.metadata, node.metadata.name
+    digest = md5(codec.encode(manifest) + name.encode(), usedforsecurity=False).hexdigest()
+    owner = OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid, controller=True)
+    annotations = {**meta.annotations, HASH: digest, MIRROR: digest, SEEN: seen, SOURCE: "file"}
+    stays = Toleration(operator="Exists", effect="NoExecute")
+    return Pod(
+        metadata=ObjectMeta(
+            name=f"{meta.name}-{name}",
+            namespace=meta.namespace or "default",
+            labels=meta.labels,
+            annotations=annotations,
+            owner_references=(owner,),
+        ),
+        spec=msgspec.structs.replace(manifest.spec, node_name=name, tolerations=(*manifest.spec.tolerations, stays)),
+        status=PodStatus(),
+    )
+
+
+def mirror_of(pod: Pod) -> tuple[str, ...]:
+    """Index of mirror pods."""
+    return ("true",) if MIRROR in pod.metadata.annotations else ()
+
+
+def read_manifests(folder: Path) -> list[Pod]:
+    """The pods of a folder's files; one that can't be read is told of, and left out."""
+    import yaml  # only where there is a folder: it takes long to import
+
+    pods = []
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if file.name.startswith(".") or not file.is_file():
+            continue
+        try:
+            pods.append(pod_of(yaml.safe_load(file.read_text())))
+        except (OSError, ValueError, yaml.YAMLError, msgspec.MsgspecError) as error:
+            log.error("static pod %s: %s", file, error)
+    return pods
+
+
+def pod_of(document: Any) -> Pod:
+    if not isinstance(document, Mapping) or document.get("kind") != "Pod":
+        raise ValueError("no Pod is in it")
+    pod = codec.from_plain(document, Pod)
+    if not pod.metadata.name or not pod.spec.containers:
+        raise ValueError("a pod needs a name and containers")
+    return pod

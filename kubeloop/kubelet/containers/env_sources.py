@@ -1,0 +1,94 @@
+"""Values that variables of containers have from config maps and secrets, looked up when a container is started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import ConfigMap, Container, EnvVarSource, Pod, Secret
+from kubeloop.client import Client
+from kubeloop.kubelet.runtime import Found, StartFailed
+
+CONFIG_ERROR = "CreateContainerConfigError"
+
+
+class Sources(Protocol):
+    """Where such values come from."""
+
+    async def found(self, pod: Pod, container: Container) -> Found | None:
+        """What a container's variables refer to; None if they don't. `StartFailed` if something isn't there."""
+
+
+class _Reference(NamedTuple):
+    """One of the two kinds, by its name."""
+
+    is_secret: bool
+    name: str
+    is_optional: bool
+
+
+class ApiSources:
+    """Asks the API server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def found(self, pod: Pod, container: Container) -> Found | None:
+        if not refers(container):
+            return None
+        return Found(await self._whole(pod, container), await self._single(pod, container))
+
+    async def _whole(self, pod: Pod, container: Container) -> dict[str, str]:
+        """All entries of some, each with its prefix."""
+        values: dict[str, str] = {}
+        for source in container.env_from:
+            for one, is_secret in ((source.config_map_ref, False), (source.secret_ref, True)):
+                if one is not None:
+                    held = await self._held(pod, _Reference(is_secret, one.name, bool(one.optional)))
+                    values.update({f"{source.prefix}{key}": value for key, value in (held or {}).items()})
+        return values
+
+    async def _single(self, pod: Pod, container: Container) -> dict[str, str]:
+        """Entries by the variables that name them."""
+        values: dict[str, str] = {}
+        for variable in container.env:
+            value = await self._value(pod, variable.value_from) if variable.value_from is not None else None
+            if value is not None:
+                values[variable.name] = value
+        return values
+
+    async def _value(self, pod: Pod, source: EnvVarSource) -> str | None:
+        one = source.config_map_key_ref or source.secret_key_ref
+        if one is None:
+            return None
+        reference = _Reference(source.secret_key_ref is not None, one.name, bool(one.optional))
+        held = await self._held(pod, reference)
+        if held is None:
+            return None
+        if one.key not in held and not reference.is_optional:
+            kind = "Secret" if reference.is_secret else "ConfigMap"
+            message = f"couldn't find key {one.key} in {kind} {pod.metadata.namespace}/{one.name}"
+            raise StartFailed(CONFIG_ERROR, message)
+        return held.get(one.key)
+
+    async def _held(self, pod: Pod, reference: _Reference) -> Mapping[str, str] | None:
+        """The entries of a config map or a secret; None if it isn't there and need not be."""
+        try:
+            if not reference.is_secret:
+                return (await self._client.get(ConfigMap, reference.name, pod.metadata.namespace)).data
+            secret = await self._client.get(Secret, reference.name, pod.metadata.namespace)
+            return {key: value.decode("utf-8", "replace") for key, value in secret.data.items()}
+        except NotFound:
+            if reference.is_optional:
+                return None
+            kind = "secret" if reference.is_secret else "configmap"
+            raise StartFailed(CONFIG_ERROR, f'{kind} "{reference.name}" not found') from None
+
+
+def refers(container: Container) -> bool:
+    """Whether any variable of a container has its value from elsewhere."""
+    if container.env_from:
+        return True
+    sources = (one.value_from for one in container.env if one.value_from is not None)
+    return any(one.config_map_key_ref is not None or one.secret_key_ref is not None for one in sources)

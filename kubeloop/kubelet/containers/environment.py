@@ -1,0 +1,102 @@
+"""The environment that a container is started with, as far as the pod itself tells it. Pure.
+
+Values from config maps and secrets are looked up by whoever starts the container, and handed in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from kubeloop.api.generated.core_v1 import Container, EnvVar, Pod, ResourceFieldSelector
+from kubeloop.api.scalars.quantity import parse_quantity
+from kubeloop.kubelet.runtime import Found
+
+_REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
+_ENTRY = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
+NOTHING: Mapping[str, str] = MappingProxyType({})
+_LIMITED = ("cpu", "memory", "ephemeral-storage")
+_FIELDS: dict[str, Callable[[Pod], str]] = {
+    "metadata.name": lambda pod: pod.metadata.name,
+    "metadata.namespace": lambda pod: pod.metadata.namespace,
+    "metadata.uid": lambda pod: pod.metadata.uid,
+    "spec.nodeName": lambda pod: pod.spec.node_name,
+    "spec.serviceAccountName": lambda pod: pod.spec.service_account_name,
+    "status.hostIP": lambda pod: pod.status.host_ip,
+    "status.hostIPs": lambda pod: ",".join(one.ip for one in pod.status.host_ips),
+    "status.podIP": lambda pod: pod.status.pod_ip,
+    "status.podIPs": lambda pod: ",".join(one.ip for one in pod.status.pod_ips),
+}
+
+
+def environment_of(
+    pod: Pod, container: Container, found: Found | None = None, allocatable: Mapping[str, str] = NOTHING
+) -> dict[str, str]:
+    """Variables in their order, with references to earlier ones expanded; what the node has is a limit to all."""
+    values: dict[str, str] = {"HOSTNAME": pod.spec.hostname or pod.metadata.name}
+    if found is not None:
+        values.update(found.whole)
+    for variable in container.env:
+        source = variable.value_from
+        if source is not None and source.resource_field_ref is not None:
+            value: str | None = resource_of(pod, container, source.resource_field_ref, allocatable)
+        else:
+            value = _value(pod, variable, found.single if found is not None else {})
+        if value is not None:
+            values[variable.name] = expanded(value, values)
+    return values
+
+
+def _value(pod: Pod, variable: EnvVar, looked_up: Mapping[str, str]) -> str | None:
+    source = variable.value_from
+    if source is None:
+        return variable.value
+    if source.field_ref is not None:
+        return field_of(pod, source.field_ref.field_path)
+    return looked_up.get(variable.name)
+
+
+def expanded(text: str, values: Mapping[str, str]) -> str:
+    """`$(NAME)` becomes the value, `$$` a dollar sign; what is unknown stays as it is."""
+
+    def put(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
+        return values.get(match[1], match[0])
+
+    return _REFERENCE.sub(put, text)
+
+
+def field_of(pod: Pod, path: str) -> str:
+    """What the downward API answers for a field."""
+    entry = _ENTRY.fullmatch(path)
+    if entry is not None:
+        held = pod.metadata.labels if entry[1] == "labels" else pod.metadata.annotations
+        return held.get(entry[2], "")
+    if path in ("metadata.labels", "metadata.annotations"):
+        held = pod.metadata.labels if path.endswith("labels") else pod.metadata.annotations
+        return "\n".join(f'{key}="{_quoted(value)}"' for key, value in sorted(held.items()))
+    read = _FIELDS.get(path)
+    return read(pod) if read is not None else ""
+
+
+def resource_of(
+    pod: Pod, container: Container, wanted: ResourceFieldSelector, allocatable: Mapping[str, str] = NOTHING
+) -> str:
+    """A request or limit in units of the divisor, rounded up; without a limit, what the node has."""
+    named = wanted.container_name
+    if named:
+        container = next((one for one in pod.spec.containers or () if one.name == named), container)
+    kind, _, name = wanted.resource.partition(".")
+    amounts = container.resources.limits if kind == "limits" else container.resources.requests
+    divisor = parse_quantity(wanted.divisor or "1")
+    amount = parse_quantity(amounts.get(name, "0"))
+    if kind == "limits" and name in _LIMITED and not amount:
+        amount = parse_quantity(allocatable.get(name, "0"))
+    unit = divisor.nanos or parse_quantity("1").nanos
+    return str(-(-amount.nanos // unit))
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,124 @@
+"""What probes have said of a container so far, and what follows from one more answer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import Container, Pod, Probe
+from kubeloop.kubelet.runtime import ProbeAnswer, ProbeKind, Run
+
+
+class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of one probe of one run."""
+
+    run: str
+    verdict: bool | None = None  # what counts, once a threshold was reached
+    last: bool | None = None
+    streak: int = 0  # answers in a row that were like the last
+    next_at: datetime | None = None  # None: no more of it, for this run
+
+
+ProbeRecords = Mapping[tuple[str, ProbeKind], ProbeRecord]
+KINDS: tuple[ProbeKind, ...] = ("startup", "liveness", "readiness")
+
+
+class DueProbe(msgspec.Struct, frozen=True):
+    """A probe of a run, and when it is due."""
+
+    container: Container
+    run: Run
+    kind: ProbeKind
+    probe: Probe
+    at: datetime
+
+
+def found_records(pod: Pod, now: datetime) -> ProbeRecords:
+    """What probes must have said before this agent began: who was ready or had started stays so until it is asked."""
+    records: dict[tuple[str, ProbeKind], ProbeRecord] = {}
+    statuses = {one.name: one for one in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
+    for container in (*pod.spec.init_containers, *(pod.spec.containers or ())):
+        status = statuses.get(container.name)
+        if status is None or status.state.running is None:
+            continue
+        if container.startup_probe is not None and status.started:
+            records[container.name, "startup"] = ProbeRecord(run=status.container_id, verdict=True)
+        if container.readiness_probe is not None and status.ready:
+            records[container.name, "readiness"] = ProbeRecord(run=status.container_id, verdict=True, next_at=now)
+    return records
+
+
+def probe_of(container: Container, kind: ProbeKind) -> Probe | None:
+    if kind == "startup":
+        return container.startup_probe
+    return container.liveness_probe if kind == "liveness" else container.readiness_probe
+
+
+def verdict(records: ProbeRecords, container: Container, run: Run, kind: ProbeKind) -> bool | None:
+    """What a probe says of a run; None if it hasn't said anything yet, or isn't there."""
+    record = records.get((container.name, kind))
+    return record.verdict if record is not None and record.run == run.id else None
+
+
+def has_started(records: ProbeRecords, container: Container, run: Run | None) -> bool:
+    """Whether a run is past its startup probe."""
+    if run is None or run.state != "running":
+        return False
+    return container.startup_probe is None or verdict(records, container, run, "startup") is True
+
+
+def is_ready(records: ProbeRecords, container: Container, run: Run | None) -> bool:
+    if run is None or not has_started(records, container, run):
+        return False
+    return container.readiness_probe is None or verdict(records, container, run, "readiness") is True
+
+
+def probes_in_force(records: ProbeRecords, pod: Pod, container: Container, run: Run) -> Iterator[DueProbe]:
+    """The probes of a running container that are made at all."""
+    started = has_started(records, container, run)
+    for kind in KINDS:
+        probe = probe_of(container, kind)
+        if probe is None or (kind == "startup") == started:
+            continue
+        if kind != "readiness" and pod.metadata.deletion_timestamp is not None:
+            continue
+        record = records.get((container.name, kind))
+        if record is None or record.run != run.id:
+            begin = run.started_at or run.created_at
+            yield DueProbe(container, run, kind, probe, begin + timedelta(seconds=probe.initial_delay_seconds))
+        elif record.next_at is not None:
+            yield DueProbe(container, run, kind, probe, record.next_at)
+
+
+def after(before: ProbeRecord | None, due: DueProbe, answer: ProbeAnswer, now: datetime) -> ProbeRecord:
+    """The record after an answer."""
+    run, kind, probe = due.run, due.kind, due.probe
+    if before is None or before.run != run.id:
+        before = ProbeRecord(run=run.id)
+    streak = before.streak + 1 if before.last is answer.ok else 1
+    needed = (probe.success_threshold if answer.ok else probe.failure_threshold) or 1
+    reached = streak >= needed
+    decided = answer.ok if reached else before.verdict
+    over = reached and (kind == "startup" or (kind == "liveness" and not answer.ok))
+    return ProbeRecord(
+        run=run.id,
+        verdict=decided,
+        last=answer.ok,
+        streak=streak,
+        next_at=None if over else _next(probe, answer, reached, now),
+    )
+
+
+def _next(probe: Probe, answer: ProbeAnswer, reached: bool, now: datetime) -> datetime | None:
+    """When to ask again. An answer that is known to hold need not be asked for while nothing can come of it."""
+    period = timedelta(seconds=probe.period_seconds or 10)
+    if not reached:
+        return now + period
+    if answer.holds_forever:
+        return None
+    if answer.holds_until is None:
+        return now + period
+    periods = max(-((now - answer.holds_until) // period), 1)
+    return now + periods * period

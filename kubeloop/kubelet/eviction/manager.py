@@ -1,0 +1,110 @@
+"""Gives up pods of nodes that are short of something, one after the other, and pods that have written too much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.pods.pod import is_active
+from kubeloop.clock import Clock
+from kubeloop.kubelet.events.recorder import Telling
+from kubeloop.kubelet.eviction.ranking import (
+    EVICTED,
+    RESOURCES,
+    eviction_of,
+    limits_storage,
+    over_storage_limit,
+    ranked,
+)
+from kubeloop.kubelet.eviction.thresholds import shortage_of
+from kubeloop.kubelet.node_status.served_nodes import Roster
+from kubeloop.kubelet.runtime import Runtime
+from kubeloop.kubelet.sync.pod_state import Verdict
+from kubeloop.kubelet.sync.pod_worker import PodWorker
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import NODE
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+
+# Whether pods that were given up are gone is looked at so often, for so long; only then the next one goes.
+POLL_SECONDS, PATIENCE_SECONDS = 1.0, 30.0
+_LIMITED = "node of a pod that must not write as much as it likes"
+
+
+class _GivenUp(NamedTuple):
+    """Pods that are about to end, by uid."""
+
+    uids: tuple[str, ...]
+    since: float
+
+
+class Relief:
+    """Called for each node at its beat. `wake` lets a pod have its turn, `look_again` a node after so long."""
+
+    def __init__(self, pods: Informer, roster: Roster, runtime: Runtime, worker: PodWorker, telling: Telling) -> None:
+        self._pods = pods
+        pods.add_indexer(_LIMITED, _node_if_limited)
+        self._roster = roster
+        self._runtime = runtime
+        self._worker = worker
+        self._telling = telling
+        self._clock: Clock = roster.clock
+        self._given_up: dict[str, _GivenUp] = {}  # by node
+        self.wake: Callable[[ObjectKey], None] = lambda _: None
+        self.look_again: Callable[[ObjectKey, float], None] = lambda _, __: None
+
+    def relieve(self, node: Node) -> None:
+        name = node.metadata.name
+        if name in self._given_up and not self._are_gone(name):
+            self._come_back(name)
+            return
+        uids = self._over_limits(name) or self._for_want(node)
+        if uids:
+            self._given_up[name] = _GivenUp(uids, self._clock.monotonic())
+            self._come_back(name)
+
+    def _come_back(self, name: str) -> None:
+        self.look_again(ObjectKey("", name), POLL_SECONDS)
+
+    def _are_gone(self, name: str) -> bool:
+        """Whether the next pod's turn has come."""
+        before = self._given_up[name]
+        too_long = self._clock.monotonic() - before.since >= PATIENCE_SECONDS
+        if not too_long and not all(self._worker.is_finished(uid) for uid in before.uids):
+            return False
+        del self._given_up[name]
+        return True
+
+    def _over_limits(self, name: str) -> tuple[str, ...]:
+        """Give up all pods that have written more than they may."""
+        gone = []
+        for pod in self._pods.by_index(_LIMITED, name):
+            verdict = over_storage_limit(pod, self._runtime.usage(pod)) if is_active(pod) else None
+            if verdict is not None and self._evict(pod, verdict, {}):
+                gone.append(pod.metadata.uid)
+        return tuple(gone)
+
+    def _for_want(self, node: Node) -> tuple[str, ...]:
+        """Give up the first pod, if the node is short of something."""
+        condition = self._roster.urgent_pressure_of(node)
+        if condition is None:
+            return ()
+        self._telling.reclaiming(node, RESOURCES[condition])
+        running: list[Pod] = [pod for pod in self._pods.by_index(NODE, node.metadata.name) if is_active(pod)]
+        shortage = shortage_of(node, condition)
+        for pod in ranked(running, condition, self._runtime.usage):
+            verdict, annotations = eviction_of(pod, condition, self._runtime.usage(pod), shortage)
+            if self._evict(pod, verdict, annotations):
+                return (pod.metadata.uid,)
+        return ()
+
+    def _evict(self, pod: Pod, verdict: Verdict, annotations: Mapping[str, str]) -> bool:
+        if not self._worker.evict(pod, verdict):
+            return False
+        self._telling.refused(pod, EVICTED, verdict.message, annotations)
+        self.wake(key_of(pod))
+        return True
+
+
+def _node_if_limited(pod: Pod) -> tuple[str, ...]:
+    return (pod.spec.node_name,) if pod.spec.node_name and limits_storage(pod) else ()

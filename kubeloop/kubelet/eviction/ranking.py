@@ -1,0 +1,136 @@
+"""Which pod a node that is short of something gives up first, and what is said of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from kubeloop.api.generated.core_v1 import Pod, Taint
+from kubeloop.api.pods.placement import tolerates
+from kubeloop.api.quota.pod_amounts import is_sized_as_a_whole, limits_of, requests_of
+from kubeloop.api.scalars.quantity import Format, Quantity, parse_quantity
+from kubeloop.kubelet.eviction.thresholds import MEMORY, Shortage
+from kubeloop.kubelet.runtime import Usage
+from kubeloop.kubelet.sync.containers import regular_of, sidecars_of
+from kubeloop.kubelet.sync.pod_state import Verdict
+
+EVICTED = "Evicted"
+# The kubelet gives pods so long when it needs room at once.
+EVICTION_GRACE = 1.0
+# Pods from this priority on are the system's own.
+CRITICAL_PRIORITY = 2 * 10**9
+MIRROR = "kubernetes.io/config.mirror"
+STORAGE = "ephemeral-storage"
+RESOURCES = {MEMORY: "memory", "DiskPressure": STORAGE, "PIDPressure": "pids"}
+_MEMORY_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
+
+UsageOf = Callable[[Pod], Mapping[str, Usage]]
+
+
+class Eviction(NamedTuple):
+    """Why a pod has to go, and what an event adds to that for programs."""
+
+    verdict: Verdict
+    annotations: Mapping[str, str]
+
+
+def ranked(pods: Iterable[Pod], condition: str, usage_of: UsageOf) -> list[Pod]:
+    """The pods that may be evicted, in the order in which they are.
+
+    Those of which nothing is known before others; of memory and disk, those over their requests; then the least
+    important, then those that are furthest over their requests.
+    """
+    candidates = [pod for pod in pods if not is_critical(pod)]
+    return sorted(candidates, key=lambda pod: _rank(pod, RESOURCES[condition], usage_of(pod)))
+
+
+def _rank(pod: Pod, resource: str, usage: Mapping[str, Usage]) -> tuple[bool, bool, int, int]:
+    is_known = bool(usage) or bool(pod.status.pod_ips)
+    priority = pod.spec.priority or 0
+    requested = requests_of(pod).get(resource)
+    excess = sum(_used(one, resource) for one in usage.values()) - (requested.value() if requested is not None else 0)
+    return is_known, excess <= 0, priority, -excess
+
+
+def _used(usage: Usage, resource: str) -> int:
+    if resource == "memory":
+        return usage.memory_bytes
+    return usage.storage_bytes if resource == STORAGE else 0
+
+
+def is_critical(pod: Pod) -> bool:
+    """Whether a pod is one that a node can't do without."""
+    return (pod.spec.priority or 0) >= CRITICAL_PRIORITY or MIRROR in pod.metadata.annotations
+
+
+def eviction_of(pod: Pod, condition: str, usage: Mapping[str, Usage], shortage: Shortage) -> Eviction:
+    """Why a pod is evicted."""
+    resource = RESOURCES[condition]
+    message = f"The node was low on resource: {resource}. "
+    message += f"Threshold quantity: {shortage.least}, available: {shortage.available}. "
+    annotations: dict[str, str] = {}
+    whole = pod.spec.resources.requests.get(resource) if pod.spec.resources is not None else None
+    if condition == MEMORY and whole is not None and is_sized_as_a_whole(pod.spec):
+        used = _bytes(sum(one.memory_bytes for one in usage.values()))
+        message += _consumption(f"Pod {pod.metadata.name}", used, whole, resource)
+        annotations = {"offending_pod": pod.metadata.name, "offending_pod_usage": used}
+    offending = _offending(pod, resource, usage)
+    for name, used, request in offending:
+        message += _consumption(f"Container {name}", used, request, resource)
+    annotations["offending_containers"] = ",".join(name for name, _, _ in offending)
+    annotations["offending_containers_usage"] = ",".join(used for _, used, _ in offending)
+    annotations["starved_resource"] = resource
+    verdict = Verdict(EVICTED, message, disruption="TerminationByKubelet", grace=EVICTION_GRACE)
+    return Eviction(verdict, annotations)
+
+
+def _offending(pod: Pod, resource: str, usage: Mapping[str, Usage]) -> list[tuple[str, str, str]]:
+    """Containers over their requests: name, what they use, what they asked for."""
+    found = []
+    for container in (*regular_of(pod), *pod.spec.init_containers):
+        used = _used(usage[container.name], resource) if container.name in usage else 0
+        request = container.resources.requests.get(resource, "0")
+        if used > parse_quantity(request).value():
+            found.append((container.name, _bytes(used), str(request)))
+    return found
+
+
+def _consumption(who: str, used: str, request: str, resource: str) -> str:
+    return f"{who} was using {used}, request is {request}, has larger consumption of {resource}. "
+
+
+def _bytes(amount: int) -> str:
+    return str(Quantity.of(amount, Format.BINARY_SI))
+
+
+def limits_storage(pod: Pod) -> bool:
+    """Whether a pod must not write as much as it likes."""
+    return any(STORAGE in one.resources.limits for one in (*regular_of(pod), *pod.spec.init_containers))
+
+
+def over_storage_limit(pod: Pod, usage: Mapping[str, Usage]) -> Verdict | None:
+    """Why a pod that has written more than it may is evicted; None if it hasn't."""
+    if is_critical(pod):
+        return None
+    limit, total = limits_of(pod).get(STORAGE), sum(one.storage_bytes for one in usage.values())
+    if limit is not None and total > limit.value():
+        message = f"Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
+        return Verdict(EVICTED, message, grace=EVICTION_GRACE)
+    for container in (*regular_of(pod), *sidecars_of(pod)):
+        own, used = container.resources.limits.get(STORAGE, "0"), usage.get(container.name)
+        if used is not None and 0 < parse_quantity(own).value() < used.storage_bytes:
+            message = f'Container {container.name} exceeded its local ephemeral storage limit "{own}". '
+            return Verdict(EVICTED, message, grace=EVICTION_GRACE)
+    return None
+
+
+def refusal_of(pod: Pod, pressures: Iterable[str]) -> Verdict | None:
+    """Why a node under pressure doesn't take a pod."""
+    under = list(pressures)
+    if not under or is_critical(pod):
+        return None
+    if under == [MEMORY]:
+        tolerated = any(tolerates(one, _MEMORY_TAINT) for one in pod.spec.tolerations)
+        if pod.status.qos_class != "BestEffort" or tolerated:
+            return None
+    return Verdict(EVICTED, f"The node had condition: [{' '.join(under)}]. ", rejected=True)

@@ -1,0 +1,173 @@
+"""The sign of life of every node of an agent, from one loop: its Node, its Lease, its conditions.
+
+Watches: nodes.
+Owns: the Node and Lease of each node that it serves.
+Writes: creates Nodes that are missing when it starts; renews Leases every ten seconds; patches a node's conditions when
+they or the volumes in use change, and every five minutes; corrects where a node is found, if it was there before.
+Wakes itself: when a lease is due.
+Differs from upstream: with more than 2,500 nodes in one process leases are renewed less often, every 20 s at least.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from kubeloop.api import codec
+from kubeloop.api.errors import AlreadyExists, NotFound
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.generated.core_v1 import Node, NodeCondition
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.kubelet.node_status.lease_patch import Renewal
+from kubeloop.kubelet.node_status.registration import (
+    LEASE_NAMESPACE,
+    conditions_of,
+    corrections,
+    is_said,
+    lease_of,
+)
+from kubeloop.kubelet.node_status.served_nodes import Roster
+from kubeloop.kubelet.volumes.reported_volumes import ReportedVolumes
+from kubeloop.runtime.controller import Result
+from kubeloop.runtime.objects.keys import ObjectKey
+
+RENEW_SECONDS = 10.0
+LONGEST_RENEW_SECONDS = 20.0
+# So many renewals a second are made without asking how many nodes there are.
+_RENEWALS_A_SECOND = 250.0
+# What is due so soon is done now: differences of a clock's readings are rounded, and so short a wait might never end.
+_AT_ONCE = 0.001
+REPORT_SECONDS = 300.0
+NOT_READY = "node.kubernetes.io/not-ready"
+
+log = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """Reconciles nodes. `wanted` are those to be registered if they aren't there, by name."""
+
+    def __init__(
+        self, client: Client, roster: Roster, clock: Clock, wanted: Mapping[str, Node], *, untaint: bool = False
+    ) -> None:
+        self._client = client
+        self._roster = roster
+        self._clock = clock
+        self._wanted = dict(wanted)
+        self._untaint = untaint
+        # By a clock that nobody sets: a node does not fall silent because the time of day was corrected.
+        self._reported: dict[str, float] = {}
+        self._renewed: dict[str, float] = {}
+        self.on_registered: Callable[[str], None] = lambda _: None
+        self.on_beat: tuple[Callable[[Node], None], ...] = ()
+        self.volumes_in_use: Callable[[str], tuple[str, ...]] = lambda _: ()
+        self.reported_volumes = ReportedVolumes()
+        self.facts: dict[str, Node] = {}  # what nodes that were there before have to tell once they are seen, by name
+        self.longest_pause = LONGEST_RENEW_SECONDS
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        name = key.name
+        node = await self._register(name) if name in self._wanted else self._roster.get(name)
+        if node is None or not self._roster.serves(node):
+            return None
+        if self._roster.state_of(node) != "":
+            self._reported.pop(name, None)  # when it is back, it says so at once
+            self._renewed.pop(name, None)
+            return None
+        if (facts := self.facts.get(name)) is not None:
+            await self._correct(node, facts)
+            del self.facts[name]
+        if (left := self._seconds_until_renewal(name)) < _AT_ONCE:
+            await self._renew(node)
+            left = self._period()
+        await self._report(node)
+        for look_after in self.on_beat:
+            look_after(node)
+        return Result(requeue_after=min(left, self.longest_pause))
+
+    def _period(self) -> float:
+        return min(max(RENEW_SECONDS, len(self._roster) / _RENEWALS_A_SECOND), LONGEST_RENEW_SECONDS)
+
+    async def _register(self, name: str) -> Node:
+        """Make a node unless it is there; one that somebody deletes later stays away."""
+        node = self._roster.get(name) or await self._made(name)
+        if not self._roster.serves(node):
+            log.error("node %s cannot be simulated: there is another of that name", name)
+        del self._wanted[name]
+        self.on_registered(name)
+        return node
+
+    async def _made(self, name: str) -> Node:
+        try:
+            made: Node = await self._client.create(self._wanted[name])
+        except AlreadyExists:
+            return await self._client.get(Node, name)
+        self._reported[name] = self._clock.monotonic()
+        self.facts.pop(name, None)
+        return await self._without_first_taint(made) if self._untaint else made
+
+    async def _correct(self, node: Node, facts: Node) -> None:
+        about, status = corrections(node, facts)
+        if about:
+            await self._client.patch(Node, node.metadata.name, about)
+        if status:
+            await self._client.patch(Node, node.metadata.name, status, subresource="status")
+
+    async def _without_first_taint(self, node: Node) -> Node:
+        """Where no loop looks after the taints of nodes, a ready one needs to lose the one that it begins with."""
+        kept = [one for one in node.spec.taints if one.key != NOT_READY]
+        if len(kept) == len(node.spec.taints):
+            return node
+        patch = {"spec": {"taints": codec.to_plain(kept) or None}}
+        patched: Node = await self._client.patch(Node, node.metadata.name, patch)
+        return patched
+
+    async def _renew(self, node: Node) -> None:
+        name, now = node.metadata.name, self._clock.now()
+        if name not in self._renewed or not await self._patch_lease(name, now):
+            try:
+                await self._client.create(lease_of(node, now))
+            except AlreadyExists:
+                await self._patch_lease(name, now)
+        self._renewed[name] = self._clock.monotonic()
+
+    async def _patch_lease(self, name: str, now: datetime) -> bool:
+        """Renew a lease; whether it is there."""
+        try:
+            await self._client.patch(Lease, name, Renewal(now), LEASE_NAMESPACE)
+        except NotFound:
+            return False
+        return True
+
+    def _seconds_until_renewal(self, name: str) -> float:
+        """A node that is looked at for another reason keeps its turn."""
+        last = self._renewed.get(name)
+        return 0.0 if last is None else self._period() - (self._clock.monotonic() - last)
+
+    async def _report(self, node: Node) -> None:
+        name, asked = node.metadata.name, self._clock.monotonic()
+        trouble = "node is shutting down" if self._roster.is_shutting_down(node) else ""
+        pressures, before = self._roster.pressures_of(node), node.status.conditions
+        last = self._reported.get(name)
+        fresh = last is not None and asked - last < REPORT_SECONDS
+        in_use = self.volumes_in_use(name)
+        same_volumes = self.reported_volumes.is_current(name, in_use, node.status.volumes_in_use)
+        if fresh and same_volumes and is_said(before, pressures, trouble):
+            return
+        conditions = conditions_of(pressures, before, self._clock.now(), trouble)
+        if same_volumes:
+            await self._write(name, conditions, None)
+        else:
+            with self.reported_volumes.writing(name, in_use):
+                await self._write(name, conditions, in_use)
+        self._reported[name] = asked
+
+    async def _write(self, name: str, conditions: tuple[NodeCondition, ...], in_use: tuple[str, ...] | None) -> None:
+        """A node's conditions, and the volumes that it uses unless that is the same."""
+        status: dict[str, Any] = {"conditions": codec.to_plain(conditions)}
+        if in_use is not None:
+            status["volumesInUse"] = list(in_use)
+        await self._client.patch(Node, name, {"status": status}, type=STRATEGIC_PATCH, subresource="status")

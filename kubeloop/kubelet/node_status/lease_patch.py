@@ -1,0 +1,30 @@
+"""The renewal of a node's lease: nothing but its time changes, every few seconds, for thousands of nodes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from kubeloop.api.generated.coordination_v1 import LeaseSpec
+from kubeloop.api.scalars.times import format_micro_time
+from kubeloop.api.scalars.wire import MicroTime
+from kubeloop.api.struct_patch import Overlay
+
+
+class Renewal(Overlay):
+    """A patch of a lease."""
+
+    part = "spec"
+    uid = ""
+
+    def __init__(self, now: datetime) -> None:
+        self._time = MicroTime(format_micro_time(now))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return {"spec": {"renewTime": self._time}}
+
+    def laid_over(self, present: LeaseSpec) -> LeaseSpec:
+        return msgspec.structs.replace(present, renew_time=self._time)

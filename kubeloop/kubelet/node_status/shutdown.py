@@ -1,0 +1,56 @@
+"""Lets the pods of a node that is shut down end: first all others, then the critical ones, each within its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.pods.pod import is_active
+from kubeloop.clock import Clock
+from kubeloop.kubelet.eviction.ranking import CRITICAL_PRIORITY
+from kubeloop.kubelet.node_status.served_nodes import Roster
+from kubeloop.kubelet.sync.pod_state import Verdict
+from kubeloop.kubelet.sync.pod_worker import PodWorker
+from kubeloop.kubelet.sync.termination import grace_of
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import NODE
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+
+# How long pods may take, as a kubelet is commonly told: so long in all, the last part for critical ones.
+GRACE, CRITICAL_GRACE = 30.0, 10.0
+_TERMINATED = ("Terminated", "Pod was terminated in response to imminent node shutdown.")
+
+
+class Shutdown:
+    """Called for each node at its beat; `wake` lets a pod have its turn."""
+
+    def __init__(self, pods: Informer, roster: Roster, worker: PodWorker, clock: Clock) -> None:
+        self._pods = pods
+        self._roster = roster
+        self._worker = worker
+        self._clock = clock
+        self._began: dict[str, datetime] = {}
+        self.wake: Callable[[ObjectKey], None] = lambda _: None
+
+    def look_after(self, node: Node) -> None:
+        name, now = node.metadata.name, self._clock.now()
+        if not self._roster.is_shutting_down(node):
+            self._began.pop(name, None)
+            return
+        began = self._began.setdefault(name, now)
+        running: list[Pod] = [pod for pod in self._pods.by_index(NODE, name) if is_active(pod)]
+        others = [pod for pod in running if not _is_critical(pod)]
+        self._end(others, GRACE - CRITICAL_GRACE)
+        if not others or now - began >= timedelta(seconds=GRACE - CRITICAL_GRACE):
+            self._end([pod for pod in running if _is_critical(pod)], CRITICAL_GRACE)
+
+    def _end(self, pods: list[Pod], longest: float) -> None:
+        for pod in pods:
+            verdict = Verdict(*_TERMINATED, disruption="TerminationByKubelet", grace=min(grace_of(pod), longest))
+            if self._worker.evict(pod, verdict):
+                self.wake(key_of(pod))
+
+
+def _is_critical(pod: Pod) -> bool:
+    return (pod.spec.priority or 0) >= CRITICAL_PRIORITY

@@ -1,0 +1,213 @@
+"""What a node shows at its own port, as the kubelet does: its pods, their logs and usage, its health.
+
+Connections (exec, attach, portForward) are whoever listens' business: they aren't pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.node_calls import LogOptions, NodeAnswer, NodeRequest, TerminalSize
+from kubeloop.api.pods.pod import is_terminal
+from kubeloop.api.scalars.times import parse_time
+from kubeloop.clock import Clock
+from kubeloop.kubelet.node_status.served_nodes import Roster
+from kubeloop.kubelet.runtime import Runtime
+from kubeloop.kubelet.server.reasons import why_no_log, why_no_stream
+from kubeloop.kubelet.server.stats import Statistics
+from kubeloop.kubelet.sync.containers import container_named
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import NODE
+
+_JSON = "application/json"
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+_HEALTH = ("ping", "log", "syncloop")
+_NOT_FOUND = NodeAnswer(404, b"404 page not found\n")
+_NOT_ALLOWED = NodeAnswer(405, b"405: Method Not Allowed")
+
+Page = Callable[[str, NodeRequest, list[str]], Awaitable[NodeAnswer]]
+
+
+class Pages:
+    """Answers for every node of an agent, by the first word of a path."""
+
+    def __init__(self, pods: Informer, roster: Roster, runtime: Runtime, clock: Clock) -> None:
+        self._pods = pods
+        self._roster = roster
+        self._runtime = runtime
+        self._clock = clock
+        self.shown: Callable[[Pod], Pod] = lambda pod: pod  # as the agent knows it
+        self._statistics = Statistics(self._pods_on, runtime, clock)
+        self._pages: dict[str, Page] = {
+            "healthz": self._health,
+            "pods": self._pod_list,
+            "runningpods": self._running_pods,
+            "metrics": self._metrics,
+            "stats": self._stats,
+            "configz": self._configz,
+            "containerLogs": self._container_logs,
+            "run": self._run,
+            "logs": self._system_logs,
+        }
+
+    async def answer(self, node: str, request: NodeRequest) -> NodeAnswer:
+        """The page that a request is about; a node that is off or cut off has none."""
+        if self._roster.reachable(node) is None:
+            return NodeAnswer(503, b"the node is not reachable\n")
+        first, *rest = request.path.strip("/").split("/")
+        page = self._pages.get(first)
+        if page is None:
+            return _NOT_FOUND
+        if request.method not in (("POST",) if first == "run" else ("GET", "HEAD")):
+            return _NOT_ALLOWED
+        return await page(node, request, rest)
+
+    def pod(self, node: str, namespace: str, name: str, uid: str = "") -> Pod | None:
+        """A pod of a node."""
+        found: Pod | None = self._pods.get(namespace, name)
+        if found is None or found.spec.node_name != node or uid not in ("", found.metadata.uid):
+            return None
+        return self.shown(found)
+
+    def _pods_on(self, node: str) -> list[Pod]:
+        return sorted(self._pods.by_index(NODE, node), key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+
+    # Pages.
+
+    async def _health(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+        if rest and rest[0] not in _HEALTH:
+            return _NOT_FOUND
+        if "verbose" not in (name for name, _ in request.query):
+            return NodeAnswer(200, b"ok")
+        said = "".join(f"[+]{check} ok\n" for check in rest or _HEALTH)
+        return NodeAnswer(200, f"{said}healthz check passed\n".encode())
+
+    async def _pod_list(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+        return _list(self._pods_on(node)) if not rest else _NOT_FOUND
+
+    async def _running_pods(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+        return _list([pod for pod in self._pods_on(node) if pod.status.pod_ip and not is_terminal(pod)])
+
+    async def _metrics(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+        match rest:
+            case []:
+                text = self._statistics.kubelet_metrics(node)
+            case ["resource"]:
+                text = self._statistics.resource_metrics(node)
+            case ["cadvisor"]:
+                text = self._statistics.container_metrics(node)
+            case ["probes"]:
+                text = ""
+            case _:
+                return _NOT_FOUND
+        return NodeAnswer(200, text.encode(), _METRICS)
+
+    async def _stats(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+        found = self._roster.get(node)
+        if rest != ["summary"] or found is None:
+            return _NOT_FOUND
+        return NodeAnswer(200, msgspec.json.encode(self._statistics.summary(found)), _JSON)
+
+    async def _configz(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+        shown = {
+            "kind": "KubeletConfiguration",
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "authentication": {"x509": {}, "webhook": {"enabled": True}, "anonymous": {"enabled": False}},
+            "authorization": {"mode": "Webhook"},
+            "nodeStatusUpdateFrequency": "10s",
+            "nodeStatusReportFrequency": "5m0s",
+            "nodeLeaseDurationSeconds": 40,
+        }
+        return NodeAnswer(200, msgspec.json.encode({"kubeletconfig": shown}), _JSON)
+
+    async def _system_logs(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+        """The files of a machine's log folder: there are none."""
+        if any(rest):
+            return _NOT_FOUND
+        return NodeAnswer(200, b"<!doctype html>\n<pre>\n</pre>\n", "text/html; charset=utf-8")
+
+    async def _container_logs(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+        if len(rest) != 3:
+            return _NOT_FOUND
+        namespace, name, container = rest
+        pod = self.pod(node, namespace, name)
+        if pod is None:
+            return NodeAnswer(404, f'pod "{name}" does not exist'.encode())
+        if container_named(pod, container) is None:
+            return NodeAnswer(404, f'container "{container}" not found in pod "{name}"'.encode())
+        try:
+            options = _log_options(request, self._clock)
+        except ValueError as error:
+            return NodeAnswer(400, msgspec.json.encode({"message": f"unable to decode the request: {error}"}), _JSON)
+        why = why_no_log(pod, container, previous=options.previous)
+        if why:
+            return NodeAnswer(400, why.encode())
+        return NodeAnswer(200, self._runtime.logs(pod, container, options), "text/plain")
+
+    async def _run(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+        if len(rest) not in (3, 4):
+            return _NOT_FOUND
+        pod = self.pod(node, rest[0], rest[1], rest[2] if len(rest) == 4 else "")
+        if pod is None:
+            return NodeAnswer(404, b"pod does not exist")
+        why = why_no_stream(pod, rest[-1])
+        if why:
+            return NodeAnswer(500, why.encode())
+        heard = _Listener()
+        code = await self._runtime.execute(pod, rest[-1], tuple(request.text("cmd").split(" ")), heard)
+        said = b"".join(heard.said)
+        return NodeAnswer(500 if code else 200, said + (f"command exited with {code}".encode() if code else b""))
+
+
+class _Listener:
+    """Streams of a command that nobody speaks to, and whose every word is kept."""
+
+    def __init__(self) -> None:
+        self.stdin = self.tty = False
+        self.size: TerminalSize | None = None
+        self.on_resize: Callable[[TerminalSize], None] | None = None
+        self.said: list[bytes] = []
+
+    async def read(self) -> bytes:
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        self.said.append(data)
+
+    async def write_error(self, data: bytes) -> None:
+        self.said.append(data)
+
+
+def _list(pods: list[Pod]) -> NodeAnswer:
+    items: list[Any] = [codec.to_plain(pod) for pod in pods]
+    for item in items:
+        with suppress(KeyError):
+            del item["kind"], item["apiVersion"]
+    shown = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
+    return NodeAnswer(200, msgspec.json.encode(shown), _JSON)
+
+
+def _log_options(request: NodeRequest, clock: Clock) -> LogOptions:
+    def number(key: str) -> int | None:
+        text = request.text(key)
+        return int(text) if text else None
+
+    seconds, moment = number("sinceSeconds"), request.text("sinceTime")
+    since = parse_time(moment) if moment else None
+    if seconds is not None:
+        since = clock.now() - timedelta(seconds=seconds)
+    return LogOptions(
+        follow=request.text("follow") == "true",
+        previous=request.text("previous") == "true",
+        timestamps=request.text("timestamps") == "true",
+        tail_lines=number("tailLines"),
+        since=since,
+        limit_bytes=number("limitBytes"),
+    )

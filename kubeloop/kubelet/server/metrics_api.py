@@ -1,0 +1,68 @@
+"""metrics.k8s.io: what nodes and pods use, for `kubectl top` and the autoscaler, from what runtimes say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.kinds import Resource
+from kubeloop.api.pods.usage import NODES, PODS, Measured, amounts, measured
+from kubeloop.clock import Clock
+from kubeloop.kubelet.node_status.served_nodes import Roster
+from kubeloop.kubelet.runtime import Runtime, Usage
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import NODE
+
+# What a node uses for itself.
+IDLE = Usage(50 * 10**6, 256 * 2**20)
+
+
+class MetricsGroup:
+    """The group's objects, made when asked for."""
+
+    resources = (NODES, PODS)
+
+    def __init__(self, pods: Informer, roster: Roster, runtime: Runtime, clock: Clock) -> None:
+        self._pods = pods
+        self._roster = roster
+        self._runtime = runtime
+        self._clock = clock
+
+    def objects(self, resource: Resource, namespace: str, name: str = "") -> Sequence[Mapping[str, Any]]:
+        made: Callable[[Any], dict[str, Any] | None]
+        if resource.plural == "nodes":
+            made, found = self._node, self._named_nodes(name)
+        else:
+            made, found = self._pod, self._named_pods(namespace, name)
+        return [shown for one in found if (shown := made(one)) is not None]
+
+    def _named_nodes(self, name: str) -> Iterable[Any]:
+        if not name:
+            return self._roster
+        node = self._roster.get(name)
+        return () if node is None else (node,)
+
+    def _named_pods(self, namespace: str, name: str) -> Iterable[Any]:
+        if not name:
+            return self._pods.list(namespace)
+        pod = self._pods.get(namespace, name)
+        return () if pod is None else (pod,)
+
+    def _node(self, node: Node) -> dict[str, Any] | None:
+        """Nothing is heard from a node that is off or cut off."""
+        if self._roster.state_of(node):
+            return None
+        usages = [IDLE]
+        for pod in self._pods.by_index(NODE, node.metadata.name):
+            usages += self._runtime.usage(pod).values()
+        return measured(node, Measured(self._clock.now()), {"usage": amounts(usages)})
+
+    def _pod(self, pod: Pod) -> dict[str, Any] | None:
+        if self._roster.reachable(pod.spec.node_name) is None:
+            return None
+        usages = self._runtime.usage(pod)
+        if not usages:
+            return None
+        containers = [{"name": name, "usage": amounts([usage])} for name, usage in usages.items()]
+        return measured(pod, Measured(self._clock.now()), {"containers": containers})

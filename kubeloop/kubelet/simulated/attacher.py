@@ -1,0 +1,67 @@
+"""A volume that is to be attached to a simulated node is attached at once: whatever its driver, there is no disk.
+
+Watches: volume attachments, nodes.
+Owns: nothing.
+Writes: `attached` in the status of attachments to simulated nodes, unless the node says that it shall not be.
+Wakes itself: never.
+Differs from upstream: stands for every driver's external attacher. It takes no finalizer: what is deleted is detached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.generated.storage_v1 import VolumeAttachment
+from kubeloop.api.pods.volumes import ATTACHMENTS_BY_NODE, node_of_attachment
+from kubeloop.client import Client
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.kubelet.node_status.served_nodes import Roster
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.queue.enqueue import own_key
+
+NAME: Final = "simulated-attacher"
+_WORKERS: Final = 16
+
+
+def wire(client: Client, informers: Informers, nodes: Informer, roster: Roster, clock: Clock) -> Controller[ObjectKey]:
+    attachments = informers.of(resource_of_class(VolumeAttachment))
+    attachments.add_indexer(ATTACHMENTS_BY_NODE, node_of_attachment)
+    attacher = Attacher(client, attachments, roster)
+    loop: Controller[ObjectKey] = Controller(NAME, attacher.reconcile, clock, workers=_WORKERS)
+    loop.watches(attachments, own_key, lambda _, new: new is not None)
+    loop.watches(nodes, lambda node: map(key_of, attacher.on(node.metadata.name)), _is_news)
+    return loop
+
+
+class Attacher:
+    def __init__(self, client: Client, attachments: Informer, roster: Roster) -> None:
+        self._client = client
+        self._attachments = attachments
+        self._roster = roster
+
+    def on(self, node: str) -> Iterable[VolumeAttachment]:
+        found: Iterable[VolumeAttachment] = self._attachments.by_index(ATTACHMENTS_BY_NODE, node)
+        return found
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        one: VolumeAttachment | None = self._attachments.get("", key.name)
+        if one is None or one.status.attached or one.metadata.deletion_timestamp is not None:
+            return
+        node = self._roster.get(one.spec.node_name)
+        if node is None or not self._roster.attaches(node):
+            return
+        patch = {"metadata": {"uid": one.metadata.uid}, "status": {"attached": True}}
+        try:
+            await self._client.patch(VolumeAttachment, key.name, patch, subresource="status")
+        except NotFound:
+            return
+
+
+def _is_news(old: Any, new: Node | None) -> bool:
+    return new is not None and (old is None or old.metadata.annotations != new.metadata.annotations)

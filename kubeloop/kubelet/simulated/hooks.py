@@ -1,0 +1,58 @@
+"""How hooks of simulated containers go: exec as its command does, sleep as long as it says, others at once. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kubeloop.api.generated.core_v1 import Container, LifecycleHandler, Pod
+from kubeloop.kubelet.simulated.script import Script
+from kubeloop.kubelet.simulated.shell import course_of
+from kubeloop.kubelet.sync.containers import pod_text
+
+# How long a hook takes that doesn't end by itself: longer than anybody waits.
+_ENDLESS = 10 * 365 * 86400.0
+
+
+class HookCourse(NamedTuple):
+    """How a hook goes."""
+
+    seconds: float
+    failure: str = ""  # why it fails when its time is over, in the kubelet's words
+    needs_container: bool = False  # it fails, too, if the container ends before it
+
+
+def after_start(hook: LifecycleHandler, pod: Pod, container: Container, script: Script | None) -> HookCourse:
+    """How a postStart hook goes."""
+    return _course(hook, pod, container, script.text("fail-post-start") if script is not None else "")
+
+
+def before_stop(hook: LifecycleHandler, pod: Pod, container: Container, script: Script | None) -> HookCourse:
+    """How a preStop hook goes."""
+    return _course(hook, pod, container, script.text("fail-pre-stop") if script is not None else "")
+
+
+def _course(hook: LifecycleHandler, pod: Pod, container: Container, scripted: str) -> HookCourse:
+    where = f'for Container "{container.name}" in Pod "{pod_text(pod)}" failed - error:'
+    if hook.sleep is not None:
+        seconds = hook.sleep.seconds
+        return HookCourse(float(seconds), f"Sleep lifecycle hook ({seconds}) {where} {scripted}" if scripted else "")
+    if hook.exec is not None:
+        command = " ".join(hook.exec.command)
+        course = course_of(hook.exec.command)
+        code = course.exit_code or (1 if scripted else 0)
+        ends_in = course.seconds if course.seconds is not None else 0.0 if scripted else _ENDLESS
+        why = f"command '{command}' exited with {code}: "
+        failure = f'Exec lifecycle hook ([{command}]) {where} {why}, message: ""' if code else ""
+        return HookCourse(ends_in, failure, needs_container=True)
+    if hook.http_get is not None:
+        return HookCourse(0.0, f"HTTP lifecycle hook ({hook.http_get.path}) {where} {scripted}" if scripted else "")
+    return HookCourse(0.0, f"Cannot run handler: invalid handler: {_shown(hook)}")
+
+
+def _shown(hook: LifecycleHandler) -> str:
+    """A handler of a kind that nobody runs, as the kubelet prints it."""
+    at, socket = hook.tcp_socket, "nil"
+    if at is not None:
+        port = f"{{0 {at.port} }}" if isinstance(at.port, int) else f"{{1 0 {at.port}}}"
+        socket = f"&TCPSocketAction{{Port:{port},Host:{at.host},}}"
+    return f"&LifecycleHandler{{Exec:nil,HTTPGet:nil,TCPSocket:{socket},Sleep:nil,}}"

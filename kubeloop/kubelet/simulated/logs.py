@@ -1,0 +1,66 @@
+"""The logs of simulated containers: what their commands would have written by now."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.node_calls import LogOptions
+from kubeloop.api.scalars.times import format_micro_time
+from kubeloop.clock import Clock
+from kubeloop.kubelet.simulated.process import Entry, Process
+
+
+async def log_of(process: Process, pod: Pod, options: LogOptions, clock: Clock) -> AsyncIterator[bytes]:
+    """Whole lines; with `follow`, until the container ends."""
+    left = options.limit_bytes
+    shown = _asked_for(process.written(clock.now(), presence_of(process, pod)), options)
+    async for entry in _all(shown, process, pod, options.follow, clock):
+        line = _line(entry, options.timestamps)
+        if left is not None:
+            line, left = line[:left], left - len(line)
+        yield line
+        if left is not None and left <= 0:
+            return
+
+
+async def _all(shown: list[Entry], process: Process, pod: Pod, follow: bool, clock: Clock) -> AsyncIterator[Entry]:
+    count = len(process.written(clock.now(), presence_of(process, pod)))
+    for entry in shown:
+        yield entry
+    if follow:
+        async for entry in lines_after(count, process, pod, clock):
+            yield entry
+
+
+async def lines_after(count: int, process: Process, pod: Pod, clock: Clock) -> AsyncIterator[Entry]:
+    """What a container writes after its first lines, as it does, until it ends."""
+    while True:
+        now = clock.now()
+        written = process.written(now, presence_of(process, pod))
+        for entry in written[count:]:
+            yield entry
+        count = max(count, len(written))
+        if not process.is_alive(now):
+            return
+        await process.news(now)
+
+
+def presence_of(process: Process, pod: Pod) -> str:
+    """What a container says of itself that has nothing else to say."""
+    meta, container = pod.metadata, process.container
+    return f"simulated container {container.name} of pod {meta.namespace}/{meta.name} runs {container.image}"
+
+
+def _asked_for(entries: list[Entry], options: LogOptions) -> list[Entry]:
+    """The last lines, as far back as is asked for."""
+    found = [one for one in entries if options.since is None or one[0] >= options.since]
+    if options.tail_lines is None:
+        return found
+    return found[-options.tail_lines :] if options.tail_lines > 0 else []
+
+
+def _line(entry: Entry, timestamps: bool) -> bytes:
+    moment, text = entry
+    stamp = f"{format_micro_time(moment)[:-1]}000Z " if timestamps else ""
+    return f"{stamp}{text}\n".encode()

@@ -1,0 +1,97 @@
+"""What listens in simulated containers: on each port that a container names, something that tells where one has got to.
+
+HTTP requests are answered with a page; whatever else comes is sent back.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kubeloop.api.generated.core_v1 import Container, Pod, Probe
+from kubeloop.api.node_calls import Duplex
+from kubeloop.kubelet.sync.containers import all_of
+
+_REQUEST = re.compile(rb"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) (\S+) HTTP/1\.[01]\r\n")
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
+_CLOSE = re.compile(rb"\r\nconnection: *close\r\n", re.IGNORECASE)
+_HEAD_END = b"\r\n\r\n"
+_LARGEST_HEAD = 64 << 10
+
+
+def listener_on(pod: Pod, port: int) -> Container | None:
+    """The container that has a port."""
+    return next((one for one in all_of(pod) if port in ports_of(one)), None)
+
+
+def ports_of(container: Container) -> set[int]:
+    """The ports that a container names: those that it says it has, and those at which it is probed."""
+    found = {one.container_port for one in container.ports}
+    named = {one.name: one.container_port for one in container.ports if one.name}
+    for probe in (container.startup_probe, container.liveness_probe, container.readiness_probe):
+        at = _port_of(probe) if probe is not None else None
+        found.add(named.get(at, 0) if isinstance(at, str) else at or 0)
+    return found - {0}
+
+
+def _port_of(probe: Probe) -> int | str | None:
+    if probe.http_get is not None:
+        return probe.http_get.port
+    if probe.tcp_socket is not None:
+        return probe.tcp_socket.port
+    return probe.grpc.port if probe.grpc is not None else None
+
+
+def page_of(pod: Pod, container: Container, port: int, path: str) -> bytes:
+    meta = pod.metadata
+    where = f"simulated container {container.name} of pod {meta.namespace}/{meta.name} on node {pod.spec.node_name}"
+    return f"{where}, port {port}: {path}\n".encode()
+
+
+async def serve(pod: Pod, container: Container, port: int, connection: Duplex) -> None:
+    """Answer on a connection until its other end has nothing more to say."""
+    held = b""
+    while True:
+        if not _may_be_http(held):
+            await connection.write(held)
+            held = b""
+        elif _HEAD_END in held:
+            held, goes_on = await _answer(pod, container, port, connection, held)
+            if not goes_on:
+                return
+            continue
+        piece = await connection.read()
+        if not piece:
+            return
+        held += piece
+
+
+def _may_be_http(data: bytes) -> bool:
+    if _HEAD_END in data:
+        return _REQUEST.match(data) is not None
+    if b"\n" in data:
+        return _REQUEST.match(data) is not None and len(data) < _LARGEST_HEAD
+    return len(data) < _LARGEST_HEAD and not data.startswith((b"\x16", b"\x00"))
+
+
+async def _answer(pod: Pod, container: Container, port: int, connection: Duplex, held: bytes) -> tuple[bytes, bool]:
+    """Answer one request; what came behind it, and whether another may follow."""
+    head, _, rest = held.partition(_HEAD_END)
+    head += b"\r\n"
+    length = _LENGTH.search(head)
+    missing = (int(length[1]) if length is not None else 0) - len(rest)
+    while missing > 0:  # nobody reads the body, but it has to come before the next request
+        piece = await connection.read()
+        if not piece:
+            return b"", False
+        missing -= len(piece)
+        rest += piece
+    found = _REQUEST.match(held)
+    path = found[1].decode("utf-8", "replace") if found is not None else "/"
+    body = page_of(pod, container, port, path)
+    ends = _CLOSE.search(head) is not None
+    fields = f"Content-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+    fields += "Connection: close\r\n" if ends else ""
+    shown = b"" if held.startswith(b"HEAD ") else body
+    await connection.write(f"HTTP/1.1 200 OK\r\n{fields}\r\n".encode() + shown)
+    begin = int(length[1]) if length is not None else 0
+    return rest[begin:], not ends

@@ -1,0 +1,42 @@
+"""How simulated containers answer probes: well, except when their script says otherwise. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from kubeloop.api.generated.core_v1 import Probe
+from kubeloop.kubelet.runtime import ProbeAnswer, ProbeKind
+from kubeloop.kubelet.simulated.script import Interval, Script
+
+_WELL = ProbeAnswer(True, holds_forever=True)
+
+
+def answer(kind: ProbeKind, probe: Probe, script: Script | None, started_at: datetime, now: datetime) -> ProbeAnswer:
+    """The answer now, and until when it stays the same."""
+    failing = script.intervals(f"fail-{kind}") if script is not None else ()
+    if not failing:
+        return _WELL
+    elapsed = (now - started_at).total_seconds()
+    fails = any(begin <= elapsed and (end is None or elapsed < end) for begin, end in failing)
+    if fails:  # each is told of, so each is asked for
+        return ProbeAnswer(False, _complaint(probe))
+    turn = _next_turn(failing, elapsed)
+    if turn is None:
+        return _WELL
+    return ProbeAnswer(True, holds_until=started_at + timedelta(seconds=turn))
+
+
+def _next_turn(intervals: tuple[Interval, ...], elapsed: float) -> float | None:
+    edges = [edge for interval in intervals for edge in interval if edge is not None and edge > elapsed]
+    return min(edges, default=None)
+
+
+def _complaint(probe: Probe) -> str:
+    """What the kubelet says of a probe that failed in the most ordinary way."""
+    if probe.http_get is not None:
+        return "HTTP probe failed with statuscode: 500"
+    if probe.grpc is not None:
+        return 'service unhealthy (responded with "NOT_SERVING")'
+    if probe.tcp_socket is not None:
+        return f"dial tcp: connect to port {probe.tcp_socket.port}: connection refused"
+    return ""

@@ -1,0 +1,245 @@
+"""One simulated run of a container: its course is fixed at the start, and changed only by who ends it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import Container
+from kubeloop.kubelet.runtime import Found, Run
+from kubeloop.kubelet.simulated.files import Files
+from kubeloop.kubelet.simulated.hooks import HookCourse
+from kubeloop.kubelet.simulated.script import Script
+from kubeloop.kubelet.simulated.shell import Course, Line, course_of
+from kubeloop.kubelet.sync.termination import LEAST_GRACE
+
+KILLED = 137
+_MESSAGE_PATH = "/dev/termination-log"
+# Of a termination message, and of a log's end in its place.
+_LONGEST_MESSAGE, _LOG_LINES, _LOG_BYTES = 4096, 80, 2048
+
+Entry = tuple[datetime, str]  # a line of a log
+
+
+class Process:
+    """A run; `seen_at` tells what there is of it at a moment."""
+
+    __slots__ = (
+        "_broken_hooks",
+        "_changed",
+        "_ends_at",
+        "_exit_code",
+        "_hook_failure",
+        "_hook_until",
+        "_message",
+        "_reason",
+        "_resized_at",
+        "_stop_hook",
+        "_stop_hook_until",
+        "_stopping",
+        "_warned",
+        "attempt",
+        "container",
+        "created_at",
+        "files",
+        "found",
+        "id",
+        "image_id",
+        "lines",
+        "of_present_sandbox",
+        "put_aside",
+        "resources",
+        "script",
+        "starts_at",
+    )
+
+    def __init__(self, container: Container, attempt: int, id: str, image_id: str, created_at: datetime) -> None:
+        self.container = container
+        self.attempt = attempt
+        self.id = id
+        self.image_id = image_id
+        self.created_at = self.starts_at = created_at
+        self.script: Script | None = None
+        self.found: Found | None = None  # what its variables have from elsewhere
+        self.files: Files | None = None  # once somebody has looked into it
+        self.lines: tuple[Line, ...] = ()
+        self.of_present_sandbox = True
+        self.put_aside = False
+        self._changed: asyncio.Event | None = None  # there while somebody waits
+        self._ends_at: datetime | None = None
+        self._exit_code = 0
+        self._reason = ""
+        self._stopping = False
+        self._warned = False  # its preStop hook was begun ahead of its end
+        self._stop_hook: HookCourse | None = None
+        self._stop_hook_until: datetime | None = None
+        self._broken_hooks = 0  # preStop hooks that were broken off for another one
+        self._message = ""
+        self._hook_until: datetime | None = None  # when its postStart hook is over, if it has one
+        self._hook_failure = ""
+        self.resources = container.resources
+        self._resized_at: datetime | None = None  # when it gets what its container has in the spec
+
+    def resize(self, container: Container, now: datetime) -> None:
+        """Give it other resources, once the delay is over that its script says."""
+        delay = (self.script.seconds("resize-delay") if self.script is not None else None) or 0.0
+        self.container = container
+        self._resized_at = now + timedelta(seconds=delay)
+
+    def follow(self, script: Script | None) -> None:
+        """Take the course that the command and the script, if there is one, give."""
+        course = course_of((*self.container.command, *self.container.args))
+        if script is not None:
+            course = _scripted(course, script)
+            self.starts_at = self.created_at + timedelta(seconds=script.seconds("start-delay") or 0.0)
+            self._reason = script.text("exit-reason")
+        self.script = script
+        self.lines = course.lines
+        self._exit_code = course.exit_code
+        path = self.container.termination_message_path or _MESSAGE_PATH
+        self._message = (script.text("termination-message") if script is not None else "") or "".join(
+            text for where, text in course.files if where == path
+        )
+        if course.seconds is not None:
+            self._ends_at = self.starts_at + timedelta(seconds=course.seconds)
+
+    def begin_hook(self, hook: HookCourse) -> None:
+        """It counts as running once its postStart hook is over, which may fail."""
+        self._hook_until = self.starts_at + timedelta(seconds=hook.seconds)
+        self._hook_failure = hook.failure
+
+    def end(self, at: datetime, exit_code: int, reason: str = "") -> None:
+        """Let it end at a moment, unless it has by then."""
+        if self._ends_at is None or at < self._ends_at:
+            self._ends_at, self._exit_code, self._reason = at, exit_code, reason
+            if self._changed is not None:
+                self._changed.set()
+
+    def warn(self, now: datetime, hook: HookCourse) -> None:
+        """Begin its preStop hook ahead of its end."""
+        self._warned = True
+        self._begin_stop_hook(now, hook)
+
+    def stop(self, now: datetime, hook: HookCourse | None, grace: float) -> None:
+        """Let it end as one that was told to: its hook may take all the grace, then it has what is left, or a little.
+
+        Of the time that the hook has taken only whole seconds are counted.
+        """
+        script = self.script
+        if hook is not None and not self._warned:
+            self._begin_stop_hook(now, hook)
+        until = self._stop_hook_until
+        hooked = min(max((until - now).total_seconds(), 0.0), grace) if until is not None else 0.0
+        left = max(grace - int(hooked), LEAST_GRACE)
+        delay = (script.seconds("stop-delay") or 0.0) if script is not None else 0.0
+        code = (script.number("stop-code") if script is not None else None) or 0
+        self._stopping = True
+        if delay > left:
+            self.end(now + timedelta(seconds=hooked + left), KILLED)
+        else:
+            self.end(now + timedelta(seconds=hooked + delay), code)
+
+    def _begin_stop_hook(self, now: datetime, hook: HookCourse) -> None:
+        if self._stop_hook_until is not None and self._stop_hook_until > now:
+            self._broken_hooks += 1
+        self._stop_hook, self._stop_hook_until = hook, now + timedelta(seconds=hook.seconds)
+
+    def _failed_stop_hooks(self, now: datetime) -> int:
+        hook, until, ends = self._stop_hook, self._stop_hook_until, self._ends_at
+        if hook is None or until is None:
+            return 0
+        ran_to_its_end = until <= now and (ends is None or until <= ends)
+        lost_its_container = hook.needs_container and ends is not None and ends < until and ends <= now
+        fails = lost_its_container or (ran_to_its_end and bool(hook.failure))
+        return self._broken_hooks + fails
+
+    def changes_after(self, now: datetime) -> datetime | None:
+        """The next moment at which it is otherwise."""
+        if self.starts_at > now:
+            return self.starts_at
+        if self._hook_until is not None and self._hook_until > now:
+            return min(self._hook_until, self._ends_at or self._hook_until)
+        if self._resized_at is None and self._stop_hook is None:
+            return self._ends_at if self._ends_at is not None and self._ends_at > now else None
+        moments = (self._ends_at, self._resized_at, self._stop_hook_until)
+        return min((one for one in moments if one is not None and one > now), default=None)
+
+    def is_alive(self, now: datetime) -> bool:
+        return self._ends_at is None or self._ends_at > now
+
+    def written(self, now: datetime, otherwise: str) -> list[Entry]:
+        """What it has written by now; a text if it is one of which nothing is known."""
+        until = now if self._ends_at is None else min(now, self._ends_at)
+        return [one for one in self._entries(otherwise) if one[0] <= until]
+
+    async def news(self, now: datetime) -> None:
+        """Return when it has ended or written something, or will end at another time than it would have."""
+        due = [moment for moment, _ in self._entries("") if moment > now]
+        if self._ends_at is not None:
+            due.append(self._ends_at)
+        seconds = max((min(due) - now).total_seconds(), 0.0) if due else None
+        changed = self._changed = self._changed or asyncio.Event()
+        try:
+            async with asyncio.timeout(seconds):
+                await changed.wait()
+        except TimeoutError:
+            return
+        self._changed = None
+
+    def _last_words(self) -> str:
+        """Its termination message: what it wrote to the file for it, or, if it asks for that, the end of its log."""
+        if self._message:
+            return self._message[:_LONGEST_MESSAGE]
+        wanted = self.container.termination_message_policy == "FallbackToLogsOnError"
+        if self._ends_at is None or self._exit_code == 0 or not wanted:
+            return ""
+        lines = [text for moment, text in self._entries("") if moment <= self._ends_at and text]
+        return "".join(f"{text}\n" for text in lines[-_LOG_LINES:])[-_LOG_BYTES:]
+
+    def _entries(self, otherwise: str) -> list[Entry]:
+        lines = self.lines or ((0.0, otherwise),)
+        return [(self.starts_at + timedelta(seconds=at), text) for at, text in lines]
+
+    def seen_at(self, now: datetime) -> Run:
+        if self._resized_at is not None and self._resized_at <= now:
+            self.resources, self._resized_at = self.container.resources, None
+        over = self._ends_at is not None and self._ends_at <= now
+        begun = self.starts_at <= now and (self._ends_at is None or self.starts_at <= self._ends_at)
+        hooked = self._hook_until is not None and self._hook_until > now
+        return Run(
+            container=self.container.name,
+            id=self.id,
+            attempt=self.attempt,
+            image=self.container.image,
+            image_id=self.image_id,
+            state="exited" if over else "running" if begun and not hooked else "created",
+            created_at=self.created_at,
+            started_at=self.starts_at if begun else None,
+            finished_at=self._ends_at if over else None,
+            exit_code=self._exit_code if over else 0,
+            reason=self._reason if over else "",
+            message=self._last_words() if over else "",
+            stopping=self._stopping,
+            warned=self._warned,
+            failed_stop_hooks=self._failed_stop_hooks(now) if self._stop_hook is not None else 0,
+            resources=self.resources,
+            resizing=self._resized_at is not None,
+            hook_failure="" if hooked else self._hook_failure,
+            of_present_sandbox=self.of_present_sandbox,
+            put_aside=self.put_aside,
+        )
+
+
+def _scripted(course: Course, script: Script) -> Course:
+    """A course as a script changes it."""
+    seconds, code = script.seconds("exit-after"), script.number("exit-code")
+    lines = course.lines
+    if text := script.text("log"):
+        lines = (*((0.0, line) for line in text.splitlines()), *lines)
+    if seconds is None and code is None:
+        return msgspec.structs.replace(course, lines=lines)
+    if seconds is None:
+        seconds = course.seconds or 0.0
+    return Course(seconds, course.exit_code if code is None else code, lines, course.files)

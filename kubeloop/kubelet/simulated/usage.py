@@ -1,0 +1,27 @@
+"""What simulated containers use: as their script says, else half of what they request. Pure."""
+
+from __future__ import annotations
+
+from kubeloop.api.generated.core_v1 import Container
+from kubeloop.api.scalars.quantity import Quantity, parse_quantity
+from kubeloop.kubelet.runtime import Usage
+from kubeloop.kubelet.simulated.script import Script
+
+# Of a container that requests nothing.
+_LITTLE_CPU = Quantity.of_milli(1)
+_LITTLE_MEMORY = Quantity.of(16 * 2**20)
+
+
+def usage_of(container: Container, script: Script | None) -> Usage:
+    cpu, memory = _used("cpu", container, script), _used("memory", container, script)
+    storage = script.quantity("storage") if script is not None else None
+    written = storage.value() if storage is not None else 0
+    return Usage((cpu or _LITTLE_CPU).nanos, (memory or _LITTLE_MEMORY).value(), written)
+
+
+def _used(name: str, container: Container, script: Script | None) -> Quantity | None:
+    said = script.quantity(name) if script is not None else None
+    if said is not None:
+        return said
+    requested = container.resources.requests.get(name)
+    return Quantity(parse_quantity(requested).nanos // 2) if requested else None

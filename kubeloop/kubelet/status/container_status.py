@@ -1,0 +1,182 @@
+"""The status of a pod's containers, from what runs and what is remembered. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from operator import attrgetter
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import (
+    Container,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    Pod,
+    ResourceRequirements,
+    VolumeMountStatus,
+)
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
+from kubeloop.kubelet.containers.probes import has_started, is_ready
+from kubeloop.kubelet.runtime import Observation, Run
+from kubeloop.kubelet.sync.containers import ephemeral_of, is_sidecar, regular_of
+from kubeloop.kubelet.sync.pod_state import Memory
+from kubeloop.kubelet.sync.restart import RESTARTING_ALL, should_run
+
+CREATING = ContainerState(waiting=ContainerStateWaiting(reason="ContainerCreating"))
+INITIALIZING = ContainerState(waiting=ContainerStateWaiting(reason="PodInitializing"))
+
+ALL_LAST_WORDS = 12 * 1024  # bytes that containers of a pod leave together at most
+PUT_ASIDE = ContainerState(
+    terminated=ContainerStateTerminated(
+        exit_code=137, reason=RESTARTING_ALL, message="The container is removed because RestartAllContainers in place"
+    )
+)
+
+Statuses = tuple[ContainerStatus, ...]
+
+
+def init_statuses(pod: Pod, seen: Observation, memory: Memory) -> Statuses:
+    containers = pod.spec.init_containers
+    return tuple(_status(pod, one, seen, memory) for one in containers) if containers else ()
+
+
+def regular_statuses(pod: Pod, seen: Observation, memory: Memory) -> Statuses:
+    return _by_name(_status(pod, one, seen, memory) for one in regular_of(pod))
+
+
+def ephemeral_statuses(pod: Pod, seen: Observation, memory: Memory) -> Statuses:
+    return _by_name(_status(pod, one, seen, memory) for one in ephemeral_of(pod))
+
+
+def _by_name(statuses: Iterable[ContainerStatus]) -> Statuses:
+    """Statuses of containers that run beside each other are in the order of their names."""
+    return tuple(sorted(statuses, key=attrgetter("name")))
+
+
+def by_name(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
+    return {one.name: one for one in statuses}
+
+
+def _status(pod: Pod, container: Container, seen: Observation, memory: Memory) -> ContainerStatus:
+    run = seen.last(container.name)
+    begins_anew = run is not None and run.put_aside
+    restarts = run.attempt + begins_anew if run is not None else _restarts_before(container, memory)
+    if begins_anew:
+        run = None
+    state, last = _states(pod, container, seen, memory)
+    resources = container.resources
+    return ContainerStatus(
+        name=container.name,
+        image=run.image if run is not None else container.image,
+        image_id=run.image_id if run is not None else "",
+        container_id=run.id if run is not None else "",
+        restart_count=restarts,
+        state=_shortened(state, pod),
+        last_state=_shortened(last, pod),
+        started=has_started(memory.probes, container, run),
+        ready=_is_ready(pod, container, run, memory),
+        resources=_actual(run, resources),
+        allocated_resources=resources.requests if run is not None else {},
+        volume_mounts=_mounts(container),
+    )
+
+
+def _actual(run: Run | None, allocated: ResourceRequirements) -> ResourceRequirements | None:
+    """What a container has; one that doesn't run, what it will have."""
+    if run is None:
+        return None
+    has = allocated
+    if run.state == "running" and run.resources is not None and run.resources is not allocated:
+        has = msgspec.structs.replace(allocated, requests=run.resources.requests, limits=run.resources.limits)
+    return has
+
+
+def _states(pod: Pod, container: Container, seen: Observation, memory: Memory) -> tuple[ContainerState, ContainerState]:
+    """The present state, and the one before the last start."""
+    runs = seen.runs.get(container.name, ())
+    waits = memory.waiting.get(container.name)
+    if not runs or runs[0].put_aside:
+        first = INITIALIZING if pod.spec.init_containers else CREATING
+        before = state_before(runs[0]) if runs else ContainerState()
+        return (first if waits is None else _waiting(waits.reason, waits.message)), before
+    newest = runs[0]
+    before = state_before(runs[1]) if len(runs) > 1 else ContainerState()
+    if waits is not None and newest.state == "exited" and should_run(container, pod, newest):
+        return _waiting(waits.reason, waits.message), state_of(newest)
+    if newest.hook_failure and newest.state == "exited" and should_run(container, pod, newest):
+        return _waiting("PostStartHookError", newest.hook_failure), state_of(newest)
+    return state_of(newest), before
+
+
+def state_before(run: Run) -> ContainerState:
+    """A run that is not the present one; of those that went when all began anew, no more is known than that."""
+    return PUT_ASIDE if run.put_aside else state_of(run)
+
+
+def state_of(run: Run) -> ContainerState:
+    """A run as a status shows it."""
+    if run.state == "created":
+        return CREATING
+    if run.state == "running":
+        return ContainerState(running=ContainerStateRunning(started_at=_time(run.started_at)))
+    return ContainerState(
+        terminated=ContainerStateTerminated(
+            exit_code=run.exit_code,
+            reason=run.reason or ("Completed" if run.exit_code == 0 else "Error"),
+            message=run.message,
+            started_at=_time(run.started_at),
+            finished_at=_time(run.finished_at),
+            container_id=run.id,
+        )
+    )
+
+
+def _shortened(state: ContainerState, pod: Pod) -> ContainerState:
+    """A state whose last words leave room for those of the pod's other containers."""
+    end = state.terminated
+    if end is None or not end.message:
+        return state
+    spec, words = pod.spec, end.message.encode()
+    most = ALL_LAST_WORDS // (len(spec.init_containers) + len(regular_of(pod)) + len(spec.ephemeral_containers))
+    if len(words) <= most:
+        return state
+    return ContainerState(terminated=msgspec.structs.replace(end, message=words[:most].decode("utf-8", "ignore")))
+
+
+def _waiting(reason: str, message: str) -> ContainerState:
+    return ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message))
+
+
+def _is_ready(pod: Pod, container: Container, run: Run | None, memory: Memory) -> bool:
+    if run is not None and run.state == "exited" and container in pod.spec.init_containers:
+        return not is_sidecar(container) and run.exit_code == 0
+    if pod.spec.init_containers and container in pod.spec.init_containers and not is_sidecar(container):
+        return False
+    return is_ready(memory.probes, container, run)
+
+
+def _restarts_before(container: Container, memory: Memory) -> int:
+    """How often a container of which nothing is left was started again, as was reported."""
+    reported = (*memory.reported.container_statuses, *memory.reported.init_container_statuses)
+    return next((one.restart_count for one in reported if one.name == container.name), 0)
+
+
+def _mounts(container: Container) -> tuple[VolumeMountStatus, ...]:
+    return tuple(
+        VolumeMountStatus(
+            name=one.name,
+            mount_path=one.mount_path,
+            read_only=one.read_only,
+            recursive_read_only="Disabled" if one.read_only else None,
+        )
+        for one in container.volume_mounts
+    )
+
+
+def _time(moment: datetime | None) -> Time | None:
+    return None if moment is None else Time(format_time(moment))

@@ -1,0 +1,194 @@
+"""A pod's whole status, and what to write of it: only what the agent changed since it last wrote. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from kubeloop.api import codec
+from kubeloop.api.generated.core_v1 import HostIP, Pod, PodCondition, PodIP, PodStatus, ResourceRequirements
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Quantity, Time
+from kubeloop.kubelet.admission.resize import IN_PROGRESS, PENDING, Resize
+from kubeloop.kubelet.runtime import Observation
+from kubeloop.kubelet.status.conditions import Said, conditions_of, with_times
+from kubeloop.kubelet.status.container_status import (
+    by_name,
+    ephemeral_statuses,
+    init_statuses,
+    regular_statuses,
+)
+from kubeloop.kubelet.status.final_status import final
+from kubeloop.kubelet.status.phase import phase_of
+from kubeloop.kubelet.sync.pod_state import Memory, Verdict
+from kubeloop.kubelet.sync.termination import TERMINAL
+
+# Field and its name on the wire; lists that patches merge are replaced as a whole, but for the conditions.
+WRITTEN = (
+    ("phase", "phase"),
+    ("reason", "reason"),
+    ("message", "message"),
+    ("observed_generation", "observedGeneration"),
+    ("start_time", "startTime"),
+    ("host_ip", "hostIP"),
+    ("pod_ip", "podIP"),
+    ("container_statuses", "containerStatuses"),
+    ("init_container_statuses", "initContainerStatuses"),
+    ("ephemeral_container_statuses", "ephemeralContainerStatuses"),
+)
+MERGED_LISTS = (("host_ips", "hostIPs"), ("pod_ips", "podIPs"))
+MERGED_MAPS = (("allocated_resources", "allocatedResources"), ("resources", "resources"))
+
+
+class Around(msgspec.Struct, frozen=True):
+    """What a status says besides the containers'."""
+
+    host_ips: tuple[str, ...]
+    now: datetime
+    ended: bool  # nothing runs and nothing will again
+
+
+def status_of(pod: Pod, seen: Observation, memory: Memory, around: Around) -> PodStatus:
+    """The status as it should be."""
+    if memory.verdict is not None and memory.verdict.rejected:
+        return _rejected(pod, memory.verdict)
+    init, regular = init_statuses(pod, seen, memory), regular_statuses(pod, seen, memory)
+    named = by_name((*init, *regular))
+    phase = _phase(pod, phase_of(pod, named, ended=around.ended), memory, around)
+    if around.ended:
+        init, regular = final(pod, init, regular)
+    reason, message = _why(phase, memory)
+    now = Time(format_time(around.now))
+    said = conditions_of(pod, seen.addresses is not None and not around.ended, named, phase)
+    if phase in TERMINAL:  # not before: until then it may take a while
+        _add_disruption(said, memory.verdict)
+    _add_resize(said, memory.resize, phase)
+    known = (*memory.reported.conditions, *pod.status.conditions)
+    ips = seen.addresses or tuple(one.ip for one in memory.reported.pod_ips)
+    if pod.spec.host_network:
+        ips = around.host_ips
+    return PodStatus(
+        phase=phase,
+        reason=reason,
+        message=message,
+        observed_generation=pod.metadata.generation,
+        start_time=memory.met_at,
+        host_ip=around.host_ips[0],
+        host_ips=tuple(HostIP(ip=ip) for ip in around.host_ips),
+        pod_ip=ips[0] if ips else "",
+        pod_ips=tuple(PodIP(ip=ip) for ip in ips),
+        container_statuses=regular,
+        init_container_statuses=init,
+        ephemeral_container_statuses=ephemeral_statuses(pod, seen, memory) if pod.spec.ephemeral_containers else (),
+        allocated_resources=_allocated(memory),
+        resources=_resources(memory, phase),
+        conditions=with_times(said, known, pod.metadata.generation, now),
+    )
+
+
+def _allocated(memory: Memory) -> Mapping[str, Quantity]:
+    return memory.allocation.sizes.allocated if memory.allocation is not None else memory.reported.allocated_resources
+
+
+def _resources(memory: Memory, phase: str) -> ResourceRequirements | None:
+    """What the pod has as a whole; as long as nothing of it runs, what it will have."""
+    if memory.allocation is None:
+        return memory.reported.resources
+    has_run = "Running" in (phase, memory.reported.phase)
+    return memory.allocation.sizes.running if has_run else memory.allocation.sizes.pending
+
+
+def _rejected(pod: Pod, verdict: Verdict) -> PodStatus:
+    return PodStatus(
+        phase="Failed",
+        reason=verdict.reason,
+        message=f"Pod was rejected: {verdict.message}",
+        observed_generation=pod.metadata.generation,
+        start_time=pod.status.start_time,
+    )
+
+
+def _phase(pod: Pod, found: str, memory: Memory, around: Around) -> str:
+    """The phase after what was said before: who has ended stays ended, and who was told to fail does."""
+    for before in (memory.reported.phase, pod.status.phase):
+        if before in TERMINAL:
+            return before
+    if memory.verdict is not None and not around.ended:  # not before all that runs has ended
+        return memory.reported.phase or found
+    if memory.verdict is not None:
+        return "Failed"
+    if around.ended and found not in TERMINAL:
+        return "Failed"
+    return found
+
+
+def _why(phase: str, memory: Memory) -> tuple[str, str]:
+    if memory.verdict is not None and phase in TERMINAL:
+        return memory.verdict.reason, memory.verdict.message
+    if phase == memory.reported.phase:
+        return memory.reported.reason, memory.reported.message
+    return "", ""
+
+
+def _add_disruption(said: dict[str, Said], verdict: Verdict | None) -> None:
+    if verdict is not None and verdict.disruption:
+        said["DisruptionTarget"] = Said(True, verdict.disruption, verdict.disruption_message or verdict.message)
+
+
+def _add_resize(said: dict[str, Said], resize: Resize, phase: str) -> None:
+    if phase in TERMINAL:
+        return
+    if (waiting := resize.waiting) is not None:
+        said[PENDING] = Said(True, waiting.reason, waiting.message, waiting.generation)
+    if resize.generation is not None:
+        said[IN_PROGRESS] = Said(True, generation=resize.generation)
+
+
+def changes(before: PodStatus, after: PodStatus) -> dict[str, Any]:
+    """A strategic merge patch of a status that makes of the one before the one after; empty if they are alike."""
+    patch: dict[str, Any] = {}
+    for field, name in WRITTEN:
+        old, new = getattr(before, field), getattr(after, field)
+        if old != new:
+            patch[name] = _plain(new) or None
+    for field, name in MERGED_LISTS:
+        old, new = getattr(before, field), getattr(after, field)
+        if old != new:
+            patch[name] = [{"$patch": "replace"}, *_plain(new)] if old else _plain(new)
+    for field, name in MERGED_MAPS:
+        old, new = getattr(before, field), getattr(after, field)
+        if old != new:
+            patch[name] = None if new is None else {"$patch": "replace", **_plain(new)} if old else _plain(new)
+    conditions = [_condition(one, before) for one in after.conditions if one not in before.conditions]
+    conditions += [{"$patch": "delete", "type": type} for type in gone(before.conditions, after.conditions)]
+    if conditions:
+        patch["conditions"] = conditions
+    return patch
+
+
+def _condition(condition: PodCondition, before: PodStatus) -> dict[str, Any]:
+    """A condition in a patch that merges: what it no longer says has to be taken away."""
+    said = find_condition(before.conditions, condition.type)
+    unsaid = {name: None for name in ("reason", "message") if said is not None and getattr(said, name)}
+    plain: dict[str, Any] = {**unsaid, **_plain(condition)}
+    return plain
+
+
+def gone(before: Sequence[PodCondition], after: Sequence[PodCondition]) -> list[str]:
+    """The conditions that are said only while they hold, and no longer do."""
+    return [type for type in (PENDING, IN_PROGRESS) if find_condition(before, type) and not find_condition(after, type)]
+
+
+def merged(reported: PodStatus, written: PodStatus) -> PodStatus:
+    """What is known to be written once a patch went through: foreign conditions are of no interest."""
+    types = {one.type for one in written.conditions} | {PENDING, IN_PROGRESS}
+    kept: tuple[PodCondition, ...] = tuple(one for one in reported.conditions if one.type not in types)
+    return msgspec.structs.replace(written, conditions=(*kept, *written.conditions))
+
+
+def _plain(value: Any) -> Any:
+    return codec.to_plain(value)

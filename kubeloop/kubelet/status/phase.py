@@ -1,0 +1,79 @@
+"""Which phase a pod is in, by the states of its containers. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from kubeloop.api.generated.core_v1 import Container, ContainerStateTerminated, ContainerStatus, Pod
+from kubeloop.kubelet.sync.containers import one_shots_of, regular_of, sidecars_of
+from kubeloop.kubelet.sync.restart import RESTARTING_ALL, restarts
+
+Named = Mapping[str, ContainerStatus]
+
+
+def phase_of(pod: Pod, statuses: Named, *, ended: bool) -> str:
+    """The phase; `ended` if no container will be started again, whatever its policy says."""
+    init = Counter(_init_state(pod, one, statuses.get(one.name)) for one in one_shots_of(pod))
+    if init["failed for good"]:
+        return "Failed"
+    sidecars = Counter(_sidecar_state(statuses.get(one.name)) for one in sidecars_of(pod))
+    regular = Counter(_regular_state(pod, one, statuses.get(one.name)) for one in regular_of(pod))
+    has_begun = any(_has_begun(statuses.get(one.name)) for one in regular_of(pod))
+    sidecars_pend = sidecars["waiting"] or (sidecars["starting"] and not has_begun)
+    if init["pending"] or sidecars_pend or regular["waiting"]:
+        return "Pending"
+    if regular["running"] or sidecars["running"] or sidecars["starting"]:
+        return "Running"
+    return _phase_at_rest(regular, ended)
+
+
+def _phase_at_rest(regular: Counter[str], ended: bool) -> str:
+    """The phase while nothing runs."""
+    if not regular.total():
+        return "Pending"
+    if not ended and (regular["restarts"] or regular["restarts after success"]):
+        return "Running"
+    return "Failed" if regular["failed"] or regular["restarts"] else "Succeeded"
+
+
+def _end_of(status: ContainerStatus) -> ContainerStateTerminated | None:
+    """How a container that doesn't run ended: now, or before it began to wait."""
+    return status.state.terminated or (status.last_state.terminated if status.state.waiting is not None else None)
+
+
+def _restarts(pod: Pod, container: Container, end: ContainerStateTerminated) -> bool:
+    return end.reason == RESTARTING_ALL or restarts(container, pod.spec, end.exit_code)
+
+
+def _has_begun(status: ContainerStatus | None) -> bool:
+    return status is not None and (status.state.running is not None or _end_of(status) is not None)
+
+
+def _init_state(pod: Pod, container: Container, status: ContainerStatus | None) -> str:
+    if status is None or status.state.running is not None or (end := _end_of(status)) is None:
+        return "pending"
+    if end.exit_code == 0:
+        return "done"
+    return "failing" if _restarts(pod, container, end) else "failed for good"
+
+
+def _sidecar_state(status: ContainerStatus | None) -> str:
+    if status is None:
+        return "waiting"
+    if status.state.running is not None:
+        return "running" if status.started else "starting"
+    return "ended" if _end_of(status) is not None else "waiting"
+
+
+def _regular_state(pod: Pod, container: Container, status: ContainerStatus | None) -> str:
+    if status is None:
+        return "waiting"
+    if status.state.running is not None:
+        return "running"
+    end = _end_of(status)
+    if end is None:
+        return "waiting"
+    if _restarts(pod, container, end):
+        return "restarts" if end.exit_code else "restarts after success"
+    return "failed" if end.exit_code else "succeeded"

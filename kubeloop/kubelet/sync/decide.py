@@ -1,0 +1,243 @@
+"""What to do about a pod next: the state machine of its containers. Pure.
+
+no sandbox ─▶ prepare ─▶ init containers, one after the other; sidecars stay ─▶ all containers
+                                  │ one has failed for good                        │ none runs or will again
+                                  ▼                                                ▼
+   deleted, evicted, too old ──▶ end: containers first, then sidecars in reverse ──▶ nothing runs
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from kubeloop.api.generated.core_v1 import Container, Pod
+from kubeloop.api.scalars.duration import SECOND, format_duration
+from kubeloop.kubelet.admission.resize import is_to_be_resized, needs_restart
+from kubeloop.kubelet.containers.probes import has_started, probe_of, probes_in_force, verdict
+from kubeloop.kubelet.runtime import Observation, ProbeKind, Run
+from kubeloop.kubelet.sync.containers import (
+    ephemeral_of,
+    has_post_start,
+    is_sidecar,
+    pod_text,
+    regular_of,
+    sidecars_of,
+)
+from kubeloop.kubelet.sync.decision import Decision, Kill
+from kubeloop.kubelet.sync.pod_state import Memory, Waiting
+from kubeloop.kubelet.sync.restart import (
+    CRASH_LOOP,
+    restarts,
+    restarts_after_kill,
+    restarts_all,
+    should_run,
+)
+from kubeloop.kubelet.sync.termination import (
+    DEADLINE_EXCEEDED,
+    TERMINAL,
+    end,
+    grace_of,
+    is_alive,
+    is_over_deadline,
+    is_to_end,
+)
+
+_DEADLY: tuple[ProbeKind, ...] = ("liveness", "startup")
+
+
+def decide(pod: Pod, seen: Observation, memory: Memory, now: datetime) -> Decision:
+    """The next step for a pod. Said again after the step is done, until there is nothing to do but wait."""
+    return _Look(pod, seen, memory, now).decide()
+
+
+class _Look:
+    """One look at a pod; fills its decision."""
+
+    def __init__(self, pod: Pod, seen: Observation, memory: Memory, now: datetime) -> None:
+        self._pod = pod
+        self._seen = seen
+        self._memory = memory
+        self._now = now
+        self._decision = Decision()
+
+    def decide(self) -> Decision:
+        pod, seen, memory, decision = self._pod, self._seen, self._memory, self._decision
+        decision.wake(seen.changes_at)
+        if memory.verdict is None and is_over_deadline(pod, memory, self._now, decision):
+            decision.verdict = DEADLINE_EXCEEDED
+        if decision.verdict or memory.verdict or is_to_end(pod) or memory.reported.phase in TERMINAL:
+            end(pod, seen, memory, self._now, decision)
+        elif seen.addresses is None:
+            self._begin()
+        else:
+            self._run()
+        return decision
+
+    def _begin(self) -> None:
+        """Make a sandbox, unless there was one and nothing would run in another."""
+        if self._seen.runs and not any(self._is_wanted(one) for one in regular_of(self._pod)):
+            end(self._pod, self._seen, self._memory, self._now, self._decision)
+        elif self._memory.unmounted is not None:
+            self._decision.wake(self._memory.unmounted.until)
+        elif (waits := self._memory.waiting.get("")) is not None and self._has_to_wait(waits):
+            return
+        else:
+            self._decision.prepare = True
+
+    def _run(self) -> None:
+        if any(self._starts_all_anew(one) for one in (*self._pod.spec.init_containers, *regular_of(self._pod))):
+            self._begin_anew()
+            return
+        for container in ephemeral_of(self._pod):
+            if self._seen.last(container.name) is None:
+                self._start(container)
+        has_begun = any(self._seen.present(one.name) for one in regular_of(self._pod))
+        if has_begun:
+            for sidecar in sidecars_of(self._pod):
+                self._keep(sidecar)
+        elif not self._initialize():
+            return
+        if not self._keep_all():
+            self._decision.starts.clear()  # sidecars alone keep no pod alive
+            end(self._pod, self._seen, self._memory, self._now, self._decision)
+
+    def _starts_all_anew(self, container: Container) -> bool:
+        run = self._seen.present(container.name) if container.restart_policy_rules else None
+        return run is not None and run.state == "exited" and restarts_all(container, run.exit_code)
+
+    def _begin_anew(self) -> None:
+        """End all that runs, without grace; then begin as if nothing had been."""
+        for container in (*self._pod.spec.init_containers, *regular_of(self._pod)):
+            run = self._seen.present(container.name)
+            if run is not None and is_alive(run) and not run.stopping:
+                self._decision.kills.append(Kill(container, "killing", 0.0))
+        runs = (self._seen.present(one.name) for one in (*self._pod.spec.init_containers, *regular_of(self._pod)))
+        self._decision.begin_anew = not any(is_alive(run) for run in runs)
+
+    def _keep_all(self) -> bool:
+        """See to the containers in their order; whether any runs or will. A hook that begins keeps those behind it."""
+        kept = False
+        for container in regular_of(self._pod):
+            kept = self._keep(container) or kept
+            run = self._seen.present(container.name)
+            if has_post_start(container) and (run is None or run.state == "created"):
+                return True
+        return kept
+
+    # Init containers.
+
+    def _initialize(self) -> bool:
+        """Bring init containers on by one step; whether all are through."""
+        containers = self._pod.spec.init_containers
+        for index, container in enumerate(containers):
+            if is_sidecar(container):
+                self._keep(container)
+                passed = self._has_started(container) or self._any_began(containers[index + 1 :])
+            else:
+                passed = self._is_through(container)
+            if not passed:
+                return False
+        return True
+
+    def _any_began(self, containers: tuple[Container, ...]) -> bool:
+        return any(self._seen.present(one.name) for one in containers)
+
+    def _has_started(self, container: Container) -> bool:
+        return has_started(self._memory.probes, container, self._seen.present(container.name))
+
+    def _is_through(self, container: Container) -> bool:
+        run = self._seen.present(container.name)
+        if run is None:
+            self._start(container)
+            return False
+        if run.state != "exited":
+            return False
+        if run.exit_code == 0:
+            return True
+        if restarts(container, self._pod.spec, run.exit_code):
+            self._start(container)
+        else:
+            self._decision.starts.clear()
+            end(self._pod, self._seen, self._memory, self._now, self._decision)
+        return False
+
+    # Containers that are to run on.
+
+    def _keep(self, container: Container) -> bool:
+        """See to one container; whether it runs or will."""
+        run = self._seen.present(container.name)
+        if run is None or not is_alive(run):
+            if not self._is_wanted(container):
+                return False
+            self._start(container)
+            return True
+        if run.state != "running" or run.stopping:
+            return True
+        if run.hook_failure:
+            grace = grace_of(self._pod)
+            self._decision.kills.append(Kill(container, "FailedPostStartHook", grace, after_failed_hook=True))
+        elif (kind := self._failed_probe(container, run)) is not None:
+            self._kill(container, kind)
+        elif is_to_be_resized(container, run):
+            self._resize(container, run)
+        else:
+            self._look_at_probes(container, run)
+        return True
+
+    def _resize(self, container: Container, run: Run) -> None:
+        """Change what a running container has; those who ask for it are started anew for that."""
+        if needs_restart(container, run):
+            message = f"Container {container.name} resize requires restart"
+            self._decision.kills.append(Kill(container, message, grace_of(self._pod)))
+        elif not run.resizing:
+            self._decision.resizes.append(container)
+        else:
+            self._look_at_probes(container, run)
+
+    def _is_wanted(self, container: Container) -> bool:
+        return should_run(container, self._pod, self._seen.last(container.name))
+
+    def _start(self, container: Container) -> None:
+        """Start a container, unless it has to wait."""
+        name = container.name
+        waits = self._memory.waiting.get(name)
+        if waits is not None and waits.reason != CRASH_LOOP and self._has_to_wait(waits):
+            return
+        last, back_off = self._seen.last(name), self._memory.backoffs.get(name)
+        if last is not None and last.finished_at is not None and back_off is not None and not last.put_aside:
+            ends = back_off.ends(last.finished_at)
+            if ends is not None and self._now < ends:
+                delay = format_duration(int(back_off.delay * SECOND))
+                message = f"back-off {delay} restarting failed container={name} pod={pod_text(self._pod)}"
+                self._decision.backing_off[name] = Waiting(CRASH_LOOP, message, ends)
+                self._decision.wake(ends)
+                return
+        self._decision.starts.append(container)
+
+    def _has_to_wait(self, waits: Waiting) -> bool:
+        if waits.until is None or waits.until <= self._now:
+            return False
+        self._decision.wake(waits.until)
+        return True
+
+    def _failed_probe(self, container: Container, run: Run) -> ProbeKind | None:
+        """The probe because of which a running container has to be ended."""
+        for kind in _DEADLY:
+            if probe_of(container, kind) is not None and verdict(self._memory.probes, container, run, kind) is False:
+                return kind
+        return None
+
+    def _kill(self, container: Container, kind: ProbeKind) -> None:
+        if any(one is container for one in self._pod.spec.init_containers):
+            message = f"Init container {container.name} failed {kind} probe"
+        else:
+            again = ", will be restarted" if restarts_after_kill(container, self._pod.spec) else ""
+            message = f"Container {container.name} failed {kind} probe{again}"
+        self._decision.kills.append(Kill(container, message, grace_of(self._pod, probe_of(container, kind))))
+
+    def _look_at_probes(self, container: Container, run: Run) -> None:
+        for due in probes_in_force(self._memory.probes, self._pod, container, run):
+            if due.at <= self._now:
+                self._decision.probes.append(due)
+            else:
+                self._decision.wake(due.at)

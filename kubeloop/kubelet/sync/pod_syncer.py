@@ -1,0 +1,177 @@
+"""From decisions to deeds: calls the runtime, and remembers what came of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import Container, Pod
+from kubeloop.clock import Clock
+from kubeloop.kubelet.containers import image_pulls, probes
+from kubeloop.kubelet.containers.env_sources import Sources
+from kubeloop.kubelet.events.recorder import Telling
+from kubeloop.kubelet.runtime import Observation, Runtime, StartFailed
+from kubeloop.kubelet.sync.containers import container_named
+from kubeloop.kubelet.sync.decide import decide
+from kubeloop.kubelet.sync.decision import Decision
+from kubeloop.kubelet.sync.pod_state import Memory, Waiting
+from kubeloop.kubelet.sync.restart import FIRST_DELAY, LONGEST_DELAY, raised
+from kubeloop.kubelet.sync.stop_hooks import after_look, with_begun
+
+# Each step of a pod is one; a pod with more containers than this has its next steps after the others' turn.
+_STEPS = 100
+
+
+class Actor:
+    """Brings pods on, by one runtime."""
+
+    def __init__(self, runtime: Runtime, telling: Telling, clock: Clock, sources: Sources | None = None) -> None:
+        self._runtime = runtime
+        self._sources = sources
+        self._telling = telling
+        self._clock = clock
+
+    async def bring_on(self, pod: Pod, memory: Memory) -> tuple[Decision, Observation, Memory]:
+        """Do what can be done for a pod now; what there is of it afterwards."""
+        for _ in range(_STEPS):
+            seen, now = await self._runtime.observe(pod), self._clock.now()
+            if memory.starting:
+                memory = self._look_at_starts(pod, seen, memory)
+            if memory.stop_hooks:
+                memory = self._look_at_stop_hooks(pod, seen, memory)
+            decision = decide(pod, seen, memory, now)
+            memory = self._remember(pod, decision, memory)
+            if not decision.acts:
+                return decision, seen, memory
+            memory = await self._act(pod, seen, decision, memory)
+        decision.wake(self._clock.now())
+        return decision, await self._runtime.observe(pod), memory
+
+    def _remember(self, pod: Pod, decision: Decision, memory: Memory) -> Memory:
+        if decision.verdict is not None:
+            self._telling.deadline_exceeded(pod, decision.verdict.reason, decision.verdict.message)
+            memory = msgspec.structs.replace(memory, verdict=decision.verdict)
+        if decision.backing_off and any(memory.waiting.get(name) != one for name, one in decision.backing_off.items()):
+            for container in (*pod.spec.init_containers, *(pod.spec.containers or ())):
+                if container.name in decision.backing_off:
+                    self._telling.backing_off(pod, container)
+            memory = msgspec.structs.replace(memory, waiting={**memory.waiting, **decision.backing_off})
+        return memory
+
+    async def _act(self, pod: Pod, seen: Observation, decision: Decision, memory: Memory) -> Memory:
+        for kill in decision.kills:
+            if kill.after_failed_hook:
+                self._telling.post_start_failed(pod, kill.container)
+            self._telling.killing(pod, kill.container, kill.message)
+            await self._runtime.stop(pod, kill.container.name, kill.grace, kill.hook)
+            if kill.hook is not None:
+                memory = _with_stop_hook(memory, kill.container, seen)
+        if decision.grace is not None:
+            told_at = memory.told_at or self._clock.now()
+            memory = msgspec.structs.replace(memory, grace=decision.grace, told_at=told_at)
+        for warning in decision.warnings:
+            if warning.hook is not None:
+                await self._runtime.warn(pod, warning.container.name, warning.hook)
+                memory = _with_stop_hook(memory, warning.container, seen)
+        if decision.begin_anew:
+            await self._runtime.put_aside(pod)
+        if decision.prepare:
+            memory = await self._prepare(pod, seen, memory)
+        for container in decision.starts:
+            memory = await self._start(pod, container, seen, memory)
+        for container in decision.resizes:
+            await self._runtime.resize(pod, container)
+        for due in decision.probes:
+            memory = await self._probe(pod, due, memory)
+        return memory
+
+    def _look_at_stop_hooks(self, pod: Pod, seen: Observation, memory: Memory) -> Memory:
+        left, failed = after_look(memory.stop_hooks, seen)
+        for name in failed:
+            if (container := container_named(pod, name)) is not None:
+                self._telling.pre_stop_failed(pod, container)
+        return msgspec.structs.replace(memory, stop_hooks=left)
+
+    async def _prepare(self, pod: Pod, seen: Observation, memory: Memory) -> Memory:
+        if seen.runs:
+            self._telling.sandbox_changed(pod)
+        try:
+            await self._runtime.prepare(pod)
+        except StartFailed as error:
+            self._telling.sandbox_failed(pod, error.message)
+            return _waits(memory, "", self._until_retry(memory))
+        return _waits(memory, "", None)
+
+    async def _start(self, pod: Pod, container: Container, seen: Observation, memory: Memory) -> Memory:
+        name, last = container.name, seen.last(container.name)
+        now, waits = self._clock.now(), memory.waiting.get(name)
+        if waits is not None and waits.pull is not None and now < waits.pull.ends:
+            self._telling.pull_backing_off(pod, container)
+            return _waits(memory, name, image_pulls.while_backing_off(container.image, waits.pull, now))
+        if last is not None and last.finished_at is not None and not last.put_aside:
+            back_off = raised(memory.backoffs.get(name), last.finished_at, now)
+            memory = msgspec.structs.replace(memory, backoffs={**memory.backoffs, name: back_off})
+        try:
+            found = await self._sources.found(pod, container) if self._sources is not None else None
+            await self._runtime.start(pod, container, last.attempt + 1 if last is not None else 0, found)
+        except StartFailed as error:
+            return self._failed(pod, container, error, memory)
+        if self._telling.is_loud:
+            memory = await self._tell_start(pod, container, memory)
+        return _waits(memory, name, None) if memory.waiting else memory
+
+    async def _tell_start(self, pod: Pod, container: Container, memory: Memory) -> Memory:
+        """Tell of the image now, and of the run once it has begun."""
+        self._telling.pulling(pod, container)
+        run = (await self._runtime.observe(pod)).last(container.name)
+        if run is None or run.started_at is not None:
+            self._telling.started(pod, container, 0.0)
+            return memory
+        return msgspec.structs.replace(memory, starting={**memory.starting, container.name: run.id})
+
+    def _look_at_starts(self, pod: Pod, seen: Observation, memory: Memory) -> Memory:
+        left = dict(memory.starting)
+        for name, id in memory.starting.items():
+            run, container = seen.last(name), container_named(pod, name)
+            if run is None or run.id != id or container is None or run.state == "exited":
+                del left[name]
+            elif run.started_at is not None:
+                del left[name]
+                self._telling.started(pod, container, (run.started_at - run.created_at).total_seconds())
+        return msgspec.structs.replace(memory, starting=left)
+
+    def _failed(self, pod: Pod, container: Container, error: StartFailed, memory: Memory) -> Memory:
+        """Wait before the next try."""
+        name, now = container.name, self._clock.now()
+        self._telling.start_failed(pod, container, error.reason, error.message)
+        if error.reason in image_pulls.PULL_FAILURES:
+            before = memory.waiting.get(name)
+            return _waits(memory, name, image_pulls.after_failed_pull(before, error.reason, error.message, now))
+        return _waits(memory, name, Waiting(error.reason, error.message, now + timedelta(seconds=FIRST_DELAY), now))
+
+    def _until_retry(self, memory: Memory) -> Waiting:
+        """A sandbox that can't be made is tried again after twice as long as the last time."""
+        now, before = self._clock.now(), memory.waiting.get("")
+        delay = FIRST_DELAY
+        if before is not None and before.until is not None and before.since is not None:
+            delay = min(2 * (before.until - before.since).total_seconds(), LONGEST_DELAY)
+        return Waiting("", "", now + timedelta(seconds=delay), now)
+
+    async def _probe(self, pod: Pod, due: probes.DueProbe, memory: Memory) -> Memory:
+        answer = await self._runtime.probe(pod, due.container, due.kind, due.probe)
+        if not answer.ok:
+            self._telling.unhealthy(pod, due, answer)
+        key = (due.container.name, due.kind)
+        record = probes.after(memory.probes.get(key), due, answer, self._clock.now())
+        return msgspec.structs.replace(memory, probes={**memory.probes, key: record})
+
+
+def _with_stop_hook(memory: Memory, container: Container, seen: Observation) -> Memory:
+    hooks = with_begun(memory.stop_hooks, container.name, seen)
+    return memory if hooks is memory.stop_hooks else msgspec.structs.replace(memory, stop_hooks=hooks)
+
+
+def _waits(memory: Memory, name: str, waiting: Waiting | None) -> Memory:
+    others = {other: one for other, one in memory.waiting.items() if other != name}
+    return msgspec.structs.replace(memory, waiting=others if waiting is None else {**others, name: waiting})

@@ -1,0 +1,253 @@
+"""One pod after the other: looks at it, brings it on, reports what changed, and deletes it when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+
+from kubeloop.api.errors import Conflict, NotFound
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.api.scalars.times import format_time
+from kubeloop.api.scalars.wire import Time
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.kubelet.admission.allocations import Ledger
+from kubeloop.kubelet.admission.allocator import Allocator
+from kubeloop.kubelet.admission.predicates import (
+    SHUTDOWN,
+    lacking_for,
+    rejection_anew,
+    rejection_of,
+    rejection_of_critical,
+)
+from kubeloop.kubelet.admission.preemption import PREEMPTED, NoVictims, victims_of
+from kubeloop.kubelet.admission.resize import RETRY, as_allocated, found_allocation
+from kubeloop.kubelet.containers.env_sources import ApiSources
+from kubeloop.kubelet.containers.probes import found_records
+from kubeloop.kubelet.events.recorder import Telling
+from kubeloop.kubelet.eviction.ranking import is_critical, refusal_of
+from kubeloop.kubelet.runtime import Runtime
+from kubeloop.kubelet.status.generate import Around, status_of
+from kubeloop.kubelet.status.patch import StatusChange
+from kubeloop.kubelet.sync.pod_state import Memory, Verdict, doubted
+from kubeloop.kubelet.sync.pod_syncer import Actor
+from kubeloop.kubelet.sync.termination import TERMINAL
+from kubeloop.kubelet.volumes.mounter import Mounting
+from kubeloop.runtime.controller import Result
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+
+
+class Pods(Protocol):
+    """A cache of pods, as far as the worker reads it."""
+
+    def get(self, namespace: str, name: str) -> Any | None: ...
+
+
+class Nodes(Protocol):
+    """Which nodes this agent serves."""
+
+    def reachable(self, name: str) -> Node | None:
+        """A node that runs and hears of changes; None for any other."""
+
+    def pressures_of(self, node: Node) -> list[str]:
+        """The types of the conditions that say what a node is short of."""
+
+    def is_shutting_down(self, node: Node) -> bool:
+        """Whether a node takes no more pods because it is about to be off."""
+
+
+class PodWorker:
+    """Reconciles the pods of all nodes of an agent."""
+
+    def __init__(
+        self, client: Client, pods: Pods, nodes: Nodes, runtime: Runtime, telling: Telling, clock: Clock
+    ) -> None:
+        self._client = client
+        self._pods = pods
+        self._nodes = nodes
+        self._runtime = runtime
+        self._telling = telling
+        self._clock = clock
+        self._actor = Actor(runtime, telling, clock, ApiSources(client))
+        self._memories: dict[str, Memory] = {}  # by uid
+        self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of the pods there are memories of
+        self.allocator = Allocator(telling)
+        self._evicted: dict[str, Verdict] = {}  # by uid, until their turn
+        self.pods_on: Callable[[str], Iterable[Pod]] = lambda _: ()  # those of a node
+        self.mounting: Mounting | None = None  # without it, no pod waits for volumes
+        self._contradicted: set[str] = set()  # uids of pods whose status has to be told anew, until their turn
+
+    @property
+    def remembered(self) -> int:
+        """How many pods there are memories of."""
+        return len(self._memories)
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        pod: Pod | None = self._pods.get(*key)
+        known = self._known.get(key)
+        if known is not None and (pod is None or pod.metadata.uid != known[0]):
+            self._contradicted.discard(known[0])
+            await self._forget(key, *known)
+        if pod is None or (node := self._nodes.reachable(pod.spec.node_name)) is None:
+            return None
+        memory = self._memories.get(pod.metadata.uid) or self._meet(key, pod, node)
+        if memory.deleted:
+            return None
+        if (verdict := self._evicted.pop(pod.metadata.uid, None)) is not None:
+            memory = msgspec.structs.replace(memory, verdict=verdict)
+        memory = self.allocator.size(pod, node, memory)
+        given = as_allocated(pod, memory.allocation) if memory.allocation is not None else pod
+        if pod.spec.volumes and self.mounting is not None and not memory.mounted:
+            memory = await self.mounting.look(pod, node, memory)
+        return await self._bring_on(given, node, memory)
+
+    def as_reported(self, pod: Pod) -> Pod:
+        """A pod with the status that was last told, which a cache may not show yet."""
+        memory = self._memories.get(pod.metadata.uid)
+        return pod if memory is None else msgspec.structs.replace(pod, status=memory.reported)
+
+    def contradict(self, pod: Pod) -> None:
+        """Somebody else may have said something else of a pod: at its next turn it is told anew how it is."""
+        if pod.metadata.uid in self._memories:
+            self._contradicted.add(pod.metadata.uid)
+
+    def agrees(self, pod: Pod) -> bool:
+        """Whether nobody has changed what the agent said of a pod; of one that has ended it doesn't matter."""
+        uid, revision = pod.metadata.uid, pod.metadata.resource_version
+        memory = self._memories.get(uid)
+        if memory is None or memory.agreed == revision or memory.deleted or memory.reported.phase in TERMINAL:
+            return True
+        if StatusChange(uid, pod.status, memory.reported):
+            return False
+        self._memories[uid] = msgspec.structs.replace(memory, agreed=revision)
+        return True
+
+    def evict(self, pod: Pod, verdict: Verdict) -> bool:
+        """Let a pod fail at its next turn; whether it is one that can."""
+        memory = self._memories.get(pod.metadata.uid)
+        if memory is None or memory.verdict is not None or memory.reported.phase in TERMINAL:
+            return False
+        self._evicted[pod.metadata.uid] = verdict
+        return True
+
+    def is_finished(self, uid: str) -> bool:
+        """Whether nothing of a pod runs any more, and that was told."""
+        memory = self._memories.get(uid)
+        return memory is None or memory.deleted or memory.reported.phase in TERMINAL
+
+    # Steps.
+
+    def _meet(self, key: ObjectKey, pod: Pod, node: Node) -> Memory:
+        """Take in a pod that is seen for the first time."""
+        uid = pod.metadata.uid
+        met_at = pod.status.start_time or Time(format_time(self._clock.now()))
+        memory = Memory(reported=pod.status, met_at=met_at)
+        if pod.status.phase not in TERMINAL and pod.metadata.deletion_timestamp is None:
+            has_run = bool(pod.status.container_statuses)
+            if has_run:
+                memory = msgspec.structs.replace(memory, probes=found_records(pod, self._clock.now()))
+            verdict = self._refusal_anew(pod, node) if has_run else self._refusal(pod, node)
+            if verdict is not None:
+                self._telling.refused(pod, verdict.reason, verdict.message.removeprefix("Pod was rejected: "))
+                memory = msgspec.structs.replace(memory, verdict=verdict)
+            else:
+                memory = msgspec.structs.replace(memory, allocation=self.allocator.take(pod))
+        self._known[key] = uid, pod.spec.node_name
+        self._memories[uid] = memory
+        return memory
+
+    def _refusal(self, pod: Pod, node: Node) -> Verdict | None:
+        if self._nodes.is_shutting_down(node):
+            return SHUTDOWN
+        taken = self.allocator.ledger(pod.spec.node_name)
+        if is_critical(pod):
+            return rejection_of_critical(pod, node, taken) or self._make_room(pod, node, taken)
+        return refusal_of(pod, self._nodes.pressures_of(node)) or rejection_of(pod, node, taken)
+
+    def _make_room(self, pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
+        """Give up other pods for a critical one, if it finds no room; why that can't be."""
+        lacking = lacking_for(pod, node, taken)
+        if not lacking:
+            return None
+        others = [one for one in self.pods_on(pod.spec.node_name) if one is not pod and one.metadata.uid in taken]
+        try:
+            victims = victims_of(pod, others, lacking)
+        except NoVictims as error:
+            return Verdict("UnexpectedAdmissionError", str(error), rejected=True)
+        for victim in victims:
+            if self.evict(victim, PREEMPTED):
+                self._telling.refused(victim, PREEMPTED.reason, PREEMPTED.message)
+                self.allocator.wake(key_of(victim))
+        return None
+
+    def _refusal_anew(self, pod: Pod, node: Node) -> Verdict | None:
+        """Why a node no longer takes a pod that was there before this agent."""
+        if is_critical(pod):
+            return None
+        given = as_allocated(pod, found_allocation(pod))
+        return rejection_anew(given, node, self.allocator.ledger(pod.spec.node_name))
+
+    async def _bring_on(self, pod: Pod, node: Node, memory: Memory) -> Result | None:
+        uid = pod.metadata.uid
+        decision, seen, memory = await self._actor.bring_on(pod, memory)
+        memory = self._memories[uid] = self.allocator.settled(pod, seen, memory)
+        if not (decision.ended and memory.reported.phase in TERMINAL):
+            around = Around(_addresses_of(node), self._clock.now(), decision.ended)
+            await self._report(pod, memory, status_of(pod, seen, memory, around))
+        if decision.ended:
+            self.allocator.release(pod.spec.node_name, uid)
+            await self._runtime.release(pod)
+            if pod.metadata.deletion_timestamp is not None:
+                await self._delete(pod)
+            return None
+        if memory.resize.waiting is not None:
+            decision.wake(self._clock.now() + RETRY)
+        return Result(requeue_after=self._seconds_until(decision.wake_at)) if decision.wake_at is not None else None
+
+    async def _report(self, pod: Pod, memory: Memory, status: Any) -> None:
+        meta = pod.metadata
+        is_disputed = meta.uid in self._contradicted
+        change = StatusChange(meta.uid, doubted(pod.status) if is_disputed else memory.reported, status)
+        if not change:
+            return
+        try:
+            done: Pod = await self._client.patch(
+                Pod, meta.name, change, meta.namespace, type=STRATEGIC_PATCH, subresource="status"
+            )
+        except NotFound:  # it is gone: word of that is on its way
+            return
+        self._contradicted.discard(meta.uid)
+        revision = done.metadata.resource_version
+        written = msgspec.structs.replace(self._memories[meta.uid], reported=change.outcome, agreed=revision)
+        self._memories[meta.uid] = written
+
+    async def _delete(self, pod: Pod) -> None:
+        """The last word: nothing runs any more."""
+        meta = pod.metadata
+        with suppress(NotFound, Conflict):
+            await self._client.delete(
+                Pod, meta.name, meta.namespace, grace_seconds=0, preconditions=Preconditions(uid=meta.uid)
+            )
+        if (memory := self._memories.get(meta.uid)) is not None:
+            self._memories[meta.uid] = msgspec.structs.replace(memory, deleted=True)
+
+    async def _forget(self, key: ObjectKey, uid: str, node: str) -> None:
+        del self._known[key]
+        self._memories.pop(uid, None)
+        self._evicted.pop(uid, None)
+        self.allocator.release(node, uid)
+        await self._runtime.remove(uid)
+
+    def _seconds_until(self, moment: datetime) -> float:
+        return max((moment - self._clock.now()).total_seconds(), 0.0)
+
+
+def _addresses_of(node: Node) -> tuple[str, ...]:
+    found = tuple(one.address for one in node.status.addresses if one.type == "InternalIP")
+    return found or ("127.0.0.1",)

@@ -1,0 +1,91 @@
+"""Why a pod can't have the volumes that it claims, in the kubelet's words. Reads caches, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from kubeloop.api.pods.volumes import (
+    CLAIM_PROTECTION,
+    FILESYSTEM,
+    ClaimUse,
+    claim_uses,
+    is_made_for,
+)
+from kubeloop.kubelet.sync.containers import all_of
+
+
+class Cache(Protocol):
+    """As far as it is read here."""
+
+    def get(self, namespace: str, name: str) -> Any | None: ...
+
+
+class Claims:
+    """Reads claims and volumes."""
+
+    def __init__(self, claims: Cache, volumes: Cache) -> None:
+        self._claims = claims
+        self._volumes = volumes
+
+    def complaints(self, pod: Pod) -> dict[str, str]:
+        """What is wrong, by the pod's names for its volumes; volumes that no container uses don't matter."""
+        found = {use.volume.name: why for use in claim_uses(pod) if (why := self._complaint(pod, use))}
+        if found:
+            used = used_volumes(pod)
+            found = {name: why for name, why in found.items() if name in used}
+        return found
+
+    def _complaint(self, pod: Pod, use: ClaimUse) -> str:
+        claim: PersistentVolumeClaim | None = self._claims.get(pod.metadata.namespace, use.name)
+        where = f"error processing PVC {pod.metadata.namespace}/{use.name}: "
+        if claim is None:
+            return f'{where}failed to fetch PVC from API server: persistentvolumeclaims "{use.name}" not found'
+        if why := _unusable(claim):
+            return where + why
+        if use.volume.ephemeral is not None and not is_made_for(claim, pod):
+            owner = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            return f"PVC {claim.metadata.namespace}/{use.name} was not created for pod {owner} (pod is not owner)"
+        volume: PersistentVolume | None = self._volumes.get("", claim.spec.volume_name)
+        if why := _unbound(volume, claim):
+            return where + why
+        mode = (volume.spec.volume_mode if volume is not None else "") or FILESYSTEM
+        return _misused(pod, use.volume.name, mode)
+
+
+def _unusable(claim: PersistentVolumeClaim) -> str:
+    if claim.metadata.deletion_timestamp is not None and CLAIM_PROTECTION not in claim.metadata.finalizers:
+        return "PVC is being deleted"
+    if claim.status.phase != "Bound":
+        return "PVC is not bound"
+    return "" if claim.spec.volume_name else "PVC has empty pvc.Spec.VolumeName"
+
+
+def _unbound(volume: PersistentVolume | None, claim: PersistentVolumeClaim) -> str:
+    name = claim.spec.volume_name
+    if volume is None:
+        return f'failed to fetch PV {name} from API server: persistentvolumes "{name}" not found'
+    reference, uid = volume.spec.claim_ref, claim.metadata.uid
+    if reference is None:
+        why = "it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
+    elif reference.uid != uid:
+        why = f"its pv.Spec.ClaimRef.UID {reference.uid} does not point to claim.UID {uid}"
+    else:
+        return ""
+    return f"found PV object {name} but {why}"
+
+
+def _misused(pod: Pod, name: str, mode: str) -> str:
+    """A volume of files is mounted, one of blocks is a device."""
+    mounts = any(one.name == name for container in all_of(pod) for one in container.volume_mounts)
+    devices = any(one.name == name for container in all_of(pod) for one in container.volume_devices)
+    for is_used, right, field in ((mounts, FILESYSTEM, "volumeMounts"), (devices, "Block", "volumeDevices")):
+        if is_used and mode != right:
+            return f"volume {name} has volumeMode {mode}, but is specified in {field}"
+    return ""
+
+
+def used_volumes(pod: Pod) -> set[str]:
+    """The volumes that any container of a pod uses."""
+    mounts = {one.name for container in all_of(pod) for one in container.volume_mounts}
+    return mounts | {one.name for container in all_of(pod) for one in container.volume_devices}

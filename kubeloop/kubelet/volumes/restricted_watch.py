@@ -1,0 +1,102 @@
+"""Claims and volumes for an agent that may read but those of its own pods, each alone: asked for when needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.api.errors import Forbidden, NotFound
+from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from kubeloop.api.generated.storage_v1 import CSIDriver
+from kubeloop.api.pods.volumes import PODS_BY_CLAIM, bound_volume, claim_keys_of, claim_uses
+from kubeloop.client import Client
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.kubelet.events.recorder import Telling
+from kubeloop.kubelet.sync.pod_state import Memory
+from kubeloop.kubelet.volumes.attachments import Attachments
+from kubeloop.kubelet.volumes.claims import Claims
+from kubeloop.kubelet.volumes.mounter import Mounting
+from kubeloop.kubelet.volumes.projected import VolumeSources
+from kubeloop.kubelet.volumes.watch import Loop, VolumeNews
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.runtime.objects.keys import ObjectKey
+
+
+class Known:
+    """Objects of one kind, as they were when they were last asked for."""
+
+    def __init__(self, client: Client, kind: type[Any]) -> None:
+        self._client = client
+        self._kind = kind
+        self._objects: dict[tuple[str, str], Any] = {}
+
+    def get(self, namespace: str, name: str) -> Any | None:
+        return self._objects.get((namespace, name))
+
+    async def ask(self, namespace: str, name: str) -> Any | None:
+        """How it is now; None for what isn't there, or has nothing to do with this node yet."""
+        try:
+            self._objects[namespace, name] = await self._client.get(self._kind, name, namespace)
+        except (NotFound, Forbidden):
+            self.forget(namespace, name)
+        return self.get(namespace, name)
+
+    def forget(self, namespace: str, name: str) -> None:
+        self._objects.pop((namespace, name), None)
+
+
+class RelatedNews(VolumeNews):
+    """The same for one node, of which nobody tells what happens to its claims."""
+
+    def __init__(self, pods: Informer, informers: Informers, client: Client) -> None:
+        self._pods = pods
+        pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
+        pods.add_handler(Callbacks(on_delete=self._forget))
+        self._asked_claims, self._asked_volumes = Known(client, PersistentVolumeClaim), Known(client, PersistentVolume)
+        self._drivers = informers.of(resource_of_class(CSIDriver))
+        self.attachments = Attachments(self._asked_claims, self._asked_volumes, self._drivers)
+        self.claims = Claims(self._asked_claims, self._asked_volumes)
+        self._node_loop: Loop | None = None
+
+    def follow(self, pod_loop: Loop, node_loop: Loop) -> None:
+        self._node_loop = node_loop
+        for loop in (pod_loop, node_loop):
+            loop.watches(self._drivers, lambda _: ())  # they seldom change, and are only to be there first
+
+    def mounting(self, client: Client, telling: Telling, clock: Clock) -> Mounting:
+        sources = VolumeSources(client, clock)
+        return AskingMounting(self, Mounting(client, self.attachments, self.claims, sources, telling, clock))
+
+    async def ask(self, pod: Pod, node: Node) -> None:
+        """Find out how a pod's claims and volumes are; what they change for its node is told at once."""
+        namespace, before = pod.metadata.namespace, self.in_use(node.metadata.name)
+        for use in claim_uses(pod):
+            claim = await self._asked_claims.ask(namespace, use.name)
+            if claim is not None and (volume := bound_volume(claim)):
+                await self._asked_volumes.ask("", volume)
+        if self._node_loop is not None and self.in_use(node.metadata.name) != before:
+            self._node_loop.queue.add(ObjectKey("", node.metadata.name))
+
+    def _forget(self, pod: Pod) -> None:
+        for use in claim_uses(pod):
+            namespace = pod.metadata.namespace
+            if self._pods.by_index(PODS_BY_CLAIM, f"{namespace}/{use.name}"):
+                continue
+            claim = self._asked_claims.get(namespace, use.name)
+            self._asked_claims.forget(namespace, use.name)
+            if claim is not None:
+                self._asked_volumes.forget("", bound_volume(claim))
+
+
+class AskingMounting(Mounting):
+    """Asks first."""
+
+    def __init__(self, news: RelatedNews, mounting: Mounting) -> None:
+        self._news = news
+        self._mounting = mounting
+
+    async def look(self, pod: Pod, node: Node, memory: Memory) -> Memory:
+        if not memory.mounted and pod.metadata.deletion_timestamp is None:
+            await self._news.ask(pod, node)
+        return await self._mounting.look(pod, node, memory)

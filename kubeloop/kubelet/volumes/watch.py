@@ -1,0 +1,90 @@
+"""Which pods and nodes have to hear of a change of a claim, of a volume, or of what is attached where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from kubeloop.api.generated.storage_v1 import CSIDriver
+from kubeloop.api.pods.volumes import PODS_BY_CLAIM, claim_keys_of, is_done_with_volumes
+from kubeloop.client import Client
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.clock import Clock
+from kubeloop.kubelet.events.recorder import Telling
+from kubeloop.kubelet.volumes.attachments import Attachments
+from kubeloop.kubelet.volumes.claims import Claims
+from kubeloop.kubelet.volumes.mounter import Mounting
+from kubeloop.kubelet.volumes.projected import VolumeSources
+from kubeloop.runtime.controller import Controller
+from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.runtime.informer.store import NODE
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+
+Loop = Controller[ObjectKey]
+
+
+class VolumeNews:
+    """Wakes the loops of pods, which wait for volumes, and of nodes, which say which ones they use."""
+
+    def __init__(self, pods: Informer, informers: Informers) -> None:
+        self._pods = pods
+        pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
+        kinds = (PersistentVolumeClaim, PersistentVolume, CSIDriver)
+        self._claims, self._volumes, self._drivers = (informers.of(resource_of_class(kind)) for kind in kinds)
+        self.attachments = Attachments(self._claims, self._volumes, self._drivers)
+        self.claims = Claims(self._claims, self._volumes)
+
+    def follow(self, pod_loop: Loop, node_loop: Loop) -> None:
+        pod_loop.watches(self._claims, lambda claim: map(key_of, self._users_of(key_of(claim))))
+        pod_loop.watches(self._volumes, lambda volume: map(key_of, self._users_of(_claim_of(volume))))
+        node_loop.watches(self._claims, lambda claim: map(_node_of, self._users_of(key_of(claim))))
+        node_loop.watches(self._volumes, lambda volume: map(_node_of, self._users_of(_claim_of(volume))))
+        node_loop.watches(self._pods, lambda pod: (_node_of(pod),), _changes_use)
+        for loop in (pod_loop, node_loop):
+            loop.watches(self._drivers, lambda _: ())  # they seldom change, and are only to be there first
+
+    def mounting(self, client: Client, telling: Telling, clock: Clock) -> Mounting:
+        return Mounting(client, self.attachments, self.claims, VolumeSources(client, clock), telling, clock)
+
+    def in_use(self, node: str) -> tuple[str, ...]:
+        """What the pods of a node use, by the node's names."""
+        return self.attachments.in_use(self._pods.by_index(NODE, node))
+
+    def waiting_on(self, old: Node, new: Node) -> Iterator[ObjectKey]:
+        """The pods of a node that a change of the node may let begin."""
+        if (old.status.volumes_attached, old.status.volumes_in_use) == (
+            new.status.volumes_attached,
+            new.status.volumes_in_use,
+        ):
+            return
+        yield from self.users_on(new.metadata.name)
+
+    def users_on(self, node: str) -> Iterator[ObjectKey]:
+        """The pods of a node that have claims."""
+        for pod in self._pods.by_index(NODE, node):
+            if claim_keys_of(pod):
+                yield key_of(pod)
+
+    def _users_of(self, claim: ObjectKey) -> Iterable[Pod]:
+        found: Iterable[Pod] = self._pods.by_index(PODS_BY_CLAIM, f"{claim.namespace}/{claim.name}")
+        return [pod for pod in found if pod.spec.node_name]
+
+
+def _node_of(pod: Pod) -> ObjectKey:
+    return ObjectKey("", pod.spec.node_name)
+
+
+def _claim_of(volume: PersistentVolume) -> ObjectKey:
+    claim = volume.spec.claim_ref
+    return ObjectKey(claim.namespace, claim.name) if claim is not None else ObjectKey("", "")
+
+
+def _changes_use(old: Any, new: Any) -> bool:
+    """Whether a change of a pod may change which volumes its node uses."""
+    pod = old if new is None else new
+    if not pod.spec.node_name or not claim_keys_of(pod):
+        return False
+    if old is None or new is None:
+        return True
+    return bool(old.spec.node_name != new.spec.node_name or is_done_with_volumes(old) != is_done_with_volumes(new))

@@ -1,0 +1,54 @@
+"""What loops did lately and why, for people: a bounded memory that nothing decides by."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime
+from heapq import merge
+from typing import Any
+
+import msgspec
+
+from kubeloop.runtime.causes.cause import Origins, Write
+
+ACTIVE = 2048  # reconciles that wrote something or failed
+QUIET = 256  # reconciles that found nothing to do; kept apart, or a resync would push out all that matters
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One reconcile."""
+
+    number: int  # counts up, so that order is known even within one moment
+    time: datetime  # when it ended
+    controller: str
+    key: Any
+    origins: Origins
+    writes: tuple[Write, ...]
+    result: str
+    seconds: float
+
+
+class Journal:
+    """The latest reconciles of all loops that share it."""
+
+    def __init__(self, active: int = ACTIVE, quiet: int = QUIET) -> None:
+        self._active: deque[Entry] = deque(maxlen=active)  # each in order of `number`
+        self._quiet: deque[Entry] = deque(maxlen=quiet)
+        self.written = 0
+
+    def write(
+        self, time: datetime, controller: str, key: object, origins: Origins, writes: tuple[Write, ...], result: str,
+        seconds: float,
+    ) -> None:  # fmt: skip
+        """Remember a reconcile, and forget the oldest of its sort."""
+        self.written += 1
+        entry = Entry(self.written, time, controller, key, origins, writes, result, seconds)
+        quiet = not writes and result == "success"
+        (self._quiet if quiet else self._active).append(entry)
+
+    def entries(self, controller: str = "", key: object = None) -> Iterator[Entry]:
+        """Oldest first; of one controller or one key, if told."""
+        for entry in merge(self._active, self._quiet, key=lambda entry: entry.number):
+            if (not controller or entry.controller == controller) and (key is None or entry.key == key):
+                yield entry

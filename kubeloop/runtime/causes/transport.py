@@ -1,0 +1,61 @@
+"""Between a client and its transport: writes get the cause they are made for, and the cause learns of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+
+from kubeloop.api.kinds import Resource
+from kubeloop.api.requests import Call, WatchEvent
+from kubeloop.client.transport import ClientTransport
+from kubeloop.runtime.causes.cause import Write, current_cause
+
+_READS = ("get", "list", "watch")
+
+
+class CausedTransport:
+    """A transport whose writes carry the current cause, and are remembered by it."""
+
+    def __init__(self, inner: ClientTransport) -> None:
+        self._inner = inner
+
+    async def call(self, call: Call) -> Any:
+        cause = current_cause()
+        if cause is None or call.verb in _READS:
+            return await self._inner.call(call)
+        if not call.cause:
+            call = msgspec.structs.replace(call, cause=cause.text)
+        try:
+            answer = await self._inner.call(call)
+        except Exception as error:
+            cause.wrote(_write_of(call, None, type(error).__name__))
+            raise
+        cause.wrote(_write_of(call, answer, ""))
+        return answer
+
+    def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
+        return self._inner.watch(call)
+
+    def is_in_process(self, resource: Resource) -> bool:
+        return self._inner.is_in_process(resource)
+
+    def edition(self) -> object | None:
+        return self._inner.edition()
+
+    async def document(self, path: str) -> Any:
+        return await self._inner.document(path)
+
+    def stream(self, call: Call) -> AsyncIterator[bytes]:
+        return self._inner.stream(call)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def _write_of(call: Call, answer: Any, outcome: str) -> Write:
+    resource = call.resource.qualified + (f"/{call.subresource}" if call.subresource else "")
+    meta = getattr(answer, "metadata", None)
+    name = call.name or getattr(meta, "name", "") or ""
+    return Write(call.verb, resource, call.namespace, name, outcome or getattr(meta, "resource_version", "") or "")

@@ -1,0 +1,73 @@
+"""Events of events.k8s.io: the first of a kind is written, the rest are counted as its series and told now and then."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from kubeloop.api.generated.events_v1 import Event, EventSeries
+from kubeloop.api.scalars.times import format_micro_time
+from kubeloop.api.scalars.wire import MicroTime
+from kubeloop.clock import Clock
+
+# A series that has been silent for so long is over.
+FINISH_SECONDS: Final = 360.0
+# How often a series that goes on is told.
+REFRESH_SECONDS: Final = 1800.0
+
+_Key = tuple[Any, ...]
+
+
+class _Entry:
+    __slots__ = ("event", "last")
+
+    def __init__(self, event: Event, last: float) -> None:
+        self.event = event
+        self.last = last
+
+
+class EventSeriesCache:
+    """The events of one source that more of the same may follow."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._entries: dict[_Key, _Entry] = {}
+
+    def observe(self, event: Event) -> Event | None:
+        """What to write now about an event: itself, the beginning of its series, or nothing."""
+        key, now = _key_of(event), self._clock.monotonic()
+        entry = self._entries.get(key)
+        if entry is None:
+            self._entries[key] = _Entry(event, now)
+            return event
+        series = entry.event.series
+        count = series.count + 1 if series is not None else 2
+        told = MicroTime(format_micro_time(self._clock.now()))
+        entry.event = msgspec.structs.replace(entry.event, series=EventSeries(count=count, last_observed_time=told))
+        entry.last = now
+        return entry.event if series is None else None
+
+    def running(self) -> list[Event]:
+        """All series, to be told anew."""
+        return [entry.event for entry in self._entries.values() if entry.event.series is not None]
+
+    def finished(self) -> list[Event]:
+        """Series that are over, to be told a last time; events that nothing followed are forgotten."""
+        limit = self._clock.monotonic() - FINISH_SECONDS
+        over = {key: entry.event for key, entry in self._entries.items() if entry.last < limit}
+        for key in over:
+            del self._entries[key]
+        return [event for event in over.values() if event.series is not None]
+
+
+def _key_of(event: Event) -> _Key:
+    return (
+        event.type,
+        event.action,
+        event.reason,
+        event.reporting_controller,
+        event.reporting_instance,
+        msgspec.structs.astuple(event.regarding),
+        None if event.related is None else msgspec.structs.astuple(event.related),
+    )

@@ -1,0 +1,60 @@
+"""Alike objects kept together: what is counted or compared of thousands is done once for all that look the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import msgspec
+
+from kubeloop.runtime.objects.keys import ObjectKey
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """Where an object is counted, such as with its owner, and what it looks like to whoever counts."""
+
+    group: str
+    look: Hashable
+
+
+PlaceFunction = Callable[[Any], Place | None]
+Alike = Mapping[Any, Mapping[ObjectKey, Any]]
+_NONE: Alike = {}
+
+
+class Grouping:
+    """Objects by group, and within it by look.
+
+    Always true: an object that was put and not removed is at the place that the function gave for it, and nowhere
+    else; no group and no look is empty.
+    """
+
+    def __init__(self, function: PlaceFunction) -> None:
+        self.function = function
+        self._groups: dict[str, dict[Hashable, dict[ObjectKey, Any]]] = {}
+        self._places: dict[ObjectKey, Place] = {}
+
+    def of(self, group: str) -> Alike:
+        """A group's objects by their looks, as they are at any time; not to be kept while others may change it."""
+        return self._groups.get(group, _NONE)
+
+    def put(self, key: ObjectKey, obj: Any, place: Place | None) -> None:
+        """Store an object at its place, and not where it was before."""
+        before = self._places.get(key)
+        if before is not None and before != place:
+            self.remove(key)
+        if place is not None:
+            self._places[key] = place
+            self._groups.setdefault(place.group, {}).setdefault(place.look, {})[key] = obj
+
+    def remove(self, key: ObjectKey) -> None:
+        place = self._places.pop(key, None)
+        if place is None:
+            return
+        looks = self._groups[place.group]
+        objects = looks[place.look]
+        del objects[key]
+        if not objects:
+            del looks[place.look]
+        if not looks:
+            del self._groups[place.group]

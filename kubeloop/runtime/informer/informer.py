@@ -1,0 +1,281 @@
+"""Shared informers: one cache of a collection for the whole process, kept up to date, that tells of every change."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+from kubeloop.api.kinds import Resource
+from kubeloop.api.requests import WatchEvent
+from kubeloop.clock import Clock
+from kubeloop.runtime.informer.equivalence_groups import Alike, PlaceFunction
+from kubeloop.runtime.informer.event_handlers import Deleted, Handler, Registration
+from kubeloop.runtime.informer.list_watch import Reader, SelectedSource, Selection, Source
+from kubeloop.runtime.informer.reflector import PATIENT, Patience, Reflector
+from kubeloop.runtime.informer.store import Cache, IndexFunction
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+
+Transform = Callable[[Any], Any]
+# What a key stood for and what it stands for now; a tombstone stands for an object that went unseen.
+_Change = tuple[Any | None, Any | None]
+
+
+class Informer:
+    """The present state of one collection, and word of its changes.
+
+    Handlers are called in the order of the changes, after the cache shows them. All of them see the same order.
+    """
+
+    def __init__(self, source: Source, selection: Selection, clock: Clock, patience: Patience = PATIENT) -> None:
+        self.selection = selection
+        self.reflector = Reflector(source, self, clock=clock, name=str(selection), patience=patience)
+        self._cache = Cache()
+        self._registrations: list[Registration] = []
+        self._has_readers = False
+        self._transform: Transform | None = None
+        self._first_state = asyncio.Event()
+        self._running = False
+        self._awaited: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap: version, tie breaker
+        self._ties = count()
+        self.version = ""
+
+    @property
+    def resource(self) -> Resource:
+        return self.selection.resource
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        self._running = True
+        try:
+            for one in self._registrations:
+                one.start_resyncs()
+            await self.reflector.run()
+        finally:
+            self._running = False
+            for one in self._registrations:
+                one.stop_resyncs()
+            for _, _, future in self._awaited:
+                future.cancel()
+            self._awaited.clear()
+
+    # Reading
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    def get(self, namespace: str, name: str) -> Any | None:
+        return self._cache.get((namespace, name))
+
+    def list(self, namespace: str = "") -> Sequence[Any]:
+        return self._cache.list(namespace)
+
+    def by_index(self, index: str, value: str) -> Sequence[Any]:
+        return self._cache.by_index(index, value)
+
+    def index_values(self, index: str) -> Sequence[str]:
+        return self._cache.index_values(index)
+
+    def add_indexer(self, index: str, function: IndexFunction) -> None:
+        self._cache.add_indexer(index, function)
+
+    def alike(self, grouping: str, group: str) -> Alike:
+        return self._cache.alike(grouping, group)
+
+    def add_grouping(self, name: str, function: PlaceFunction) -> None:
+        self._cache.add_grouping(name, function)
+
+    @property
+    def synced(self) -> bool:
+        """Whether the cache holds what the server held when it was first asked, and handlers were told."""
+        return self._first_state.is_set()
+
+    async def wait_synced(self) -> None:
+        await self._first_state.wait()
+
+    async def seen(self, resource_version: str, within: float = 30.0) -> None:
+        """Return once the cache shows a write that was answered with this version: read your own writes.
+
+        What a selection leaves out is never seen, and its version only when something else happens after it.
+        """
+        version = int(resource_version)
+        if self._is_reached(version):
+            return
+        future = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._awaited, (version, next(self._ties), future))
+        async with asyncio.timeout(within):
+            await future
+
+    # Telling
+
+    def add_handler(self, handler: Handler, resync: float = 0.0) -> Registration:
+        """Tell a handler of all that is there, then of every change; with `resync` of everything again each period."""
+        one = Registration(handler, resync, lambda: self._cache)
+        for obj in self._cache.list():
+            one.tell(None, obj)
+        self._registrations.append(one)
+        if self.synced:
+            one.mark_synced()
+        if self._running:
+            one.start_resyncs()
+        return one
+
+    def add_reader(self) -> None:
+        """Somebody reads the cache, and need not be told of changes."""
+        self._has_readers = True
+
+    @property
+    def is_wanted(self) -> bool:
+        return self._has_readers or bool(self._registrations)
+
+    def remove_handler(self, registration: Registration) -> None:
+        registration.stop_resyncs()
+        self._registrations.remove(registration)
+
+    def set_transform(self, transform: Transform) -> None:
+        """Store something smaller than what comes, with the same metadata; before anything has come."""
+        if self._running or self.synced:
+            raise RuntimeError(f"the informer of {self.selection} has been started")
+        self._transform = transform
+
+    # What the reflector tells
+
+    def replace(self, items: Sequence[Any], resource_version: str) -> None:
+        """The whole state. What is gone by now went unseen; handlers hear when the cache is complete."""
+        present = {key_of(obj) for obj in items}
+        changes = [self._bury(key) for key in tuple(self._cache.keys()) if key not in present]
+        for obj in items:
+            changes += self._store(obj)
+        for one in tuple(self._registrations):
+            for old, new in changes:
+                one.tell(old, new)
+        self._first_state.set()
+        for one in self._registrations:
+            one.mark_synced()
+        self._reach(resource_version)
+
+    def apply(self, events: Sequence[WatchEvent]) -> None:
+        """Single changes. Handlers hear of each before the next is shown."""
+        for event in events:
+            if event.type == "BOOKMARK":
+                continue
+            changes = self._delete(event.object) if event.type == "DELETED" else self._store(event.object)
+            for old, new in changes:
+                for one in tuple(self._registrations):
+                    one.tell(old, new)
+        if events:
+            self._reach(events[-1].resource_version)
+
+    def _store(self, obj: Any) -> Sequence[_Change]:
+        if self._transform is not None:
+            obj = self._transform(obj)
+        key = key_of(obj)
+        old = self._cache.get(key)
+        if old is not None:
+            before, after = old.metadata, obj.metadata
+            if before.uid != after.uid:  # deleted and made anew while nobody looked: two changes, not one
+                return (self._bury(key), (self._cache.put(obj), obj))
+            if before.resource_version == after.resource_version:
+                return ()
+        return ((self._cache.put(obj), obj),)
+
+    def _delete(self, last: Any) -> Sequence[_Change]:
+        if self._cache.remove(key_of(last)) is None:
+            return ()
+        return ((last if self._transform is None else self._transform(last), None),)
+
+    def _bury(self, key: ObjectKey) -> _Change:
+        return Deleted(key, self._cache.remove(key)), None
+
+    def _reach(self, version: str) -> None:
+        self.version = version
+        while self._awaited and self._is_reached(self._awaited[0][0]):
+            _, _, future = heapq.heappop(self._awaited)
+            if not future.done():
+                future.set_result(None)
+
+    def _is_reached(self, version: int) -> bool:
+        return self.version.isdigit() and int(self.version) >= version
+
+
+class Informers:
+    """All informers of a process: whoever asks for the same selection shares one."""
+
+    def __init__(self, client: Reader, clock: Clock, patience: Patience = PATIENT) -> None:
+        self._client = client
+        self._clock = clock
+        self._patience = patience
+        self._informers: dict[Selection, Informer] = {}
+        self._tasks: dict[Selection, asyncio.Task[None]] = {}
+        self._started = False
+
+    def __iter__(self) -> Iterator[Informer]:
+        return iter(self._informers.values())
+
+    def of(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+    ) -> Informer:
+        """The informer of a selection; after `start` it follows the server at once."""
+        selection = Selection(resource, namespace, labels, fields, metadata_only)
+        informer = self._informers.get(selection)
+        if informer is None:
+            informer = Informer(SelectedSource(self._client, selection), selection, self._clock, self._patience)
+            self._informers[selection] = informer
+            if self._started:
+                self._run(informer)
+        return informer
+
+    def metadata_of(self, resource: Resource) -> Informer:
+        """The informer of all objects of a resource for whoever needs but their metadata: one that somebody has for
+        whole objects, else one of metadata alone.
+        """
+        return self._informers.get(Selection(resource)) or self.of(resource, metadata_only=True)
+
+    def release(self, informer: Informer) -> None:
+        """Follow a collection no longer that is gone for good, unless somebody still wants to be told of it."""
+        if informer.is_wanted:
+            return
+        self._informers.pop(informer.selection, None)
+        task = self._tasks.pop(informer.selection, None)
+        if task is not None:
+            task.cancel()
+
+    def start(self) -> None:
+        self._started = True
+        for informer in self._informers.values():
+            self._run(informer)
+
+    async def wait_synced(self, within: float = 60.0) -> None:
+        """Return once all caches are filled; a `TimeoutError` names those that are not, and why."""
+        waits = [asyncio.ensure_future(one.wait_synced()) for one in self]
+        _, late = await asyncio.wait(waits, timeout=within) if waits else ((), ())
+        for one in late:
+            one.cancel()
+        if late:
+            raise TimeoutError("not synced: " + "; ".join(_complaint(one) for one in self if not one.synced))
+
+    async def stop(self) -> None:
+        """Follow no longer; the caches stay as they are."""
+        self._started = False
+        tasks, self._tasks = list(self._tasks.values()), {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _run(self, informer: Informer) -> None:
+        if informer.selection not in self._tasks:
+            task = asyncio.get_running_loop().create_task(informer.run(), name=f"informer of {informer.selection}")
+            self._tasks[informer.selection] = task
+
+
+def _complaint(informer: Informer) -> str:
+    error = informer.reflector.last_error
+    return f"{informer.selection}" + (f" ({error})" if error is not None else "")

@@ -1,0 +1,204 @@
+"""Objects by key and by index: the local copy of a collection that every loop reads from.
+
+Objects are shared and immutable; what changes is which object a key stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
+from typing import Any
+
+from kubeloop.api.meta.owner_references import controller_of
+from kubeloop.runtime.informer.equivalence_groups import Alike, Grouping, PlaceFunction
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+
+# The values under which an index lists an object.
+IndexFunction = Callable[[Any], Iterable[str]]
+Part = Callable[[Any], Any]
+# Keys in the order in which they came: objects change too often to be put into each of their buckets again.
+_Buckets = dict[str, dict[ObjectKey, None]]
+
+
+def reads(part: Part) -> Callable[[IndexFunction], IndexFunction]:
+    """Says of an index function that it looks at one part alone: while that is the same, it need not be asked."""
+
+    def declare(function: IndexFunction) -> IndexFunction:
+        function.part = part  # type: ignore[attr-defined]  # functions have room for it
+        return function
+
+    return declare
+
+
+def _owners_part(obj: Any) -> Any:
+    return obj.metadata.owner_references
+
+
+@reads(lambda obj: obj.metadata.namespace)
+def namespace_of(obj: Any) -> tuple[str, ...]:
+    """Index by namespace; every cache has it."""
+    return (obj.metadata.namespace,)
+
+
+@reads(_owners_part)
+def owner_uids_of(obj: Any) -> tuple[str, ...]:
+    """Index by the uid of every owner."""
+    return tuple(one.uid for one in obj.metadata.owner_references)
+
+
+@reads(_owners_part)
+def controller_uid_of(obj: Any) -> tuple[str, ...]:
+    """Index by the uid of the one owner that controls the object."""
+    controller = controller_of(obj.metadata.owner_references)
+    return (controller.uid,) if controller is not None else ()
+
+
+@reads(_owners_part)
+def orphan_namespace_of(obj: Any) -> tuple[str, ...]:
+    """Index what no owner controls by namespace: what a new owner there may adopt."""
+    return () if controller_of(obj.metadata.owner_references) is not None else (obj.metadata.namespace,)
+
+
+@reads(lambda pod: pod.spec.node_name)
+def node_name_of(pod: Any) -> tuple[str, ...]:
+    """Index pods by the node that they are bound to."""
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+NAMESPACE = "namespace"
+OWNER = "owner"
+CONTROLLER = "controller"
+ORPHANS = "orphans"
+NODE = "node"
+
+
+class _Index:
+    """Which keys have which value."""
+
+    __slots__ = ("buckets", "function", "part")
+
+    def __init__(self, function: IndexFunction) -> None:
+        self.function = function
+        self.part: Part | None = getattr(function, "part", None)
+        self.buckets: _Buckets = {}
+
+    def file(self, values: Iterable[str], key: ObjectKey) -> None:
+        for value in values:
+            self.buckets.setdefault(value, {})[key] = None
+
+    def unfile(self, values: Iterable[str], key: ObjectKey) -> None:
+        for value in values:
+            bucket = self.buckets.get(value)
+            if bucket is not None:
+                bucket.pop(key, None)
+                if not bucket:
+                    del self.buckets[value]
+
+
+_Move = tuple[_Index, tuple[str, ...], tuple[str, ...]]  # from these values to those
+
+
+class Cache:
+    """Objects of one kind.
+
+    Always true: an index lists exactly those objects that are stored, under exactly the values that its function
+    gives for them; no bucket is empty.
+    """
+
+    def __init__(self) -> None:
+        self._objects: dict[ObjectKey, Any] = {}
+        self._indexes: dict[str, _Index] = {}
+        self._groupings: dict[str, Grouping] = {}
+        self.add_indexer(NAMESPACE, namespace_of)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __contains__(self, key: ObjectKey) -> bool:
+        return key in self._objects
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._objects.values())
+
+    def keys(self) -> Iterable[ObjectKey]:
+        return self._objects.keys()
+
+    def get(self, key: tuple[str, str]) -> Any | None:
+        """The object of a (namespace, name)."""
+        return self._objects.get(key)  # type: ignore[call-overload]  # a plain tuple equals the key
+
+    def list(self, namespace: str = "") -> Sequence[Any]:
+        """All objects, or those of a namespace."""
+        return self.by_index(NAMESPACE, namespace) if namespace else tuple(self._objects.values())
+
+    def by_index(self, index: str, value: str) -> Sequence[Any]:
+        """The objects under a value; raises KeyError for an index that was never added."""
+        bucket = self._indexes[index].buckets.get(value)
+        return tuple(map(self._objects.__getitem__, bucket)) if bucket else ()
+
+    def index_values(self, index: str) -> Sequence[str]:
+        """All values that an index has objects for."""
+        return tuple(self._indexes[index].buckets)
+
+    def add_indexer(self, index: str, function: IndexFunction) -> None:
+        """Index what is there and what comes. The same index may be asked for by many who share a cache."""
+        known = self._indexes.get(index)
+        if known is not None and known.function is not function:
+            raise ValueError(f"there is another index called {index} already")
+        if known is None:
+            made = _Index(function)
+            for key, obj in self._objects.items():
+                made.file(function(obj), key)
+            self._indexes[index] = made
+
+    def alike(self, grouping: str, group: str) -> Alike:
+        """A group's objects by their looks; raises KeyError for a grouping that was never added."""
+        return self._groupings[grouping].of(group)
+
+    def add_grouping(self, name: str, function: PlaceFunction) -> None:
+        """Keep alike objects together, those that are there and those that come. Many may ask for the same."""
+        known = self._groupings.get(name)
+        if known is not None and known.function is not function:
+            raise ValueError(f"there is another grouping called {name} already")
+        if known is None:
+            grouping = Grouping(function)
+            for key, obj in self._objects.items():
+                grouping.put(key, obj, function(obj))
+            self._groupings[name] = grouping
+
+    def put(self, obj: Any) -> Any | None:
+        """Store an object; returns the one it takes the place of."""
+        key = key_of(obj)
+        old = self._objects.get(key)
+        # All values first: an index function that raises must leave everything as it was.
+        moves = self._moves(old, obj)
+        places = [(one, one.function(obj)) for one in self._groupings.values()]
+        self._objects[key] = obj
+        for grouping, place in places:
+            grouping.put(key, obj, place)
+        for index, before, after in moves:
+            index.unfile(before, key)
+            index.file(after, key)
+        return old
+
+    def _moves(self, old: Any | None, new: Any) -> Sequence[_Move]:
+        """The indexes in which an object has other values than before."""
+        moves: MutableSequence[_Move] = []
+        for index in self._indexes.values():
+            part, function = index.part, index.function
+            if old is None:
+                moves.append((index, (), tuple(function(new))))
+            elif part is None or part(old) != part(new):
+                before, after = tuple(function(old)), tuple(function(new))
+                if before != after:
+                    moves.append((index, before, after))
+        return moves
+
+    def remove(self, key: ObjectKey) -> Any | None:
+        """Drop an object; returns it."""
+        old = self._objects.pop(key, None)
+        if old is not None:
+            for index in self._indexes.values():
+                index.unfile(index.function(old), key)
+            for grouping in self._groupings.values():
+                grouping.remove(key)
+        return old

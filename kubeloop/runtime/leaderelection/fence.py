@@ -1,0 +1,104 @@
+"""Lets a leader write as long as nobody else can be leader, and not a moment longer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from kubeloop.api.kinds import Resource
+from kubeloop.api.requests import Call, WatchEvent
+from kubeloop.client.transport import ClientTransport
+from kubeloop.clock import Clock
+
+_READS = ("get", "list", "watch")
+
+
+class LeadershipLost(Exception):
+    """Somebody else may lead by now, so nothing may be written."""
+
+
+class Fence:
+    """Open until a moment of this process' own clock; a process that was stopped meanwhile finds it closed."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until = clock.monotonic()
+        self._guarded: set[asyncio.Timeout] = set()
+
+    @property
+    def is_open(self) -> bool:
+        return self._clock.monotonic() < self._until
+
+    def seconds_left(self) -> float:
+        return max(0.0, self._until - self._clock.monotonic())
+
+    def open_until(self, moment: float) -> None:
+        """Move the end; what runs in the open moves with it."""
+        self._until = moment
+        for limit in self._guarded:
+            limit.reschedule(self._end())
+
+    def close(self) -> None:
+        self.open_until(self._clock.monotonic())
+
+    def check(self) -> None:
+        """Raise `LeadershipLost` unless this process leads beyond doubt."""
+        if not self.is_open:
+            raise LeadershipLost("the lease is not held, or could not be renewed in time")
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """What is done in here ends with `LeadershipLost` as soon as the fence closes."""
+        self.check()
+        try:
+            async with asyncio.timeout_at(self._end()) as limit:
+                self._guarded.add(limit)
+                try:
+                    yield
+                finally:
+                    self._guarded.discard(limit)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise LeadershipLost("the lease was lost in the middle of a write, which may have happened") from None
+
+    def _end(self) -> float:
+        return asyncio.get_running_loop().time() + self.seconds_left()
+
+
+class FencedTransport:
+    """A transport whose writes pass only while the fence is open. Reads harm nobody."""
+
+    def __init__(self, transport: ClientTransport, fence: Fence) -> None:
+        self._transport = transport
+        self._fence = fence
+
+    async def call(self, call: Call) -> Any:
+        if call.verb in _READS:
+            return await self._transport.call(call)
+        # A process can be stopped between this check and the moment in which a connection is there to write to.
+        call = msgspec.structs.replace(call, guard=self._fence.check)
+        async with self._fence.open():
+            return await self._transport.call(call)
+
+    def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
+        return self._transport.watch(call)
+
+    def is_in_process(self, resource: Resource) -> bool:
+        return self._transport.is_in_process(resource)
+
+    def edition(self) -> object | None:
+        return self._transport.edition()
+
+    async def document(self, path: str) -> Any:
+        return await self._transport.document(path)
+
+    def stream(self, call: Call) -> AsyncIterator[bytes]:
+        return self._transport.stream(call)
+
+    async def close(self) -> None:
+        await self._transport.close()

@@ -1,0 +1,182 @@
+"""Which objects belong to an owner: those that its selector matches are adopted, those it no longer does released.
+
+An orphan is taken only if the owner still lives, which the cache may not know: the server is asked before the first
+adoption. Nothing is taken from another owner, and an owner that is being deleted takes and releases nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+from kubeloop.api.errors import Invalid, NotFound
+from kubeloop.api.kinds import Resource
+from kubeloop.api.meta.owner_references import controller_of
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.api.selectors import LabelSelector
+from kubeloop.runtime.objects.owner_references import adoption_patch, controller_reference, release_patch
+from kubeloop.runtime.objects.patcher import Patcher
+
+T = TypeVar("T")
+LiveCheck = Callable[[], Awaitable[None]]
+AT_ONCE = 64  # calls of one round of claims: as many as a server may like to have from one owner
+
+
+class CannotAdopt(Exception):
+    """The owner is gone or going; its cache didn't know."""
+
+
+class Verdict(Enum):
+    """What is to be done about an object."""
+
+    OWNED = "it is the owner's, and stays so"
+    ADOPT = "it is nobody's, and matches"
+    RELEASE = "it is the owner's, and no longer matches"
+    IGNORE = "it is none of the owner's business"
+
+
+_NEEDS_A_CALL = (Verdict.ADOPT, Verdict.RELEASE)
+
+
+@dataclass(frozen=True)
+class Claimant:
+    """An owner and what it is entitled to."""
+
+    owner: Any
+    resource: Resource
+    selector: LabelSelector
+    finalizers: tuple[str, ...] = ()  # put on what is adopted, taken from what is released
+
+
+def verdict_of(claimant: Claimant, obj: Any, matches: Callable[[Any], bool]) -> Verdict:
+    """What to do about an object, from what the cache knows."""
+    owner, meta = claimant.owner.metadata, obj.metadata
+    manager = controller_of(meta.owner_references)
+    if manager is not None:
+        if manager.uid != owner.uid:
+            return Verdict.IGNORE
+        if matches(obj):  # also while the owner is being deleted: nothing has to be done for it
+            return Verdict.OWNED
+        return Verdict.RELEASE if owner.deletion_timestamp is None else Verdict.IGNORE
+    if owner.deletion_timestamp is not None or not matches(obj):
+        return Verdict.IGNORE
+    if meta.deletion_timestamp is not None or (owner.namespace and owner.namespace != meta.namespace):
+        return Verdict.IGNORE
+    return Verdict.ADOPT
+
+
+async def claim(
+    client: Patcher,
+    claimant: Claimant,
+    resource: Resource,
+    objects: Iterable[T],
+    may_adopt: LiveCheck,
+    wanted: Callable[[T], bool] | None = None,
+) -> list[T]:
+    """The objects of this resource that are the owner's in the end; `wanted` narrows down what the selector matches.
+
+    All objects are seen to, many at once, before the failures among them are raised: one as it is, several as a group.
+    """
+    claiming = _Claiming(client, claimant, resource, may_adopt)
+
+    def matches(obj: Any) -> bool:
+        return claimant.selector.matches(obj.metadata.labels) and (wanted is None or wanted(obj))
+
+    judged = [(obj, verdict_of(claimant, obj, matches)) for obj in objects]
+    outcomes = await claiming.act_on(judged)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+    if len(failures) == 1:
+        raise failures[0]
+    if failures:
+        raise ExceptionGroup(f"can't claim {len(failures)} {resource.plural}", failures)
+    return [obj for (obj, _), is_owned in zip(judged, outcomes, strict=True) if is_owned]
+
+
+class _Claiming:
+    """One round of claims; the server is asked about the owner at most once in it."""
+
+    def __init__(self, client: Patcher, claimant: Claimant, resource: Resource, may_adopt: LiveCheck) -> None:
+        self._client = client
+        self._claimant = claimant
+        self._resource = resource
+        self._may_adopt = may_adopt
+        self._refusal: Exception | None = None
+
+    async def act_on(self, judged: Sequence[tuple[Any, Verdict]]) -> list[bool | Exception]:
+        """For each object whether it is the owner's now, or what went wrong."""
+        outcomes: list[bool | Exception] = [verdict is Verdict.OWNED for _, verdict in judged]
+
+        async def attempt(position: int) -> None:
+            try:
+                outcomes[position] = await self._act(*judged[position])
+            except Exception as error:
+                outcomes[position] = error
+
+        pending = [position for position, (_, verdict) in enumerate(judged) if verdict in _NEEDS_A_CALL]
+        if any(judged[position][1] is Verdict.ADOPT for position in pending):
+            await self._check()
+        for begin in range(0, len(pending), AT_ONCE):
+            async with asyncio.TaskGroup() as group:
+                for position in pending[begin : begin + AT_ONCE]:
+                    group.create_task(attempt(position))
+        return outcomes
+
+    async def _act(self, obj: Any, verdict: Verdict) -> bool:
+        if verdict is Verdict.ADOPT:
+            return await self._adopt(obj)
+        await self._release(obj)
+        return False
+
+    async def _adopt(self, obj: Any) -> bool:
+        self._refuse(obj)
+        reference = controller_reference(self._claimant.owner, self._claimant.resource)
+        try:
+            await self._patch(obj, adoption_patch(reference, obj.metadata.uid, self._claimant.finalizers))
+        except NotFound:
+            return False
+        return True
+
+    async def _release(self, obj: Any) -> None:
+        patch = release_patch(self._claimant.owner.metadata.uid, obj.metadata.uid, self._claimant.finalizers)
+        try:
+            await self._patch(obj, patch)
+        except (NotFound, Invalid):
+            return  # it is gone; or it has no owners any more, or it is a namesake: released all the same
+
+    async def _check(self) -> None:
+        try:
+            await self._may_adopt()
+        except Exception as error:
+            self._refusal = error
+
+    def _refuse(self, obj: Any) -> None:
+        if self._refusal is not None:
+            meta = obj.metadata
+            what = f"{self._resource.kind} {meta.namespace}/{meta.name} ({meta.uid})"
+            raise CannotAdopt(f"can't adopt {what}: {self._refusal}") from self._refusal
+
+    async def _patch(self, obj: Any, patch: dict[str, Any]) -> None:
+        meta = obj.metadata
+        await self._client.patch(self._resource, meta.name, patch, meta.namespace, type=STRATEGIC_PATCH)
+
+
+def live_check(owner: Any, kind: str, read: Callable[[], Awaitable[Any]]) -> LiveCheck:
+    """A check that reads the owner from the server: it has to be the same one, and not being deleted."""
+
+    async def check() -> None:
+        expected = owner.metadata
+        where = f"{expected.namespace}/{expected.name}"
+        try:
+            found = (await read()).metadata
+        except Exception as error:
+            raise CannotAdopt(f"can't recheck DeletionTimestamp: {error}") from error
+        if found.uid != expected.uid:
+            gone = f"original {kind} {where} is gone: got uid {found.uid}, wanted {expected.uid}"
+            raise CannotAdopt(f"can't recheck DeletionTimestamp: {gone}")
+        if found.deletion_timestamp is not None:
+            raise CannotAdopt(f"{where} has just been deleted at {found.deletion_timestamp}")
+
+    return check

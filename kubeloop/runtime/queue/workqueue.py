@@ -1,0 +1,295 @@
+"""Keys that wait to be worked on: each once, fairly, fresh changes before resyncs, never in two workers at once.
+
+add ─────────────────────▶ ready ── get ──▶ in work ── done ──▶ gone
+add_after ──▶ delayed ───────┘ ▲                        │
+                               └── added while in work ─┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from enum import IntEnum
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kubeloop.clock import Clock
+from kubeloop.runtime.causes.cause import Origins, merge
+from kubeloop.runtime.instruments import QueueInstruments, queue_instruments
+from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.queue.rate_limits import RateLimiter, default_limiter
+
+Key = TypeVar("Key", bound=Hashable)
+
+PATIENCE = 60.0  # seconds a resync may be passed over by fresh changes…
+PASSED_OVER = 32  # …before one taken key in so many is such a resync
+
+
+class Priority(IntEnum):
+    """Which of two waiting keys is worked on first."""
+
+    NORMAL = 0
+    LOW = 1  # nothing is known to have changed: a resync
+
+
+NORMAL, LOW = Priority.NORMAL, Priority.LOW
+
+
+class Item(msgspec.Struct, Generic[Key], gc=False):
+    """A key with what brought it here. Complete once `get` has returned it; until then the queue may add to it."""
+
+    key: Key
+    origins: Origins
+    priority: Priority
+    queued_at: float
+
+    def absorb(self, origins: Origins, priority: Priority) -> None:
+        """The same key was added again before it was worked on."""
+        if origins:
+            self.origins = merge(self.origins, origins)
+        if priority < self.priority:
+            self.priority = priority
+
+
+class _Delayed(msgspec.Struct, Generic[Key]):
+    """A key that is added at its moment."""
+
+    item: Item[Key]
+    when: float
+    timer: asyncio.TimerHandle
+
+
+class WorkQueue(Generic[Key]):
+    """A deduplicating, fair, delaying, rate-limited queue in two levels. For one event loop; nothing in it blocks."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        name: str = "",
+        limiter: RateLimiter[Key] | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        self._clock = clock
+        self._limiter: RateLimiter[Key] = limiter or default_limiter(clock)
+        # Keys that may be taken now, longest waiting first. A key is in at most one level, and never in `_running`.
+        self._fresh: OrderedDict[Key, Item[Key]] = OrderedDict()
+        self._resyncs: OrderedDict[Key, Item[Key]] = OrderedDict()
+        # Keys between `get` and `done`, with the moment of their `get`.
+        self._running: dict[Key, float] = {}
+        # Keys added while they ran: a subset of `_running`. `done` moves them to their level.
+        self._again: dict[Key, Item[Key]] = {}
+        # Keys that will be added; independent of where the key is now. Empty once shut down.
+        self._delayed: dict[Key, _Delayed[Key]] = {}
+        # Who waits in `get`, longest first. For each key that became ready one has been woken, as long as any waited.
+        self._getters: deque[asyncio.Future[None]] = deque()
+        # Who waits in `drained`.
+        self._drainers: list[asyncio.Future[None]] = []
+        self._taken_before_resync = 0  # fresh keys taken since a resync last was
+        self.shutting_down = False
+        self.adds = 0
+        self.requeues = 0
+        self._metrics: QueueInstruments | None = queue_instruments(registry, name, self) if registry else None
+
+    # -- adding
+
+    def add(self, key: Key, origins: Origins = (), priority: Priority = NORMAL) -> None:
+        """The key needs work. If it waits already it keeps its place, or gets a better one; if it runs, it runs again
+        afterwards. Ignored once shut down.
+        """
+        if self.shutting_down:
+            return
+        if key in self._running:
+            waiting = self._again.get(key)
+            if waiting is None:
+                self._again[key] = Item(key, origins, priority, self._clock.monotonic())
+                self.adds += 1
+            else:
+                waiting.absorb(origins, priority)
+            return
+        waiting = self._fresh.get(key)
+        if waiting is not None:
+            if origins:
+                waiting.origins = merge(waiting.origins, origins)
+            return
+        waiting = self._resyncs.get(key)
+        if waiting is None:
+            self.adds += 1
+            self._make_ready(Item(key, origins, priority, self._clock.monotonic()))
+            return
+        waiting.absorb(origins, priority)
+        if waiting.priority is NORMAL:
+            self._fresh[key] = self._resyncs.pop(key)
+
+    def add_after(self, key: Key, seconds: float, origins: Origins = (), priority: Priority = NORMAL) -> None:
+        """Add the key later; of several moments the earliest counts."""
+        if self.shutting_down:
+            return
+        self.requeues += 1
+        if seconds <= 0:
+            self.add(key, origins, priority)
+            return
+        loop = asyncio.get_running_loop()
+        when = loop.time() + seconds
+        before = self._delayed.get(key)
+        if before is not None:
+            before.item.absorb(origins, priority)
+            if before.when > when:
+                before.timer.cancel()
+                before.when, before.timer = when, loop.call_at(when, self._come_due, key)
+            return
+        timer = loop.call_at(when, self._come_due, key)
+        self._delayed[key] = _Delayed(Item(key, origins, priority, 0.0), when, timer)
+
+    def add_rate_limited(self, key: Key, origins: Origins = (), priority: Priority = NORMAL) -> float:
+        """Add the key when the limiter says so, in the returned number of seconds."""
+        delay = self._limiter.when(key)
+        self.add_after(key, delay, origins, priority)
+        return delay
+
+    def forget(self, key: Key) -> None:
+        """The key's failures no longer count. It stays in the queue if it is there."""
+        self._limiter.forget(key)
+
+    def retries(self, key: Key) -> int:
+        """How often the key was added rate limited since it was last forgotten."""
+        return self._limiter.retries(key)
+
+    # -- taking
+
+    async def get(self) -> Item[Key] | None:
+        """The next key, which nobody else gets before `done`; None when the queue is shut down and empty."""
+        while not self._fresh and not self._resyncs:
+            if self.shutting_down and not self._again:
+                return None
+            await self._something_ready()
+        item = self._take()
+        now = self._clock.monotonic()
+        self._running[item.key] = now
+        if self._metrics is not None:
+            self._metrics.waited(now - item.queued_at)
+        return item
+
+    def done(self, key: Key) -> float:
+        """Work on the key has ended, after the returned number of seconds. If it was added meanwhile it is ready
+        again.
+        """
+        seconds = self._clock.monotonic() - self._running.pop(key)
+        if self._metrics is not None:
+            self._metrics.worked(seconds)
+        if self._again and key in self._again:
+            self._make_ready(self._again.pop(key))
+        elif self.shutting_down:
+            self._tell_if_drained()
+        return seconds
+
+    # -- ending
+
+    def shutdown(self, *, drain: bool = True) -> None:
+        """Take no more keys and let the delayed ones go. With `drain`, what is ready is still handed out; without, it
+        is let go too.
+        """
+        self.shutting_down = True
+        for delayed in self._delayed.values():
+            delayed.timer.cancel()
+        self._delayed.clear()
+        if not drain:
+            self._fresh.clear()
+            self._resyncs.clear()
+            self._again.clear()
+        self._tell_if_drained()
+
+    async def drained(self) -> None:
+        """Return when the queue is shut down and all work is done."""
+        if self.shutting_down and not self._running and not self.depth:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._drainers.append(waiter)
+        await waiter
+
+    # -- looking
+
+    @property
+    def depth(self) -> int:
+        """How many keys are ready or will be as soon as their present run ends."""
+        return len(self._fresh) + len(self._resyncs) + len(self._again)
+
+    @property
+    def delayed(self) -> int:
+        """How many keys wait for their moment."""
+        return len(self._delayed)
+
+    @property
+    def running(self) -> int:
+        """How many keys are in work."""
+        return len(self._running)
+
+    def running_seconds(self) -> list[float]:
+        """How long each key in work has been so."""
+        now = self._clock.monotonic()
+        return [now - began for began in self._running.values()]
+
+    def oldest_running(self) -> tuple[Key, float] | None:
+        """The key that has been in work longest, and for how long."""
+        if not self._running:
+            return None
+        key, began = next(iter(self._running.items()))  # a dict keeps the order of insertion: of `get`s
+        return key, self._clock.monotonic() - began
+
+    # -- within
+
+    def _make_ready(self, item: Item[Key]) -> None:
+        level = self._fresh if item.priority is NORMAL else self._resyncs
+        level[item.key] = item
+        if self._getters:
+            self._wake_one()
+
+    def _take(self) -> Item[Key]:
+        if not self._fresh or (self._resyncs and self._resync_is_due()):
+            self._taken_before_resync = 0
+            return self._resyncs.popitem(last=False)[1]
+        self._taken_before_resync += 1
+        return self._fresh.popitem(last=False)[1]
+
+    def _resync_is_due(self) -> bool:
+        """Whether fresh changes have passed over the longest waiting resync for too long."""
+        if self._taken_before_resync < PASSED_OVER:
+            return False
+        longest_waiting = next(iter(self._resyncs.values()))
+        return self._clock.monotonic() - longest_waiting.queued_at > PATIENCE
+
+    def _come_due(self, key: Key) -> None:
+        item = self._delayed.pop(key).item
+        self.add(key, item.origins, item.priority)
+
+    async def _something_ready(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._getters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled():  # woken and cancelled in one turn: what it was woken for is another's now
+                self._wake_one()
+            raise
+
+    def _wake_one(self) -> None:
+        while self._getters:
+            waiter = self._getters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _tell_if_drained(self) -> None:
+        if self.depth:
+            return
+        for getter in self._getters:
+            if not getter.done():
+                getter.set_result(None)
+        self._getters.clear()
+        if not self._running:
+            for waiter in self._drainers:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._drainers.clear()

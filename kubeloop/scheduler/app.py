@@ -1,0 +1,57 @@
+"""From a configuration to a scheduler that runs: its caches filled, kept by a manager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.runtime.controller import Telemetry
+from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.manager import Manager
+from kubeloop.scheduler.config.configuration import SchedulerConfig
+from kubeloop.scheduler.framework.registry import Registry
+from kubeloop.scheduler.scheduler import NAME, Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a scheduler is made of."""
+
+    client: Client
+    informers: Informers
+    clock: Clock
+    telemetry: Telemetry
+
+
+class Hosted:
+    """A scheduler, ready to run; made by `host`."""
+
+    def __init__(self, scheduler: Scheduler, manager: Manager, informers: Informers) -> None:
+        self.scheduler = scheduler
+        self.manager = manager
+        self._informers = informers
+
+    async def run(self, grace: Callable[[], float]) -> None:
+        """Fill the caches and schedule, until cancelled; then finish what is being bound."""
+        self._informers.start()
+        try:
+            await self.manager.run(grace)
+        finally:
+            await self._informers.stop()
+            await self.scheduler.extenders.close()
+
+
+def host(
+    client: Client,
+    clock: Clock,
+    telemetry: Telemetry,
+    config: SchedulerConfig | None = None,
+    registry: Registry | None = None,
+) -> Hosted:
+    """A scheduler with its own caches."""
+    informers = Informers(client, clock)
+    scheduler = Scheduler(Surroundings(client, informers, clock, telemetry), config, registry)
+    manager = Manager([scheduler], clock, name=NAME, registry=telemetry.registry)
+    return Hosted(scheduler, manager, informers)

@@ -1,0 +1,250 @@
+"""All nodes in arrays, one row a node, and the pods on them: changed where something happens, read by plugins.
+
+Rows are used again after their node is gone; `alive` says which hold one. Every change of a row is written to a log,
+so that whoever keeps something about rows can ask which of them to look at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.api.generated.core_v1 import Node, Taint
+from kubeloop.scheduler.cache import resources
+from kubeloop.scheduler.cache.counts import Counts
+from kubeloop.scheduler.cache.images import Images
+from kubeloop.scheduler.cache.labels import Labels
+from kubeloop.scheduler.cache.pod_info import PodInfo
+from kubeloop.scheduler.cache.port_use import PortUse
+from kubeloop.scheduler.cache.selector_counts import Selections
+
+Rows = slice | NDArray[np.intp]
+Numbers = NDArray[np.int64]
+
+ALL = slice(None)
+NAME_FIELD = "metadata.name"  # as if it were a label: no label may be called so with this meaning on a node we know
+_FIRST_SIZE = 16
+_LOG_LIMIT = 65_536
+
+
+class ClusterState:
+    """Nodes, what they have and what is used of it."""
+
+    def __init__(self) -> None:
+        self.size = _FIRST_SIZE
+        self.alive: NDArray[np.bool_] = np.zeros(self.size, bool)
+        self.unschedulable: NDArray[np.bool_] = np.zeros(self.size, bool)
+        self.taints: NDArray[np.int32] = np.zeros(self.size, np.int32)  # which of `taint_sets`
+        self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self.pod_count: Numbers = np.zeros(self.size, np.int64)
+        self.allowed_pods: Numbers = np.zeros(self.size, np.int64)
+        self.allocatable: dict[str, Numbers] = {}
+        self.requested: dict[str, Numbers] = {}
+        self.presumed: dict[str, Numbers] = {}  # processors and memory, a little for those who ask for none
+        self.labels = Labels(self.size)
+        self.names = Labels(self.size)
+        self.ports = PortUse(self.size)
+        self.images = Images(self.size)
+        self.selections = Selections(self.size)
+        self.terms = Counts(self.size)  # how many pods of a node own a term of pod affinity
+        self.claims = Counts(self.size)  # how many pods of a node use a volume claim
+        self.nodes: dict[int, Node] = {}
+        self.pods: dict[int, dict[str, PodInfo]] = {}  # by row and uid
+        self.structure = 0  # changes when rows come or go
+        self.node_changes = 0  # how often nodes themselves have changed
+        self._rows: dict[str, int] = {}
+        self._free = list(range(self.size - 1, -1, -1))
+        self._homeless: dict[str, dict[str, PodInfo]] = {}  # pods of nodes that are not there (yet, or any more)
+        self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
+        self._log: list[int] = []
+        self._log_start = 0
+
+    # Nodes.
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def row_of(self, name: str) -> int | None:
+        return self._rows.get(name)
+
+    def name_of(self, row: int) -> str:
+        return self.nodes[row].metadata.name
+
+    def rows_alive(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self.alive)
+
+    def set_node(self, node: Node) -> None:
+        """A node that has come, or is as this now."""
+        name = node.metadata.name
+        row = self._rows.get(name)
+        is_new = row is None
+        if row is None:
+            row = self._rows[name] = self._take_row()
+            self.alive[row] = True
+            self.names.set(row, {NAME_FIELD: name})
+            self.pods[row] = {}
+        old = self.nodes.get(row)
+        self.nodes[row] = node
+        self._fill(row, old, node)
+        self.node_changes += 1
+        self._touch(row)
+        if is_new:
+            self.structure += 1
+            for info in self._homeless.pop(name, {}).values():
+                self._settle(row, info)
+
+    def remove_node(self, name: str) -> None:
+        row = self._rows.pop(name, None)
+        if row is None:
+            return
+        left = self.pods[row]
+        for info in tuple(left.values()):
+            self._unsettle(row, info)
+        if infos := {info.uid: info for info in left.values()}:
+            self._homeless[name] = infos
+        del self.pods[row]
+        node = self.nodes.pop(row)
+        self.alive[row] = False
+        self.unschedulable[row] = False
+        self.taints[row] = 0
+        self.allowed_pods[row] = 0
+        for column in self.allocatable.values():
+            column[row] = 0
+        self.labels.clear(row)
+        self.names.clear(row)
+        self.images.change(row, node.status.images, ())
+        self._free.append(row)
+        self.structure += 1
+        self.node_changes += 1
+        self._touch(row)
+
+    def _fill(self, row: int, old: Node | None, node: Node) -> None:
+        self.unschedulable[row] = node.spec.unschedulable
+        self.taints[row] = self._taint_number(node.spec.taints)
+        have = resources.whole(node.status.allocatable)
+        self.allowed_pods[row] = have.pop(resources.PODS, 0)
+        for name in (*self.allocatable, *(name for name in have if name not in self.allocatable)):
+            self._column(self.allocatable, name)[row] = have.get(name, 0)
+        if old is None or old.metadata.labels != node.metadata.labels:
+            self.labels.set(row, node.metadata.labels)
+        self.images.change(row, () if old is None else old.status.images, node.status.images)
+
+    def _taint_number(self, taints: tuple[Taint, ...]) -> int:
+        plain = tuple(Taint(key=one.key, value=one.value, effect=one.effect) for one in taints)
+        number = self._taint_numbers.get(plain)
+        if number is None:
+            number = self._taint_numbers[plain] = len(self.taint_sets)
+            self.taint_sets.append(plain)
+        return number
+
+    # Pods.
+
+    def add_pod(self, info: PodInfo, node: str) -> None:
+        """A pod that runs on a node, or is about to."""
+        row = self._rows.get(node)
+        if row is None:
+            self._homeless.setdefault(node, {})[info.uid] = info
+        else:
+            self._settle(row, info)
+
+    def remove_pod(self, info: PodInfo, node: str) -> None:
+        row = self._rows.get(node)
+        if row is not None:
+            if info.uid in self.pods[row]:
+                self._unsettle(row, info)
+                del self.pods[row][info.uid]
+        elif (left := self._homeless.get(node)) is not None:
+            left.pop(info.uid, None)
+            if not left:
+                del self._homeless[node]
+
+    def relabel_pod(self, old: PodInfo, new: PodInfo, node: str) -> None:
+        """A pod that takes what it took, and has other labels."""
+        row = self._rows.get(node)
+        if row is None:
+            self._homeless.setdefault(node, {})[new.uid] = new
+            return
+        self.pods[row][new.uid] = new
+        self.selections.change(row, old, -1)
+        self.selections.change(row, new, 1)
+        self._touch(row)
+
+    def _settle(self, row: int, info: PodInfo) -> None:
+        self.pods[row][info.uid] = info
+        self._count(row, info, 1)
+
+    def _unsettle(self, row: int, info: PodInfo) -> None:
+        self._count(row, self.pods[row][info.uid], -1)
+
+    def _count(self, row: int, info: PodInfo, sign: int) -> None:
+        template = info.template
+        self.pod_count[row] += sign
+        for name, amount in info.requests.items():
+            self._column(self.requested, name)[row] += sign * amount
+        for name, amount in template.presumed_basics:
+            self._column(self.presumed, name)[row] += sign * amount
+        if template.host_ports:
+            self.ports.change(row, template.host_ports, sign)
+        self.selections.change(row, info, sign)
+        for term in template.pod_affinity_terms:
+            self.terms.change(term, row, sign)
+        for claim in template.claims:
+            self.claims.change(claim, row, sign)
+        self._touch(row)
+
+    # Rows.
+
+    def amount(self, columns: dict[str, Numbers], name: str) -> Numbers:
+        """A column, of zeros if nobody has any."""
+        return self._column(columns, name)
+
+    def _column(self, columns: dict[str, Numbers], name: str) -> Numbers:
+        found = columns.get(name)
+        if found is None:
+            found = columns[name] = np.zeros(self.size, np.int64)
+        return found
+
+    def _take_row(self) -> int:
+        if not self._free:
+            self._grow()
+        return self._free.pop()
+
+    def _grow(self) -> None:
+        old, self.size = self.size, self.size * 2
+        self._free = list(range(self.size - 1, old - 1, -1))
+        for name in ("alive", "unschedulable", "taints", "pod_count", "allowed_pods"):
+            setattr(self, name, _grown(getattr(self, name), self.size))
+        for columns in (self.allocatable, self.requested, self.presumed):
+            for name, column in columns.items():
+                columns[name] = _grown(column, self.size)
+        for part in (self.labels, self.names, self.ports, self.images, self.selections, self.terms, self.claims):
+            part.grow(self.size)
+
+    # The log.
+
+    @property
+    def now(self) -> int:
+        """The position after the last change."""
+        return self._log_start + len(self._log)
+
+    def changed_since(self, position: int) -> Iterable[int] | None:
+        """Rows that changed after a position; None if that is too long ago to tell."""
+        if position < self._log_start:
+            return None
+        return self._log[position - self._log_start :]
+
+    def _touch(self, row: int) -> None:
+        self._log.append(row)
+        if len(self._log) > _LOG_LIMIT:
+            half = _LOG_LIMIT // 2
+            self._log_start += half
+            del self._log[:half]
+
+
+def _grown(column: NDArray[Any], size: int) -> NDArray[Any]:
+    grown = np.zeros(size, column.dtype)
+    grown[: len(column)] = column
+    return grown

@@ -1,0 +1,174 @@
+"""What changes of pods and nodes mean: to the arrays, and to the pods that wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.pods.pod import is_terminal
+from kubeloop.runtime.informer.event_handlers import Deleted
+from kubeloop.runtime.objects.keys import key_of
+from kubeloop.scheduler.cache.pod_info import PodInfo, is_alike, on_node
+from kubeloop.scheduler.framework.status import Code, Refusal
+from kubeloop.scheduler.queue.cluster_event import (
+    ASSIGNED_POD,
+    NODE,
+    TARGET_POD,
+    About,
+    Action,
+    node_changes,
+    pod_changes,
+)
+
+if TYPE_CHECKING:
+    from kubeloop.scheduler.scheduler import Scheduler
+
+
+_NODE_ADD, _NODE_DELETE = About(NODE, Action.ADD), About(NODE, Action.DELETE)
+
+
+class NodeHandler:
+    """Keeps rows true."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def on_add(self, node: Node) -> None:
+        with self._scheduler.handling(_NODE_ADD.label):
+            self._scheduler.start_engine().cluster.set_node(node)
+            self._scheduler.queue.move(_NODE_ADD, None, node)
+
+    def on_update(self, old: Node, new: Node) -> None:
+        self._scheduler.start_engine().cluster.set_node(new)
+        for about in node_changes(old, new):
+            with self._scheduler.handling(about.label):
+                self._scheduler.queue.move(about, old, new)
+
+    def on_delete(self, node: Node) -> None:
+        with self._scheduler.handling(_NODE_DELETE.label):
+            self._scheduler.queue.move(_NODE_DELETE, node, None)
+            self._scheduler.start_engine().cluster.remove_node(node.metadata.name)
+
+
+class PodHandler:
+    """Keeps the queue and the pods of nodes true."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def on_add(self, pod: Pod) -> None:
+        if is_terminal(pod):
+            return
+        if pod.spec.node_name:
+            with self._scheduler.handling("AssignedPodAdd"):
+                self._assigned(pod)
+        elif self._scheduler.is_responsible(pod):
+            with self._scheduler.handling("UnscheduledPodAdd"):
+                self._wait(pod)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        if is_terminal(new):  # it takes no room any more
+            self.on_delete(old)
+        elif old.spec.node_name:
+            with self._scheduler.handling("AssignedPodUpdate"):
+                self._changed_on_node(old, new)
+        elif new.spec.node_name:
+            with self._scheduler.handling("AssignedPodAdd"):
+                self._scheduler.queue.delete(key_of(new))
+                self._scheduler.nominations.drop(new.metadata.uid)
+                self._assigned(new)
+        elif self._scheduler.is_responsible(new):
+            with self._scheduler.handling("UnscheduledPodUpdate"):
+                self._changed_waiting(old, new)
+
+    def on_delete(self, pod: Pod) -> None:
+        if is_terminal(pod):
+            return
+        if pod.spec.node_name:
+            with self._scheduler.handling("AssignedPodDelete"):
+                self._gone_from_node(pod)
+        elif self._scheduler.is_responsible(pod):
+            with self._scheduler.handling("UnscheduledPodDelete"):
+                self._gone_waiting(pod)
+
+    def on_missed_delete(self, deleted: Deleted) -> None:
+        """The last known state may be old: the pod may have had a node since."""
+        pod: Any = deleted.last_known
+        engine = self._scheduler.engine
+        place = None if engine is None else engine.placements.get(pod.metadata.uid)
+        if place is not None and not place.assumed:
+            self._gone_from_node(place.info.pod)
+        elif self._scheduler.is_responsible(pod):
+            self._gone_waiting(pod)
+
+    # Pods that have a node.
+
+    def _assigned(self, pod: Pod) -> None:
+        engine = self._scheduler.engine
+        if engine is not None:
+            engine.placements.put(pod)
+        self._scheduler.queue.move(About(ASSIGNED_POD, Action.ADD), None, pod)
+
+    def _changed_on_node(self, old: Pod, new: Pod) -> None:
+        engine = self._scheduler.engine
+        if engine is not None:
+            engine.placements.put(new)
+        if is_alike(old, new):  # what pods report of themselves all the time
+            return
+        for about in pod_changes(old, new, ASSIGNED_POD):
+            self._scheduler.queue.move(about, old, new)
+
+    def _gone_from_node(self, pod: Pod) -> None:
+        engine = self._scheduler.engine
+        if engine is not None:
+            engine.placements.remove(pod.metadata.uid)
+        self._scheduler.queue.move(About(ASSIGNED_POD, Action.DELETE), pod, None)
+
+    # Pods that wait.
+
+    def _wait(self, pod: Pod) -> None:
+        info = self._scheduler.templates.info(pod)
+        self._scheduler.nominations.set(info, pod.status.nominated_node_name)
+        self._scheduler.queue.add(info)
+
+    def _changed_waiting(self, old: Pod, new: Pod) -> None:
+        engine = self._scheduler.engine
+        if engine is not None and engine.placements.is_assumed(new.metadata.uid):
+            if new.metadata.deletion_timestamp is not None and old.metadata.deletion_timestamp is None:
+                self._assumed_is_deleted(new)
+            return
+        info, before = self._scheduler.templates.info(new), old.status.nominated_node_name
+        by_others = self._scheduler.nominations.node_of(info.uid) == before
+        self._scheduler.nominations.set(info, new.status.nominated_node_name)
+        self._scheduler.queue.update(old, info, pod_changes(old, new, TARGET_POD))
+        if before and before != new.status.nominated_node_name:
+            self._freed_nomination(old, itself=by_others)
+
+    def _gone_waiting(self, pod: Pod) -> None:
+        self._scheduler.queue.delete(key_of(pod))
+        self._scheduler.nominations.drop(pod.metadata.uid)
+        engine = self._scheduler.engine
+        if engine is not None and engine.placements.is_assumed(pod.metadata.uid):
+            self._assumed_is_deleted(pod)
+        elif pod.status.nominated_node_name:
+            self._freed_nomination(pod)
+
+    def _assumed_is_deleted(self, pod: Pod) -> None:
+        """Its room is free at once; whoever binds it will find out."""
+        engine = self._scheduler.engine
+        place = None if engine is None else engine.placements.get(pod.metadata.uid)
+        if engine is None or place is None:
+            return
+        gone = Refusal(Code.UNSCHEDULABLE, ("the pod was deleted",))
+        if not self._scheduler.permits.refuse(pod.metadata.uid, gone):
+            engine.placements.forget(pod.metadata.uid)
+        self._scheduler.queue.move(About(ASSIGNED_POD, Action.DELETE), on_node(pod, place.node), None)
+
+    def _freed_nomination(self, pod: Pod, *, itself: bool = False) -> None:
+        """Pods that were kept from the node may have it; the pod itself, if others have decided that, another."""
+        priority, uid = pod.spec.priority or 0, pod.metadata.uid
+
+        def may_go_there(one: PodInfo) -> bool:
+            return one.priority <= priority and (itself or one.uid != uid)
+
+        self._scheduler.queue.move(About(ASSIGNED_POD, Action.DELETE), pod, None, may_go_there)

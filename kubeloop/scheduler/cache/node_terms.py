@@ -1,0 +1,109 @@
+"""Terms of node selectors, asked of all nodes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.api.generated.core_v1 import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.pods.placement import term_matches
+from kubeloop.scheduler.cache.cluster import NAME_FIELD, ClusterState, Rows
+from kubeloop.scheduler.cache.labels import Verdicts
+from kubeloop.scheduler.cache.pod_info import PodInfo
+
+
+class TermTest:
+    """One term: all its requirements have to hold; one that says nothing means no node."""
+
+    def __init__(self, term: NodeSelectorTerm, cluster: ClusterState) -> None:
+        labels, names = cluster.labels, cluster.names.column(NAME_FIELD)
+        self._alive = cluster
+        self._tests = [Verdicts(labels.column(one.key), _label_test(one)) for one in term.match_expressions]
+        self._tests += [Verdicts(names, _name_test(one)) for one in term.match_fields]
+
+    def of(self, rows: Rows) -> NDArray[np.bool_]:
+        if not self._tests:
+            return np.zeros(len(self._alive.alive[rows]), bool)
+        found = self._tests[0].of(rows)
+        for test in self._tests[1:]:
+            found = found & test.of(rows)
+        return found
+
+
+class AnyTerm:
+    """Several terms, of which one has to match; without any, no node does."""
+
+    def __init__(self, selector: NodeSelector, cluster: ClusterState) -> None:
+        self._tests = [TermTest(term, cluster) for term in selector.node_selector_terms or ()]
+        self._cluster = cluster
+
+    @classmethod
+    def of_selector(cls, selector: NodeSelector | None, cluster: ClusterState) -> AnyTerm | None:
+        return None if selector is None else cls(selector, cluster)
+
+    def of(self, rows: Rows) -> NDArray[np.bool_]:
+        found = np.zeros(len(self._cluster.alive[rows]), bool)
+        for test in self._tests:
+            found |= test.of(rows)
+        return found
+
+
+class RequiredAffinity:
+    """A pod's node selector and required node affinity."""
+
+    def __init__(self, pod: PodInfo, cluster: ClusterState) -> None:
+        wanted = pod.pod.spec.node_selector.items()
+        exactly = tuple(NodeSelectorRequirement(key=key, operator="In", values=(value,)) for key, value in wanted)
+        self._selector = TermTest(NodeSelectorTerm(match_expressions=exactly), cluster) if exactly else None
+        required = pod.template.node_affinity.required_during_scheduling_ignored_during_execution
+        self._terms = AnyTerm.of_selector(required, cluster)
+        self._cluster = cluster
+
+    @classmethod
+    def of_pod(cls, pod: PodInfo, cluster: ClusterState) -> RequiredAffinity:
+        """Shared by all pods of a template."""
+        made: RequiredAffinity | None = pod.template.states.get(cls)
+        if made is None or made._cluster is not cluster:
+            made = pod.template.states[cls] = cls(pod, cluster)
+        return made
+
+    @property
+    def says_nothing(self) -> bool:
+        return self._selector is None and self._terms is None
+
+    def of(self, rows: Rows) -> NDArray[np.bool_]:
+        found = np.ones(len(self._cluster.alive[rows]), bool)
+        if self._selector is not None:
+            found &= self._selector.of(rows)
+        if self._terms is not None:
+            found &= self._terms.of(rows)
+        return found
+
+
+def name_terms(selector: NodeSelector) -> frozenset[str] | None:
+    """The nodes that terms mean by name; None if one of them means others too."""
+    names: set[str] = set()
+    for term in selector.node_selector_terms or ():
+        wanted = [set(one.values) for one in term.match_fields if one.key == NAME_FIELD and one.operator == "In"]
+        if not wanted:
+            return None
+        names |= set.intersection(*wanted)
+    return frozenset(names) if selector.node_selector_terms else None
+
+
+def _label_test(one: NodeSelectorRequirement) -> Callable[[str | None], bool]:
+    term = NodeSelectorTerm(match_expressions=(one,))
+
+    def test(value: str | None) -> bool:
+        labels = {} if value is None else {one.key: value}
+        return term_matches(term, Node(metadata=ObjectMeta(labels=labels)))
+
+    return test
+
+
+def _name_test(one: NodeSelectorRequirement) -> Callable[[str | None], bool]:
+    term = NodeSelectorTerm(match_fields=(one,))
+    return lambda value: term_matches(term, Node(metadata=ObjectMeta(name=value or "")))

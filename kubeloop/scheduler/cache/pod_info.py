@@ -1,0 +1,219 @@
+"""What the scheduler knows of a pod: derived once for all pods that were made from the same template."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from functools import cached_property
+from typing import Any
+
+from msgspec import structs
+
+from kubeloop.api.codec import encode
+from kubeloop.api.generated.core_v1 import Affinity, Container, NodeAffinity, Pod, Volume
+from kubeloop.api.meta.owner_references import controller_of
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.scheduler.cache import resources
+from kubeloop.scheduler.cache.affinity_terms import Term, terms_of
+from kubeloop.scheduler.cache.resources import Whole
+from kubeloop.scheduler.plugins.shared.declared_features import features_of
+
+_KEPT = 4096  # templates that are remembered although no pod of theirs was seen for a while
+
+# A port of a node that a pod wants for itself: address, protocol, number.
+HostPort = tuple[str, str, int]
+ANY_ADDRESS = "0.0.0.0"
+
+
+class Template:
+    """Pods that differ in nothing that decides where they may run. Derived facts are worked out when first asked."""
+
+    def __init__(self, pod: Pod, number: int) -> None:
+        self.pod = pod  # any of them
+        self.number = number
+        self.states: dict[Any, Any] = {}  # what plugins worked out for it, by plugin
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace
+
+    @property
+    def labels(self) -> Any:
+        return self.pod.metadata.labels
+
+    @cached_property
+    def requests(self) -> Whole:
+        return resources.requests(self.pod)
+
+    @cached_property
+    def presumed(self) -> Whole:
+        return resources.presumed_requests(self.pod)
+
+    @cached_property
+    def presumed_basics(self) -> tuple[tuple[str, int], ...]:
+        """Of processors and memory, as much of `presumed` as there is."""
+        return tuple((name, self.presumed[name]) for name in (resources.CPU, resources.MEMORY) if name in self.presumed)
+
+    @cached_property
+    def host_ports(self) -> tuple[HostPort, ...]:
+        """Sidecars' ports count, other init containers' do not."""
+        spec = self.pod.spec
+        running = (*(spec.containers or ()), *(one for one in spec.init_containers if one.restart_policy == "Always"))
+        return tuple(
+            (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
+            for container in running
+            for port in container.ports
+            if port.host_port > 0
+        )
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        spec = self.pod.spec
+        containers = (*spec.init_containers, *(spec.containers or ()))
+        return (*(one.image for one in containers), *(one.image.reference for one in spec.volumes if one.image))
+
+    @cached_property
+    def label_key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        return self.namespace, tuple(sorted(self.labels.items()))
+
+    @cached_property
+    def pod_affinity_terms(self) -> tuple[Term, ...]:
+        return terms_of(self.pod)
+
+    @cached_property
+    def claims(self) -> tuple[tuple[str, str], ...]:
+        """Volume claims that are used by name, with their namespace."""
+        volumes = self.pod.spec.volumes
+        names = (one.persistent_volume_claim.claim_name for one in volumes if one.persistent_volume_claim)
+        return tuple((self.namespace, name) for name in names)
+
+    @cached_property
+    def affinity(self) -> Affinity:
+        return self.pod.spec.affinity or Affinity()
+
+    @property
+    def node_affinity(self) -> NodeAffinity:
+        return self.affinity.node_affinity or NodeAffinity()
+
+
+class PodInfo:
+    """One pod, and what is derived of it."""
+
+    __slots__ = ("key", "pod", "requests", "template", "uid")
+
+    def __init__(self, pod: Pod, template: Template) -> None:
+        self.pod = pod
+        self.key: ObjectKey = key_of(pod)
+        self.uid = pod.metadata.uid
+        self.template = template
+        self.requests = resources.requests(pod) if _is_resized(pod) else template.requests
+
+    @property
+    def priority(self) -> int:
+        return self.pod.spec.priority or 0
+
+    @property
+    def node_name(self) -> str:
+        return self.pod.spec.node_name
+
+
+class Templates:
+    """All templates, found again by what they say."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, Template] = OrderedDict()
+        self._relabelled: OrderedDict[tuple[int, Hashable], Template] = OrderedDict()
+        self._made = 0
+
+    def info(self, pod: Pod) -> PodInfo:
+        return PodInfo(pod, self.of(pod))
+
+    def relabelled(self, known: PodInfo, pod: Pod) -> PodInfo:
+        """Of a pod of which nothing but its labels has changed; quicker than to compare everything."""
+        key = known.template.number, tuple(pod.metadata.labels.items())
+        found = self._relabelled.get(key)
+        if found is None:
+            found = self._relabelled[key] = self.of(pod)
+            if len(self._relabelled) > _KEPT:
+                self._relabelled.popitem(last=False)
+        return PodInfo(pod, found)
+
+    def of(self, pod: Pod) -> Template:
+        key = _template_key(pod)
+        found = self._known.get(key)
+        if found is None:
+            self._made += 1
+            found = self._known[key] = Template(pod, self._made)
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(key)
+        return found
+
+
+def on_node(pod: Pod, node: str) -> Pod:
+    """The pod as it would be there."""
+    return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
+
+
+def is_alike(old: Pod, new: Pod) -> bool:
+    """Whether nothing has changed of a pod on a node that matters to other pods."""
+    return old.metadata.labels == new.metadata.labels and takes_the_same(old, new)
+
+
+def takes_the_same(old: Pod, new: Pod) -> bool:
+    """Whether at most the labels have changed of what matters to other pods."""
+    return (
+        (old.metadata.deletion_timestamp is None) == (new.metadata.deletion_timestamp is None)
+        and old.spec.containers == new.spec.containers
+        and old.spec.init_containers == new.spec.init_containers
+        and old.spec.resources == new.spec.resources
+        and not _is_resized(new)
+        and not _is_resized(old)
+    )
+
+
+def _template_key(pod: Pod) -> bytes:
+    meta, spec = pod.metadata, pod.spec
+    owner = controller_of(meta.owner_references)
+    return encode(
+        (
+            meta.namespace, meta.labels, None if owner is None else (owner.api_version, owner.kind, owner.name),
+            spec.scheduler_name, spec.priority, spec.preemption_policy, spec.node_selector, spec.affinity,
+            spec.tolerations, spec.topology_spread_constraints, spec.overhead, spec.resources, spec.resource_claims,
+            [_container_key(one) for one in spec.containers or ()],
+            [_container_key(one) for one in spec.init_containers],
+            [one for one in spec.volumes if _decides(one)],
+            pod.status.resource_claim_statuses if spec.resource_claims else None,
+            sorted(features_of(spec)), meta.name if any(one.ephemeral is not None for one in spec.volumes) else None,
+        )
+    )  # fmt: skip
+
+
+def _container_key(container: Container) -> Any:
+    return container.image, container.resources, container.ports, container.restart_policy
+
+
+def _decides(volume: Volume) -> bool:
+    """Whether a volume may bind a pod to nodes; what every node can provide does not."""
+    return (
+        volume.projected is None
+        and volume.empty_dir is None
+        and volume.config_map is None
+        and volume.secret is None
+        and volume.downward_api is None
+        and volume.host_path is None
+    )
+
+
+def _is_resized(pod: Pod) -> bool:
+    """Whether containers have other resources than their spec asks for."""
+    statuses = pod.status.container_statuses
+    if not statuses:
+        return False
+    asked = {one.name: one.resources.requests for one in pod.spec.containers or ()}
+    return any(
+        (one.allocated_resources and one.allocated_resources != asked.get(one.name))
+        or (one.resources is not None and one.resources.requests and one.resources.requests != asked.get(one.name))
+        for one in statuses
+    )

@@ -1,0 +1,45 @@
+"""Which ports of the nodes themselves are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.scheduler.cache.counts import Counts
+from kubeloop.scheduler.cache.pod_info import ANY_ADDRESS, HostPort
+
+
+class PortUse:
+    """Counts of pods by address, protocol and number; the any-address stands in the way of every address."""
+
+    def __init__(self, size: int) -> None:
+        self._counts = Counts(size)
+        self._addresses: dict[tuple[str, int], set[str]] = {}
+
+    def change(self, row: int, ports: Iterable[HostPort], sign: int) -> None:
+        for port in ports:
+            address, protocol, number = port
+            self._counts.change(port, row, sign)
+            known = self._addresses.setdefault((protocol, number), set())
+            if self._counts.get(port) is not None:
+                known.add(address)
+            else:
+                known.discard(address)
+
+    def taken(self, port: HostPort, rows: slice | NDArray[np.intp]) -> NDArray[np.bool_] | None:
+        """Where the port cannot be had; None if it is free everywhere."""
+        address, protocol, number = port
+        known = self._addresses.get((protocol, number), ())
+        taken: NDArray[np.bool_] | None = None
+        for other in known:
+            if ANY_ADDRESS in (address, other) or address == other:
+                counts = self._counts.get((other, protocol, number))
+                if counts is not None:
+                    here = counts[rows] > 0
+                    taken = here if taken is None else taken | here
+        return taken
+
+    def grow(self, size: int) -> None:
+        self._counts.grow(size)

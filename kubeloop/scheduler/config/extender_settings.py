@@ -1,0 +1,127 @@
+"""What a configuration says of extenders: servers of others that are asked about nodes, in upstream's words. Pure."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import Container, Pod
+from kubeloop.api.meta.name_rules import check_qualified_name
+from kubeloop.api.quota.resource_names import is_extended
+from kubeloop.api.scalars.duration import DurationError, parse_duration
+from kubeloop.client.config.server_config import Pem, ServerConfig
+from kubeloop.client.errors import ConfigError
+
+DEFAULT_SECONDS = 5.0
+
+
+class ManagedResource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A resource that an extender counts; perhaps it alone."""
+
+    name: str
+    ignored_by_scheduler: bool = False
+
+
+class ExtenderTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """How an extender is trusted, and who we are to it; data is base64 and counts more than a file."""
+
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = msgspec.field(name="caFile", default="")
+    cert_data: str = ""
+    key_data: str = ""
+    ca_data: str = msgspec.field(name="caData", default="")
+
+
+class ExtenderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """One extender; a verb that is empty is not asked for."""
+
+    url_prefix: str
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: int = 0
+    bind_verb: str = ""
+    enable_https: bool = msgspec.field(name="enableHTTPS", default=False)
+    tls_config: ExtenderTls | None = None
+    http_timeout: str = ""
+    node_cache_capable: bool = False  # it knows nodes by their names
+    managed_resources: tuple[ManagedResource, ...] = ()
+    ignorable: bool = False  # pods are scheduled although it fails
+
+    @property
+    def ignored(self) -> list[str]:
+        """Resources that it counts alone."""
+        return [one.name for one in self.managed_resources if one.ignored_by_scheduler]
+
+    @property
+    def resources(self) -> frozenset[str]:
+        return frozenset(one.name for one in self.managed_resources)
+
+
+def problems_of(extenders: Sequence[ExtenderSettings]) -> list[str]:
+    """What of the settings can't be followed, in upstream's words."""
+    found: list[str] = []
+    seen: set[str] = set()
+    for index, one in enumerate(extenders):
+        try:
+            server_of(one)
+            parse_duration(one.http_timeout or "0s")
+        except (ConfigError, DurationError, ValueError) as error:
+            found.append(f"extenders[{index}]: {error}")
+        where = f"extenders[{index}]"
+        if one.prioritize_verb and one.weight <= 0:
+            found.append(f"{where}.weight: Invalid value: {one.weight}: must have a positive weight applied to it")
+        for number, resource in enumerate(one.managed_resources):
+            path = f'{where}.managedResources[{number}].name: Invalid value: "{resource.name}"'
+            found += [f"{path}: {why}" for why in _problems_of_name(resource.name)]
+            if resource.name in seen:
+                found.append(f"{path}: duplicate extender managed resource name")
+            seen.add(resource.name)
+    binders = sum(bool(one.bind_verb) for one in extenders)
+    if binders > 1:
+        told = f'"found {binders} extenders implementing bind"'
+        found.append(f"extenders: Invalid value: {told}: only one extender can implement bind")
+    return found
+
+
+def _problems_of_name(name: str) -> list[str]:
+    problems = check_qualified_name(name)
+    if problems:
+        return problems
+    return [] if is_extended(name) else ["is an invalid extended resource name"]
+
+
+def is_interested(extender: ExtenderSettings, pod: Pod) -> bool:
+    """Whether a pod is an extender's business: it asks for something that the extender counts, or that is nothing."""
+    resources = extender.resources
+    if not resources:
+        return True
+    containers = (*(pod.spec.containers or ()), *pod.spec.init_containers)
+    return any(not resources.isdisjoint(_named(one)) for one in containers)
+
+
+def _named(container: Container) -> set[str]:
+    return {*container.resources.requests, *container.resources.limits}
+
+
+def server_of(extender: ExtenderSettings) -> ServerConfig:
+    """Where an extender is, and how it is trusted: with HTTPS and no authority, blindly, as upstream does."""
+    tls = extender.tls_config or ExtenderTls()
+    authority = Pem(_decoded(tls.ca_data), tls.ca_file)
+    return ServerConfig(
+        extender.url_prefix,
+        authority=authority,
+        server_name=tls.server_name,
+        insecure=tls.insecure or (extender.enable_https and not authority),
+        certificate=Pem(_decoded(tls.cert_data), tls.cert_file),
+        key=Pem(_decoded(tls.key_data), tls.key_file),
+    )
+
+
+def _decoded(text: str) -> bytes:
+    return base64.b64decode(text) if text else b""

@@ -1,0 +1,238 @@
+"""KubeSchedulerConfiguration v1, read: profiles with their plugins merged into upstream's defaults. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from kubeloop.api.meta.field_path import Path, duplicate, invalid, required
+from kubeloop.scheduler.config.configuration import (
+    DEFAULT_NAME,
+    ProfileConfig,
+    SchedulerConfig,
+    default_profile,
+)
+from kubeloop.scheduler.config.extender_settings import ExtenderSettings
+from kubeloop.scheduler.config.extender_settings import problems_of as problems_of_extenders
+from kubeloop.scheduler.config.plugin_args import problems_of_args
+from kubeloop.scheduler.framework.plugin import POINTS
+from kubeloop.scheduler.queue.scheduling_queue import Patience
+
+_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+_KIND: Final = "KubeSchedulerConfiguration"
+_GONE: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")  # plugins of former versions
+_GONE_WHY: Final = f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{_VERSION}")'
+
+
+class UnusableConfig(ValueError):
+    """A configuration that can't be followed; the message is one sentence for a person."""
+
+
+class PluginRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    weight: int | None = None
+
+
+class PluginSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Plugins that are switched on, in order, and off; `*` switches all off."""
+
+    enabled: tuple[PluginRow, ...] = ()
+    disabled: tuple[PluginRow, ...] = ()
+
+    @property
+    def off(self) -> frozenset[str]:
+        return frozenset(one.name for one in self.disabled)
+
+
+class PluginArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    args: dict[str, Any] = {}
+
+
+class ProfileFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    scheduler_name: str | None = None
+    percentage_of_nodes_to_score: int | None = None
+    plugins: dict[str, PluginSet] = {}
+    plugin_config: tuple[PluginArgs, ...] = ()
+
+
+class LeaderElection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+    """As component-base has it; what is not said is left to flags and defaults."""
+
+    leader_elect: bool | None = None
+    lease_duration: str | None = None
+    renew_deadline: str | None = None
+    retry_period: str | None = None
+    resource_lock: str | None = None
+    resource_name: str | None = None
+    resource_namespace: str | None = None
+
+
+class ClientConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+    kubeconfig: str | None = None
+    accept_content_types: str | None = None
+    content_type: str | None = None
+    qps: float | None = None
+    burst: int | None = None
+
+
+class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What the file may say; what is about connections and leadership is for whoever starts the process."""
+
+    api_version: str = _VERSION
+    kind: str = _KIND
+    parallelism: int | None = None
+    leader_election: LeaderElection = LeaderElection()
+    client_connection: ClientConnection = ClientConnection()
+    enable_profiling: bool | None = None
+    enable_contention_profiling: bool | None = None
+    percentage_of_nodes_to_score: int | None = None
+    pod_initial_backoff_seconds: int | None = None
+    pod_max_backoff_seconds: int | None = None
+    profiles: tuple[ProfileFile, ...] = ()
+    extenders: tuple[ExtenderSettings, ...] = ()
+    delay_cache_until_active: bool = False
+
+
+def parse(document: Any) -> ConfigFile:
+    """The file's content, checked."""
+    try:
+        found = msgspec.convert(document, ConfigFile)
+    except msgspec.ValidationError as error:
+        raise UnusableConfig(str(error)) from None
+    if found.kind != _KIND or found.api_version != _VERSION:
+        raise UnusableConfig(f"{found.api_version} {found.kind} is not {_VERSION} {_KIND}")
+    if problems := problems_of(found):
+        raise UnusableConfig(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+    return found
+
+
+def config_of(file: ConfigFile, unschedulable_seconds: float = 300.0) -> SchedulerConfig:
+    ignored = [name for one in file.extenders for name in one.ignored]
+    profiles = tuple(_profile(one, ignored) for one in file.profiles or (ProfileFile(),))
+    patience = Patience(float(_or(file.pod_initial_backoff_seconds, 1)), float(_or(file.pod_max_backoff_seconds, 10)))
+    return SchedulerConfig(profiles, file.extenders, replace(patience, unschedulable=unschedulable_seconds))
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+# What can't be followed.
+
+
+def problems_of(file: ConfigFile) -> list[str]:
+    """All of it, in upstream's words."""
+    found: list[str] = []
+    if _or(file.parallelism, 16) <= 0:
+        found.append(_wrong("parallelism", file.parallelism, "should be an integer value greater than zero"))
+    if _or(file.client_connection.burst, 0) < 0:
+        found.append(_wrong("clientConnection.burst", file.client_connection.burst, "must be non-negative"))
+    found += _wrong_percentage("", file.percentage_of_nodes_to_score)
+    first, longest = _or(file.pod_initial_backoff_seconds, 1), _or(file.pod_max_backoff_seconds, 10)
+    if first <= 0:
+        found.append(_wrong("podInitialBackoffSeconds", first, "must be greater than 0"))
+    if longest < first:
+        why = "must be greater than or equal to PodInitialBackoffSeconds"
+        found.append(_wrong("podMaxBackoffSeconds", longest, why))
+    for index, one in enumerate(file.profiles):
+        found += _problems_of_profile(one, f"profiles[{index}]", alone=len(file.profiles) == 1)
+    return found + _problems_among(file.profiles) + problems_of_extenders(file.extenders)
+
+
+def _problems_of_profile(profile: ProfileFile, path: str, *, alone: bool) -> list[str]:
+    found: list[str] = []
+    if not profile.scheduler_name and not (alone and profile.scheduler_name is None):
+        found.append(str(required(Path(f"{path}.schedulerName"))))
+    found += _wrong_percentage(f"{path}.", profile.percentage_of_nodes_to_score)
+    for point, plugins in profile.plugins.items():
+        where = f"{path}.plugins.{point}"
+        if point not in (*POINTS, "multiPoint"):
+            found.append(f"{where}: there is no extension point {point}")
+        gone = [(number, one.name) for number, one in enumerate(plugins.enabled) if one.name in _GONE]
+        found += [_wrong(f"{where}.enabled[{number}]", name, _GONE_WHY) for number, name in gone]
+    seen: set[str] = set()
+    for index, one in enumerate(profile.plugin_config):
+        where = f"{path}.pluginConfig[{index}]"
+        if one.name in seen:
+            found.append(str(duplicate(Path(where), one.name)))
+        seen.add(one.name)
+        if one.name in _GONE:
+            found.append(_wrong(where, one.name, _GONE_WHY))
+        found += problems_of_args(one.name, one.args, Path(f"{where}.args"))
+    return found
+
+
+def _problems_among(profiles: Sequence[ProfileFile]) -> list[str]:
+    """Names are different, and there is one queue: its order is the same for all."""
+    found: list[str] = []
+    names: dict[str | None, int] = {}
+    for index, one in enumerate(profiles):
+        if one.scheduler_name and one.scheduler_name in names:
+            first = f"profiles[{names[one.scheduler_name]}].schedulerName"
+            found.append(str(duplicate(Path(f"profiles[{index}].schedulerName"), first)))
+        names.setdefault(one.scheduler_name, index)
+        sort, common = (each.plugins.get("queueSort", PluginSet()) for each in (one, profiles[0]))
+        if len(sort.enabled) > 1:
+            where = f"profiles[{index}].plugins.queueSort.Enabled"
+            found.append(_wrong(where, len(sort.enabled), "only one queue sort plugin can be enabled"))
+        if sort != common:
+            told = msgspec.to_builtins(sort)
+            found.append(_wrong(f"profiles[{index}].plugins.queueSort", told, "must be the same for all profiles"))
+    return found
+
+
+def _wrong(path: str, value: Any, why: str) -> str:
+    return str(invalid(Path(path), value, why))
+
+
+def _wrong_percentage(path: str, value: int | None) -> list[str]:
+    if value is None or 0 <= value <= 100:
+        return []
+    return [_wrong(f"{path}percentageOfNodesToScore", value, "not in valid range [0-100]")]
+
+
+# What comes of it.
+
+
+def _profile(file: ProfileFile, ignored: Sequence[str]) -> ProfileConfig:
+    """One profile; resources that extenders count alone are not counted by the plugin that counts all others."""
+    defaults = default_profile(file.scheduler_name or DEFAULT_NAME)
+    everywhere = file.plugins.get("multiPoint", PluginSet())
+    weights = dict(defaults.weights)
+    for one in (*everywhere.enabled, *file.plugins.get("score", PluginSet()).enabled):
+        if one.weight:
+            weights[one.name] = one.weight
+    names = _merged(defaults.names, everywhere)
+    points = {point: _at_point(names, one) for point, one in file.plugins.items() if point != "multiPoint"}
+    extra = [one.name for one_set in file.plugins.values() for one in one_set.enabled]
+    every = tuple(dict.fromkeys((*names, *extra)))
+    args = {one.name: _plain_args(one.args) for one in file.plugin_config}
+    if ignored:
+        args["NodeResourcesFit"] = {**args.get("NodeResourcesFit", {}), "ignoredResources": list(ignored)}
+    return ProfileConfig(defaults.scheduler_name, every, {**_elsewhere(names, every), **points}, weights, args)
+
+
+def _merged(defaults: Sequence[str], given: PluginSet) -> tuple[str, ...]:
+    """Defaults that are not off, in their order; then what is added."""
+    kept = () if "*" in given.off else tuple(name for name in defaults if name not in given.off)
+    return tuple(dict.fromkeys((*kept, *(one.name for one in given.enabled))))
+
+
+def _at_point(everywhere: Sequence[str], given: PluginSet) -> tuple[str, ...]:
+    """What is named at a point and everywhere comes first, then the rest of everywhere, then what is only here."""
+    named = [one.name for one in given.enabled]
+    kept = () if "*" in given.off else tuple(name for name in everywhere if name not in given.off)
+    return tuple(dict.fromkeys((*(name for name in named if name in everywhere), *kept, *named)))
+
+
+def _elsewhere(names: Sequence[str], every: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """Plugins that are named at single points only are not asked at others."""
+    return {} if tuple(names) == tuple(every) else dict.fromkeys(POINTS, tuple(names))
+
+
+def _plain_args(args: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in args.items() if name not in ("apiVersion", "kind")}

@@ -1,0 +1,102 @@
+"""What works on nodes: made, with the arrays it needs, when the first node comes."""
+
+from __future__ import annotations
+
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.scheduler.cache.assumed_pods import Placements
+from kubeloop.scheduler.cache.cluster import ClusterState
+from kubeloop.scheduler.cache.pod_info import PodInfo, Templates
+from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
+from kubeloop.scheduler.extenders.extender import Opinions
+from kubeloop.scheduler.framework.plugin import Wait, running
+from kubeloop.scheduler.framework.profile import Profile
+from kubeloop.scheduler.framework.status import Code, Diagnosis, Refusal
+
+
+class Engine:
+    """Decides, in memory alone."""
+
+    def __init__(self, templates: Templates) -> None:
+        self.cluster = ClusterState()
+        self.placements = Placements(self.cluster, templates)
+
+    def sizes(self) -> dict[str, int]:
+        """How much is known, by what is counted."""
+        return {"nodes": len(self.cluster), "pods": len(self.placements), "assumed_pods": self.placements.assumed}
+
+    def fitting(self, profile: Profile, pod: PodInfo) -> dict[str, Node]:
+        """All nodes that will do, as far as plugins know."""
+        return Cycle(profile, self.cluster, pod).fitting()
+
+    def attempt(
+        self, profile: Profile, pod: PodInfo, opinions: Opinions | None = None
+    ) -> tuple[Cycle, Diagnosis | None]:
+        """An attempt: with a node if it succeeded, else why not."""
+        cycle = Cycle(profile, self.cluster, pod, opinions)
+        cycle.node = cycle.choose()
+        return cycle, None if cycle.node else cycle.diagnose()
+
+    def make_room(self, cycle: Cycle, diagnosis: Diagnosis) -> str | None:
+        """Ask those who may make room, until one has found some.
+
+        Which node the pod waits for from now on; None leaves what was nominated.
+        """
+        profile = cycle.profile
+        if not profile.post_filters:
+            return ""
+        told: list[str] = []
+        node: str | None = None
+        cycle.watch.skip()
+        for plugin in profile.post_filters:
+            found = plugin.post_filter(cycle, diagnosis)
+            if found is None:
+                continue
+            if isinstance(found, Refusal):
+                told += found.reasons
+                if found.code is Code.UNRESOLVABLE:  # nobody else can help
+                    break
+                continue
+            if found.message:
+                told.append(found.message)
+            if found.node is not None:
+                node = found.node
+            if found.node:
+                break
+        cycle.watch.lap("PostFilter")
+        diagnosis.after = ", ".join(told)
+        return node
+
+    def reserve(self, cycle: Cycle) -> Refusal | dict[str, float]:
+        """Take the node for the pod. Why not, or how long whose permit is to be waited for."""
+        cycle.watch.skip()
+        self.placements.assume(cycle.pod, cycle.node)
+        refusal = self._reserve(cycle)
+        cycle.watch.lap("Reserve")
+        is_reserved = refusal is None
+        waits: dict[str, float] = {}
+        for plugin in cycle.profile.permitters if refusal is None else ():
+            permit = plugin.permit(cycle, cycle.node)
+            if isinstance(permit, Wait):
+                waits[plugin.name] = permit.seconds
+            elif permit is not None:
+                refusal = running("Permit", permit)
+                break
+        if is_reserved and cycle.profile.permitters:
+            cycle.watch.lap("Permit")
+        if refusal is not None:
+            self.release(cycle)
+            return refusal
+        return waits
+
+    def _reserve(self, cycle: Cycle) -> Refusal | None:
+        for plugin in cycle.profile.reservers:
+            refusal = plugin.reserve(cycle, cycle.node)
+            if refusal is not None:
+                return running("Reserve", refusal)
+        return None
+
+    def release(self, cycle: Cycle) -> None:
+        """Give everything back."""
+        for plugin in reversed(cycle.profile.reservers):
+            plugin.unreserve(cycle, cycle.node)
+        self.placements.forget(cycle.pod.uid)

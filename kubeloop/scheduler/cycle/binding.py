@@ -1,0 +1,179 @@
+"""From a decision to a pod that is bound: permits, what is written before, the binding itself; or all taken back.
+
+Each pod is bound by a task of its own, while the next ones are decided about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.runtime.causes import cause
+from kubeloop.runtime.causes.cause import Cause, Origin
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.scheduler.cache.pod_info import on_node
+from kubeloop.scheduler.cycle.waiting_pods import Permits
+from kubeloop.scheduler.extenders.extender import Extenders
+from kubeloop.scheduler.framework.plugin import Plugin, failed, running
+from kubeloop.scheduler.framework.status import STATUSES, Code, Refusal, SchedulingError
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, About, Action
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
+from kubeloop.scheduler.queue.scheduling_queue import SchedulingQueue
+from kubeloop.scheduler.status.metrics import Instruments
+from kubeloop.scheduler.status.reporter import Reporter
+
+if TYPE_CHECKING:
+    from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
+
+_AT_ONCE = 512
+_Answer = TypeVar("_Answer")
+
+log = logging.getLogger(__name__)
+
+
+class Decider(Protocol):
+    """Who decides, and is told what came of it."""
+
+    name: str
+    queue: SchedulingQueue
+    permits: Permits
+    reporter: Reporter
+    extenders: Extenders
+    instruments: Instruments
+
+    def release(self, cycle: Cycle) -> None: ...
+    def has_bound(self, queued: QueuedPod) -> None: ...
+    def has_not_bound(self, queued: QueuedPod, refusal: Refusal) -> None: ...
+
+
+class Bindings:
+    """Pods that are being bound."""
+
+    def __init__(self, decider: Decider, spawn: Callable[..., None]) -> None:
+        self._decider = decider
+        self._spawn = spawn
+        self._busy: set[ObjectKey] = set()
+        self._waiting: set[asyncio.Task[None]] = set()  # of those: for permits, or for what others have to do first
+        self._room = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._busy)
+
+    def begin(self, queued: QueuedPod, cycle: Cycle, waits: Mapping[str, float]) -> None:
+        self._busy.add(queued.key)
+        self._spawn(self._bind(queued, cycle, waits))
+
+    async def room(self) -> None:
+        """Until another may begin."""
+        while len(self._busy) >= _AT_ONCE:
+            self._room.clear()
+            await self._room.wait()
+
+    def interrupt(self) -> None:
+        """Give up those that only wait: nobody knows for how long."""
+        for task in self._waiting:
+            task.cancel()
+
+    async def _bind(self, queued: QueuedPod, cycle: Cycle, waits: Mapping[str, float]) -> None:
+        key, decider = queued.key, self._decider
+        origin = Origin("Pod", key.namespace, key.name, queued.info.pod.metadata.resource_version, "MODIFIED")
+        token = cause.enter(Cause(decider.name, key, (origin,)))
+        try:
+            refusal = await self._prepared(queued, cycle, waits)
+            if refusal is None:
+                refusal = await self._timed("Bind", cycle, self._written(queued.info.pod, cycle))
+            if refusal is None:
+                decider.reporter.bound(queued.info.pod, cycle.node)
+                decider.has_bound(queued)
+                for plugin in cycle.profile.post_binders:
+                    plugin.post_bind(cycle, cycle.node)
+            else:
+                self._unbind(queued, cycle, refusal)
+        except asyncio.CancelledError:  # whether the pod was bound is not known: informers tell, or it is tried again
+            cycle.is_interrupted = True
+            decider.release(cycle)
+            decider.queue.done(queued.info.uid)
+            decider.queue.add(queued.info)
+            raise
+        except Exception as error:
+            log.info("%s could not be bound to %s: %s", key, cycle.node, error)
+            self._unbind(queued, cycle, Refusal(Code.ERROR, (str(error),)))
+        finally:
+            cause.leave(token)
+            decider.queue.done(queued.info.uid)
+            self._busy.discard(key)
+            self._room.set()
+
+    async def _prepared(self, queued: QueuedPod, cycle: Cycle, waits: Mapping[str, float]) -> Refusal | None:
+        """What comes before the pod is bound; why not, if a plugin does not let it be bound."""
+        profile, node, decider = cycle.profile, cycle.node, self._decider
+        busy = [plugin for plugin in profile.pre_binders if plugin.will_pre_bind(cycle, node)]
+        if waits or busy:
+            decider.reporter.nominate(queued.info.pod, node)
+        with self._interruptible():
+            refusal = await decider.permits.wait(queued.info.uid, waits) if waits else None
+            if refusal is not None:
+                return refusal
+            decider.queue.done(queued.info.uid)  # who is refused from now on is tried again in any case
+            return await self._timed("PreBind", cycle, self._ready(queued, cycle, busy)) if busy else None
+
+    async def _ready(self, queued: QueuedPod, cycle: Cycle, plugins: Iterable[Plugin]) -> Refusal | None:
+        for plugin in plugins:
+            work = self._decider.permits.unless_refused(queued.info.uid, plugin.pre_bind(cycle, cycle.node))
+            refusal = await _asked("PreBind", plugin, work)
+            if refusal is not None:
+                return refusal
+        return None
+
+    async def _timed(self, point: str, cycle: Cycle, work: Awaitable[Refusal | None]) -> Refusal | None:
+        profile, began = cycle.profile, cycle.profile.now()
+        refusal = await work
+        status = STATUSES[Code.SUCCESS if refusal is None else refusal.code]
+        self._decider.instruments.passed(point, status, profile.name, profile.now() - began)
+        return refusal
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.add(task)
+        try:
+            yield
+        finally:
+            self._waiting.discard(task)
+
+    async def _written(self, pod: Pod, cycle: Cycle) -> Refusal | None:
+        """Let an extender bind the pod, or else the first plugin that will."""
+        if self._decider.extenders and await self._decider.extenders.bind(pod, cycle.node):
+            return None
+        for plugin in cycle.profile.binders:
+            done = await _asked("Bind", plugin, plugin.bind(cycle, cycle.node))
+            if isinstance(done, Refusal):
+                return done
+            if done:
+                return None
+        raise SchedulingError("no plugin has bound the pod")
+
+    def _unbind(self, queued: QueuedPod, cycle: Cycle, refusal: Refusal) -> None:
+        """Give back what was taken: others may use it."""
+        decider = self._decider
+        decider.release(cycle)
+        uid, pod = queued.info.uid, queued.info.pod
+        decider.has_not_bound(queued, refusal)
+        freed = on_node(pod, cycle.node)
+        decider.queue.move(About(ASSIGNED_POD, Action.DELETE), freed, None, lambda one: one.uid != uid)
+
+
+async def _asked(point: str, plugin: Plugin, answer: Awaitable[_Answer]) -> _Answer | Refusal:
+    """What a plugin answers; people are told which one has failed."""
+    try:
+        found = await answer
+    except Exception as error:
+        log.debug("%s of %s", point, plugin.name, exc_info=error)
+        return running(point, failed(plugin.name, error))
+    return running(point, replace(found, plugin=plugin.name)) if isinstance(found, Refusal) else found

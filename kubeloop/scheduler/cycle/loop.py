@@ -1,0 +1,132 @@
+"""Takes pods from the queue and tries them, one after the other; what takes long is found out in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from kubeloop.clock import Clock
+from kubeloop.scheduler.framework.plugin import TakesTime
+from kubeloop.scheduler.framework.profile import Profile
+from kubeloop.scheduler.framework.status import NO_NODES, Code, Refusal, SchedulingError
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
+
+if TYPE_CHECKING:
+    from kubeloop.scheduler.scheduler import Scheduler
+
+_TURN: Final = 16  # pods that are tried before others have the event loop
+
+log = logging.getLogger(__name__)
+
+
+class Attempts:
+    """What is done between a pod's leaving the queue and a decision."""
+
+    def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
+        self._scheduler = scheduler
+        self._clock = clock
+
+    async def some(self) -> int:
+        """Try some pods; how many. Those for whom extenders are asked take long enough by themselves."""
+        its, tried = self._scheduler, 0
+        turn = 1 if its.extenders else _TURN
+        while tried < turn and not its.is_draining and (queued := its.queue.pop()) is not None:
+            slow = await self._try_extended(queued) if its.extenders else self._try(queued)
+            while slow is not None:
+                slow = await self._aside(slow, queued)
+            tried += 1
+        return tried
+
+    async def _aside(self, slow: TakesTime, queued: QueuedPod) -> TakesTime | None:
+        """Find out in a thread what a plugin could not tell at once, and try again; what is left then."""
+        its, is_over = self._scheduler, False
+        try:
+            await asyncio.to_thread(slow.work, lambda: is_over or its.is_draining)
+        finally:
+            is_over = True
+        if its.is_draining:
+            its.queue.done(queued.info.uid)
+            return None
+        return await self._try_extended(queued) if its.extenders else self._try(queued)
+
+    # One pod.
+
+    def _try(self, queued: QueuedPod) -> TakesTime | None:
+        """Decide about a pod, unless that takes too long; what comes of it is written in the background."""
+        if self._is_settled(queued):
+            return None
+        try:
+            refusal = self._decide(queued)
+        except TakesTime as slow:
+            return slow
+        except Exception as error:
+            refusal = self._failed(queued, error)
+        self._count(queued, refusal)
+        return None
+
+    async def _try_extended(self, queued: QueuedPod) -> TakesTime | None:
+        """The same where there are extenders to be asked."""
+        if self._is_settled(queued):
+            return None
+        try:
+            refusal = await self._decide_extended(queued)
+        except TakesTime as slow:
+            return slow
+        except Exception as error:
+            refusal = self._failed(queued, error)
+        self._count(queued, refusal)
+        return None
+
+    def _profile(self, queued: QueuedPod) -> Profile:
+        return self._scheduler.profiles[queued.info.pod.spec.scheduler_name]
+
+    def _decide(self, queued: QueuedPod) -> Refusal | None:
+        its = self._scheduler
+        engine = its.engine
+        if engine is None or not len(engine.cluster):
+            return self._no_nodes(queued)
+        return its.conclude(engine, queued, *engine.attempt(self._profile(queued), queued.info))
+
+    async def _decide_extended(self, queued: QueuedPod) -> Refusal | None:
+        its, info, profile = self._scheduler, queued.info, self._profile(queued)
+        engine = its.engine
+        if engine is None or not len(engine.cluster):
+            return self._no_nodes(queued)
+        opinions = await its.extenders.opinions(info.pod, engine.fitting(profile, info))
+        cycle, diagnosis = engine.attempt(profile, info, opinions)
+        if diagnosis is not None:
+            for plugin in profile.post_filters:
+                await plugin.consult(cycle, diagnosis)
+        return its.conclude(engine, queued, cycle, diagnosis)
+
+    # What came of it.
+
+    def _is_settled(self, queued: QueuedPod) -> bool:
+        """Whether there is nothing to decide: the pod is going, or has a node already."""
+        its, pod = self._scheduler, queued.info.pod
+        if pod.metadata.deletion_timestamp is not None:
+            note = f"skip schedule deleting pod: {pod.metadata.namespace}/{pod.metadata.name}"
+            its.reporter.event(pod, "Warning", "FailedScheduling", note, action="Scheduling")
+        elif its.engine is None or not its.engine.placements.is_assumed(queued.info.uid):
+            return False
+        its.queue.done(queued.info.uid)
+        return True
+
+    def _no_nodes(self, queued: QueuedPod) -> Refusal:
+        refusal = Refusal(Code.UNRESOLVABLE, (NO_NODES,))
+        self._scheduler.fail(queued, refusal, None, "")
+        return refusal
+
+    def _failed(self, queued: QueuedPod, error: Exception) -> Refusal:
+        if not isinstance(error, SchedulingError):
+            log.error("%s: scheduling failed", queued.key, exc_info=error)
+        refusal = Refusal(Code.ERROR, (str(error),))
+        self._scheduler.fail(queued, refusal, None, "")
+        return refusal
+
+    def _count(self, queued: QueuedPod, refusal: Refusal | None) -> None:
+        instruments, seconds = self._scheduler.instruments, self._clock.monotonic() - queued.tried_at
+        instruments.decided(seconds)
+        if refusal is not None:  # else it is known when the pod is bound
+            instruments.refused(self._profile(queued).name, refusal, seconds)

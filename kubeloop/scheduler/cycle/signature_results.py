@@ -1,0 +1,164 @@
+"""What local plugins say of every node for the pods of one template: kept, and asked again where nodes have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.scheduler.cache.cluster import ALL, ClusterState, Rows
+from kubeloop.scheduler.cache.pod_info import PodInfo, Template
+from kubeloop.scheduler.cycle.stopwatch import Stopwatch
+from kubeloop.scheduler.framework.plugin import Plugin, Skip, implements
+from kubeloop.scheduler.framework.status import Narrowed, Refusal
+
+_REFUSED = np.int64(-1)
+_FEW = 4  # rows that are looked at one by one: arrays pay from here on
+
+
+class Weighed(NamedTuple):
+    """A plugin that scores, and how much its word counts."""
+
+    plugin: Plugin
+    weight: int
+
+
+class _Part:
+    """One plugin's answers, by row."""
+
+    __slots__ = ("answers", "plugin", "state", "weight")
+
+    def __init__(self, plugin: Plugin, state: Any, answers: NDArray[Any], weight: int = 0) -> None:
+        self.plugin = plugin
+        self.state = state
+        self.answers = answers
+        self.weight = weight
+
+
+class View:
+    """One template's answers of the local plugins of one profile."""
+
+    def __init__(self, filters: Sequence[Plugin], scores: Sequence[Weighed], template: Template) -> None:
+        self._filters = [one for one in filters if one.local]
+        self._scores = [one for one in scores if one.plugin.local]
+        # Those that look at more than one node, and are asked anew for every pod.
+        self.wide_filters = [one for one in filters if not one.local and one.concerns(template)]
+        self.wide_scores = [one for one in scores if not one.plugin.local and one.plugin.concerns(template)]
+        asked = dict.fromkeys((*self._filters, *(one.plugin for one in self._scores)))
+        self._stamped = [one for one in asked if implements(type(one), "stamp")]
+        self._stamp: tuple[int, ...] = ()
+        self._position = -1
+        self._node_changes = -1
+        self._fixed: list[_Part] = []  # of plugins that do not normalize
+        self.before: Refusal | None = None  # refused before any node was looked at
+        self.narrowed: Narrowed | None = None
+        self.narrowing: set[str] = set()
+        self.filters: list[_Part] = []
+        self.scores: list[_Part] = []  # of plugins that normalize
+        self.fixed: NDArray[np.int64] = np.zeros(0, np.int64)  # the weighed sum of all others
+        self.fits: NDArray[np.bool_] = np.zeros(0, bool)
+        self.ranked: NDArray[np.int64] = np.zeros(0, np.int64)  # `fixed`, and -1 where the pod does not fit
+
+    def refresh(self, pod: PodInfo, cluster: ClusterState, watch: Stopwatch) -> None:
+        """Bring everything up to date."""
+        stamp = (cluster.size, *[one.stamp(cluster) for one in self._stamped])
+        changed = cluster.changed_since(self._position) if self._position >= 0 and stamp == self._stamp else None
+        rows = None if changed is None else set(changed)
+        if rows is None or len(rows) > len(cluster) // 2 + 8:
+            self._build(pod, cluster, watch)
+        elif len(rows) <= _FEW and self._node_changes == cluster.node_changes:
+            for row in rows:
+                self._update_row(cluster, row, watch)
+        elif rows:
+            self._update(cluster, np.fromiter(rows, np.intp, len(rows)), watch)
+        self._node_changes = cluster.node_changes
+        self._stamp, self._position = stamp, cluster.now
+
+    def _build(self, pod: PodInfo, cluster: ClusterState, watch: Stopwatch) -> None:
+        self.before, self.narrowed, self.filters, self.scores = None, None, [], []
+        self.narrowing = set()
+        for plugin in self._filters:
+            state = plugin.prefilter(pod, cluster)
+            if isinstance(state, Narrowed):
+                self._narrow(plugin, state)
+                state = state.state
+            if isinstance(state, Refusal):
+                self.before = state
+                watch.lap("PreFilter")
+                return
+            if not isinstance(state, Skip) and implements(type(plugin), "filter"):
+                self.filters.append(_Part(plugin, state, np.zeros(cluster.size, np.int16)))
+        watch.lap("PreFilter")
+        self._fixed = []
+        for plugin, weight in self._scores:
+            state = plugin.prescore(pod, cluster)
+            if not isinstance(state, Skip):
+                part = _Part(plugin, state, np.zeros(cluster.size, np.int64), weight)
+                (self.scores if implements(type(plugin), "normalize") else self._fixed).append(part)
+        watch.lap("PreScore")
+        self.fixed = np.zeros(cluster.size, np.int64)
+        self.fits = np.zeros(cluster.size, bool)
+        self.ranked = np.zeros(cluster.size, np.int64)
+        self._update(cluster, ALL, watch)
+
+    def _narrow(self, plugin: Plugin, state: Narrowed) -> None:
+        self.narrowing.add(plugin.name)
+        nodes = state.nodes if self.narrowed is None else self.narrowed.nodes & state.nodes
+        self.narrowed = Narrowed(nodes)
+
+    def _update(self, cluster: ClusterState, rows: Rows, watch: Stopwatch) -> None:
+        if self.before is not None:
+            return
+        fits = cluster.alive[rows].copy()
+        for part in self.filters:
+            answers = part.plugin.filter(part.state, cluster, rows)
+            part.answers[rows] = answers
+            fits &= answers == 0
+        if self.narrowed is not None:
+            fits &= self._within(cluster)[rows]
+        self.fits[rows] = fits
+        watch.lap("Filter")
+        for part in self.scores:
+            part.answers[rows] = part.plugin.score(part.state, cluster, rows)
+        total = np.zeros(len(fits), np.int64)
+        for part in self._fixed:
+            scores = part.plugin.score(part.state, cluster, rows)
+            part.answers[rows] = scores
+            total += scores * part.weight
+        self.fixed[rows] = total
+        self.ranked[rows] = np.where(fits, total, _REFUSED)
+        watch.lap("Score")
+
+    def _update_row(self, cluster: ClusterState, row: int, watch: Stopwatch) -> None:
+        """Pods have come to a node or left it, and nothing else."""
+        if self.before is not None:
+            return
+        fits = cluster.alive.item(row)
+        for part in self.filters:
+            if part.plugin.follows_pods:
+                part.answers[row] = part.plugin.filter_row(part.state, cluster, row)
+            fits = fits and not part.answers.item(row)
+        if self.narrowed is not None:
+            fits = fits and cluster.name_of(row) in self.narrowed.nodes
+        watch.lap("Filter")
+        for part in self.scores:
+            if part.plugin.follows_pods:
+                part.answers[row] = part.plugin.score_row(part.state, cluster, row)
+        total = 0
+        for part in self._fixed:
+            if part.plugin.follows_pods:
+                part.answers[row] = part.plugin.score_row(part.state, cluster, row)
+            total += part.answers.item(row) * part.weight
+        self.fits[row], self.fixed[row], self.ranked[row] = fits, total, total if fits else -1
+        watch.lap("Score")
+
+    def _within(self, cluster: ClusterState) -> NDArray[np.bool_]:
+        """Which rows are of nodes that come into question at all."""
+        within = np.zeros(cluster.size, bool)
+        for name in self.narrowed.nodes if self.narrowed is not None else ():
+            row = cluster.row_of(name)
+            if row is not None:
+                within[row] = True
+        return within

@@ -1,0 +1,106 @@
+"""Pods that have a node and are not bound to it yet: they wait for permits, or for what is written before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from kubeloop.api.scalars.duration import format_duration
+from kubeloop.clock import Clock
+from kubeloop.scheduler.framework.status import STATUSES, Code, Refusal
+
+LONGEST_SECONDS: Final = 15 * 60.0  # whatever a plugin asks for
+_NANOSECONDS: Final = 1_000_000_000
+
+
+_Found = TypeVar("_Found")
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A pod, and the plugins that have not allowed it yet, each with its timer."""
+
+    decided: asyncio.Future[Refusal | None]
+    timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
+
+
+class Permits:
+    """Whoever holds a pod back allows or refuses it here."""
+
+    def __init__(self, clock: Clock, waited: Callable[[str, float], None]) -> None:
+        self._clock = clock
+        self._waited = waited  # told what came of a wait, and how long it took
+        self._waiting: dict[str, _Waiting] = {}
+
+    async def wait(self, uid: str, waits: Mapping[str, float]) -> Refusal | None:
+        """Until all plugins have allowed a pod, or one has refused it or given no answer in its time."""
+        loop, began = asyncio.get_running_loop(), self._clock.monotonic()
+        waiting = self._waiting[uid] = _Waiting(loop.create_future())
+        for plugin, seconds in waits.items():
+            seconds = min(seconds, LONGEST_SECONDS)
+            waiting.timers[plugin] = loop.call_later(seconds, self.refuse, uid, _too_late(plugin, seconds))
+        try:
+            refusal = await waiting.decided
+            self._waited("Success" if refusal is None else STATUSES[refusal.code], self._clock.monotonic() - began)
+            return refusal
+        finally:
+            for timer in waiting.timers.values():
+                timer.cancel()
+            self._waiting.pop(uid, None)
+
+    async def unless_refused(self, uid: str, work: Coroutine[Any, Any, _Found]) -> _Found | Refusal:
+        """What comes of work for a pod; it ends at once if somebody refuses the pod meanwhile."""
+        waiting = self._waiting[uid] = _Waiting(asyncio.get_running_loop().create_future())
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait((task, waiting.decided), return_when=asyncio.FIRST_COMPLETED)
+            refusal = waiting.decided.result() if waiting.decided.done() else None
+            return await task if refusal is None else refusal
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
+            self._waiting.pop(uid, None)
+
+    def preempt(self, uid: str, plugin: str) -> bool:
+        """Send a pod back that another needs the room of; whether it could be."""
+        waiting = self._waiting.get(uid)
+        if waiting is not None and waiting.decided.done() and waiting.decided.result() is not None:
+            return True  # it is on its way back already
+        held = bool(self.pending(uid))
+        told = "waiting on permit for pod: preempted" if held else f"preempted by {plugin}"
+        return self.refuse(uid, Refusal(Code.ERROR, (told,), plugin))
+
+    def allow(self, uid: str, plugin: str) -> bool:
+        """One plugin's permit; whether the pod was waiting for it."""
+        waiting = self._waiting.get(uid)
+        timer = None if waiting is None else waiting.timers.pop(plugin, None)
+        if waiting is None or timer is None:
+            return False
+        timer.cancel()
+        if not waiting.timers and not waiting.decided.done():
+            waiting.decided.set_result(None)
+        return True
+
+    def refuse(self, uid: str, refusal: Refusal) -> bool:
+        """Whether the pod was waiting at all."""
+        waiting = self._waiting.get(uid)
+        if waiting is None or waiting.decided.done():
+            return False
+        waiting.decided.set_result(refusal)
+        return True
+
+    def pending(self, uid: str) -> tuple[str, ...]:
+        """Plugins whose permit a pod still waits for."""
+        waiting = self._waiting.get(uid)
+        return () if waiting is None else tuple(waiting.timers)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._waiting
+
+
+def _too_late(plugin: str, seconds: float) -> Refusal:
+    took = format_duration(round(seconds * _NANOSECONDS))
+    told = f"rejected due to timeout after waiting {took} at plugin {plugin}"
+    return Refusal(Code.UNSCHEDULABLE, (told,), plugin)

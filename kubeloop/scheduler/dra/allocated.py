@@ -1,0 +1,124 @@
+"""Which devices are taken, and how much of those that are shared: kept up to date as claims come, change and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kubeloop.api.generated.resource_v1 import ResourceClaim
+from kubeloop.api.scalars.quantity import Quantity, parse_quantity
+
+
+class DeviceId(NamedTuple):
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+class Part(NamedTuple):
+    """A device that a claim has; what it takes of it, if others may have a share, too."""
+
+    id: DeviceId
+    consumed: Mapping[str, Quantity] | None
+
+
+@dataclass(slots=True)
+class InUse:
+    """What is taken at the moment; devices have numbers because several claims may tell of one."""
+
+    whole: Counter[DeviceId] = field(default_factory=Counter)
+    shared: Counter[DeviceId] = field(default_factory=Counter)
+    consumed: dict[DeviceId, dict[str, Quantity]] = field(default_factory=dict)
+
+    def add(self, parts: Iterable[Part]) -> None:
+        for one in parts:
+            counts = self.whole if one.consumed is None else self.shared
+            counts[one.id] += 1
+            if one.consumed:
+                add_amounts(self.consumed.setdefault(one.id, {}), one.consumed, 1)
+
+    def remove(self, parts: Iterable[Part]) -> None:
+        for one in parts:
+            counts = self.whole if one.consumed is None else self.shared
+            counts[one.id] -= 1
+            if not counts[one.id]:
+                del counts[one.id]
+            if one.consumed:
+                add_amounts(self.consumed[one.id], one.consumed, -1)
+                if one.id not in self.shared:
+                    del self.consumed[one.id]
+
+    def __contains__(self, one: DeviceId) -> bool:
+        return one in self.whole or one in self.shared
+
+
+def add_amounts(amounts: dict[str, Quantity], more: Mapping[str, Quantity], sign: int) -> None:
+    for name, amount in more.items():
+        amounts[name] = amounts.get(name, Quantity(0)) + amount * sign
+
+
+def parts_of(claim: ResourceClaim) -> tuple[Part, ...]:
+    """What a claim has; devices that it may only look at are left to others."""
+    if claim.status.allocation is None:
+        return ()
+    return tuple(
+        Part(
+            DeviceId(one.driver, one.pool, one.device),
+            None if one.share_id is None else {k: parse_quantity(v) for k, v in one.consumed_capacity.items()},
+        )
+        for one in claim.status.allocation.devices.results
+        if not one.admin_access
+    )
+
+
+class DeviceUse:
+    """A handler of claims. Always true: what is pending of a claim is not yet told by its status."""
+
+    def __init__(self) -> None:
+        self.now = InUse()
+        self._told: dict[str, Sequence[Part]] = {}  # by the claims' uids
+        self._pending: dict[str, Sequence[Part]] = {}
+
+    def on_add(self, claim: ResourceClaim) -> None:
+        uid, parts = claim.metadata.uid, parts_of(claim)
+        self.now.remove(self._told.pop(uid, ()))
+        if claim.status.allocation is not None:
+            self.drop(uid)
+        if parts:
+            self._told[uid] = parts
+            self.now.add(parts)
+
+    def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:
+        if old.metadata.uid != new.metadata.uid:
+            self.on_delete(old)
+        if old.status.allocation is not new.status.allocation:
+            self.on_add(new)
+
+    def on_delete(self, claim: ResourceClaim) -> None:
+        self.now.remove(self._told.pop(claim.metadata.uid, ()))
+        self.drop(claim.metadata.uid)
+
+    def is_pending(self, uid: str) -> bool:
+        return uid in self._pending
+
+    def promise(self, uid: str, parts: Sequence[Part]) -> None:
+        """A claim gets these as soon as it is written."""
+        self.drop(uid)
+        self._pending[uid] = parts
+        self.now.add(parts)
+
+    def rename(self, old: str, new: str) -> None:
+        """What was promised to a claim that is only now made, and has a uid of its own."""
+        if old in self._pending and new not in self._told:
+            self._pending[new] = self._pending.pop(old)
+        else:
+            self.drop(old)
+
+    def drop(self, uid: str) -> None:
+        """Nothing comes of a promise, or it is kept."""
+        self.now.remove(self._pending.pop(uid, ()))

@@ -1,0 +1,101 @@
+"""What is written to a claim that gets devices: these, with their settings, and the nodes that can reach them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kubeloop.api.codec import to_plain
+from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim
+from kubeloop.scheduler.dra.allocator import Given
+
+Classes = Callable[[str], DeviceClass | None]
+
+
+def allocation_of(
+    claim: ResourceClaim, given: Sequence[Given], node: str, classes: Classes, new_id: Callable[[], str]
+) -> dict[str, Any]:
+    """The allocation; each share of a device gets an id of its own."""
+    devices: dict[str, Any] = {"results": [_result(one, new_id) for one in given]}
+    config = [*_of_classes(given, classes), *_of_claim(claim, given)]
+    if config:
+        names = {_base(one.request): one.request for one in given}
+        devices["config"] = [_shortened(one, names) for one in config]
+    selector = _selector(given, node)
+    return {"devices": devices, **({"nodeSelector": selector} if selector else {})}
+
+
+def _result(one: Given, new_id: Callable[[], str]) -> dict[str, Any]:
+    driver, pool, name = one.offer.id
+    device = one.offer.device
+    told: dict[str, Any] = {"request": one.request, "driver": driver, "pool": pool, "device": name}
+    if one.is_admin:
+        told["adminAccess"] = True
+    if one.asked.tolerations:
+        told["tolerations"] = to_plain(one.asked.tolerations)
+    if one.consumed is not None:
+        told["shareID"] = new_id()
+        if one.consumed:
+            told["consumedCapacity"] = {key: str(amount) for key, amount in one.consumed.items()}
+    if device.binding_conditions:
+        told["bindingConditions"] = list(device.binding_conditions)
+    if device.binding_failure_conditions:
+        told["bindingFailureConditions"] = list(device.binding_failure_conditions)
+    return told
+
+
+def _base(request: str) -> str:
+    return request.partition("/")[0]
+
+
+def _of_classes(given: Sequence[Given], classes: Classes) -> list[dict[str, Any]]:
+    """Settings of each class once, with all requests that ask for it."""
+    requests: dict[str, list[str]] = {}
+    for name, kind in dict.fromkeys((one.request, one.asked.device_class_name) for one in given):
+        requests.setdefault(kind, []).append(name)
+    return [
+        {"source": "FromClass", "requests": names, **to_plain(each)}
+        for kind, names in requests.items()
+        if (found := classes(kind)) is not None
+        for each in found.spec.config
+    ]
+
+
+def _of_claim(claim: ResourceClaim, given: Sequence[Given]) -> list[dict[str, Any]]:
+    """Settings of the claim, without those for alternatives that were not chosen."""
+    there = {one.request for one in given} | {_base(one.request) for one in given}
+    return [
+        {"source": "FromClaim", **to_plain(each)}
+        for each in claim.spec.devices.config
+        if not each.requests or there.intersection(each.requests)
+    ]
+
+
+def _shortened(config: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """Settings for all requests need not name them."""
+    said = config.get("requests") or ()
+    if all(base in said or full in said for base, full in names.items()):
+        return {key: value for key, value in config.items() if key != "requests"}
+    return config
+
+
+def _selector(given: Sequence[Given], node: str) -> dict[str, Any] | None:
+    """None if every node can reach the devices."""
+    term: dict[str, list[Any]] = {}
+    for one in given:
+        spec = one.offer.slice.spec
+        where: Any = one.offer.device if spec.per_device_node_selection else spec
+        if where.node_name or one.offer.device.binds_to_node:
+            field = {"key": "metadata.name", "operator": "In", "values": [node]}
+            return {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        for each in where.node_selector.node_selector_terms if where.node_selector is not None else ():
+            for name, demands in (("matchFields", each.match_fields), ("matchExpressions", each.match_expressions)):
+                for demand in to_plain(demands):
+                    if not any(_is_same(demand, other) for other in term.get(name, ())):
+                        term.setdefault(name, []).append(demand)
+    return {"nodeSelectorTerms": [term]} if term else None
+
+
+def _is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    keys = [(each["key"], each["operator"], set(each.get("values") or ())) for each in (one, other)]
+    return keys[0] == keys[1]

@@ -1,0 +1,316 @@
+"""Which devices to give to claims on a node, by trying in order; the first way that does for all is taken. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.generated.resource_v1 import (
+    DeviceClass,
+    DeviceConstraint,
+    DeviceSelector,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from kubeloop.api.scalars.quantity import Quantity, parse_quantity
+from kubeloop.runtime.objects.keys import key_of
+from kubeloop.scheduler.dra.allocated import DeviceId, InUse, Part, add_amounts
+from kubeloop.scheduler.dra.capacity import CapacityError, share_of
+from kubeloop.scheduler.dra.inventory import Counters, Inventory, Offer, Pool, PoolId, consumption
+from kubeloop.scheduler.dra.selectors import Chosen, SelectorError, hold, is_tolerated
+
+Request = ExactDeviceRequest | DeviceSubRequest
+Share = Mapping[str, Quantity]
+MOST_DEVICES = 32  # that a claim may have
+
+
+class AllocationError(Exception):
+    """Something is wrong with a claim or a class, or it can't be told at the moment: no node would do."""
+
+
+class InvalidPools(Exception):
+    """Nothing was found, and some pools make no sense."""
+
+    def __init__(self) -> None:
+        super().__init__("invalid resource pools were encountered")
+
+
+class OutOfTime(Exception):
+    """It took too long."""
+
+
+class Given(NamedTuple):
+    """A device for a request."""
+
+    request: str
+    offer: Offer
+    asked: Request
+    consumed: Share | None  # of a device that others may have a share of, too
+    is_counted: bool = False  # whether it takes of its pool's counters
+
+    @property
+    def is_admin(self) -> bool:
+        return isinstance(self.asked, ExactDeviceRequest) and bool(self.asked.admin_access)
+
+    @property
+    def part(self) -> Part:
+        return Part(self.offer.id, self.consumed)
+
+
+class _Wish(NamedTuple):
+    """A request, or one of the alternatives that it leaves."""
+
+    claim: ResourceClaim
+    name: str
+    asked: Request
+    found: DeviceClass
+    every: Sequence[Offer] | None  # if all devices are asked for
+
+    @property
+    def number(self) -> int:
+        return self.asked.count or 1 if self.every is None else len(self.every)
+
+    @property
+    def place(self) -> str:
+        return f"claim {key_of(self.claim)}, request {self.name.rpartition('/')[2]}"
+
+
+class _Plan(NamedTuple):
+    """A claim: for each request what would do, and the least number of devices from each request on."""
+
+    requests: Sequence[Sequence[_Wish]]
+    constraints: Sequence[DeviceConstraint]
+    least: Sequence[int]
+
+
+class Allocator:
+    """Gives devices to claims, on one node after the other."""
+
+    def __init__(self, inventory: Inventory, classes: Callable[[str], DeviceClass | None], use: InUse) -> None:
+        self.inventory = inventory
+        self.classes = classes
+        self.use = use
+        self._left: dict[PoolId, Counters] = {}
+
+    def allocate(
+        self, node: Node, claims: Sequence[ResourceClaim], is_late: Callable[[], bool] = lambda: False
+    ) -> list[list[Given]] | None:
+        """Devices for each claim; None if they can't all have theirs on the node."""
+        pools = self.inventory.pools_of(node)
+        found = _Search(self, pools, is_late).run(claims)
+        if found is None and any(one.is_invalid for one in pools):
+            raise InvalidPools
+        return found
+
+    def counters_left(self, pool: PoolId) -> Counters:
+        found = self._left.get(pool)
+        if found is None:
+            found = self._left[pool] = self.inventory.counters_left(pool, self.use)
+        return found
+
+
+class _Search:
+    """One attempt; whatever is tried is taken back if the rest does not work out."""
+
+    def __init__(self, allocator: Allocator, pools: Sequence[Pool], is_late: Callable[[], bool]) -> None:
+        self._allocator = allocator
+        self._use = allocator.use
+        self._pools = pools
+        self._offers = [one for pool in pools for one in pool.offers]
+        self._is_late = is_late
+        self._plans: list[_Plan] = []
+        self._given: list[list[Given]] = []  # by claim
+        self._held: dict[DeviceId, list[int]] = {}  # devices that are not shared, with the claims that they are for
+        self._shares: dict[DeviceId, list[Share]] = {}
+        self._counted: dict[PoolId, Counters] = {}
+        self._suits: dict[tuple[int, int], Share | None] = {}
+
+    def run(self, claims: Sequence[ResourceClaim]) -> list[list[Given]] | None:
+        self._plans = [self._plan(one) for one in claims]
+        self._given = [[] for _ in claims]
+        return self._given if self._from_claim(0) else None
+
+    # What is asked for.
+
+    def _plan(self, claim: ResourceClaim) -> _Plan:
+        requests: list[list[_Wish]] = []
+        for one in claim.spec.devices.requests or ():
+            asked: list[tuple[str, Request]] = [(f"{one.name}/{each.name}", each) for each in one.first_available]
+            if one.exactly is not None:
+                asked = [(one.name, one.exactly)]
+            requests.append([self._wish(claim, *each) for each in asked])
+        least = [0]
+        for wishes in reversed(requests):
+            least.insert(0, least[0] + min((one.number for one in wishes), default=0))
+        if least[0] > MOST_DEVICES:
+            limit = f"number of requested devices {least[0]} exceeds the claim limit of {MOST_DEVICES}"
+            raise AllocationError(f"claim {key_of(claim)}: {limit}")
+        return _Plan(requests, claim.spec.devices.constraints, least)
+
+    def _wish(self, claim: ResourceClaim, name: str, asked: Request) -> _Wish:
+        found = self._allocator.classes(asked.device_class_name)
+        place = f"claim {key_of(claim)}, request {name.rpartition('/')[2]}"
+        if found is None:
+            missing = f'deviceclass.resource.k8s.io "{asked.device_class_name}" not found'
+            raise AllocationError(f"{place}: could not retrieve device class {asked.device_class_name}: {missing}")
+        if asked.derived_attributes:
+            raise AllocationError(f"{place}: cannot handle request with derived attributes, the feature is disabled")
+        wish = _Wish(claim, name, asked, found, None)
+        return wish._replace(every=self._every(wish)) if asked.allocation_mode == "All" else wish
+
+    def _every(self, wish: _Wish) -> list[Offer]:
+        """All devices that are meant, whoever has them."""
+        for pool in self._pools:
+            if pool.is_incomplete or pool.is_invalid:
+                why = "being updated" if pool.is_incomplete else "invalid"
+                message = f"asks for all devices, but resource pool {pool} is currently {why}"
+                raise AllocationError(f"{wish.place}: {message}")
+        return [one for one in self._offers if self._share(wish, one) is not None]
+
+    def _share(self, wish: _Wish, offer: Offer) -> Share | None:
+        """What the wish takes of a device; None if it is not one of those that are meant."""
+        key = id(wish.asked), id(offer)
+        if key not in self._suits:
+            self._suits[key] = self._new_share(wish, offer)
+        return self._suits[key]
+
+    def _new_share(self, wish: _Wish, offer: Offer) -> Share | None:
+        if not self._selects(wish, offer, wish.found.spec.selectors, wish.found):
+            return None
+        if not self._selects(wish, offer, wish.asked.selectors, wish.claim):
+            return None
+        try:
+            return share_of(offer.device, wish.asked.capacity)
+        except CapacityError as error:
+            raise AllocationError(f"{wish.place}: checking capacity for device {offer.id}: {error}") from None
+
+    def _selects(
+        self, wish: _Wish, offer: Offer, selectors: Sequence[DeviceSelector], owner: DeviceClass | ResourceClaim
+    ) -> bool:
+        for index, one in enumerate(selectors):
+            if one.cel is None:
+                empty = "CEL expression empty (unsupported selector type?)"
+                raise AllocationError(f"{wish.place}, selector #{index}: {empty}")
+            try:
+                if not self._allocator.inventory.selects(one.cel.expression, offer):
+                    return False
+            except SelectorError as error:
+                kind = "class" if owner is wish.found else "claim"
+                raise AllocationError(f"{kind} {key_of(owner)}: selector #{index}{error}") from None
+        return True
+
+    # Trying.
+
+    def _from_claim(self, claim: int) -> bool:
+        return claim == len(self._plans) or self._from_request(claim, 0)
+
+    def _from_request(self, claim: int, request: int) -> bool:
+        plan = self._plans[claim]
+        if request == len(plan.requests):
+            return self._from_claim(claim + 1)
+        have = len(self._given[claim]) + plan.least[request + 1]
+        return any(
+            self._from_device((claim, request), wish, wish.number, 0)
+            for wish in plan.requests[request]
+            if wish.number and have + wish.number <= MOST_DEVICES
+        )
+
+    def _from_device(self, place: tuple[int, int], wish: _Wish, missing: int, start: int) -> bool:
+        """So many devices are still missing; those before `start` were considered already."""
+        if self._is_late():
+            raise OutOfTime
+        claim, request = place
+        if not missing:
+            return self._from_request(claim, request + 1)
+        offers = self._offers if wish.every is None else wish.every
+        last = len(offers) if wish.every is None else start + 1  # of all devices none may be left out
+        for position in range(start, last):
+            given = self._take(claim, wish, offers[position])
+            if given is not None:
+                if self._from_device(place, wish, missing - 1, position + 1):
+                    return True
+                self._put_back(claim, given)
+        return False
+
+    def _take(self, claim: int, wish: _Wish, offer: Offer) -> Given | None:
+        """Take a device if it is free and does."""
+        is_shared = bool(offer.device.allow_multiple_allocations)
+        given = Given(wish.name, offer, wish.asked, None)
+        if self._is_taken(claim, given, is_shared):
+            return None
+        share = self._share(wish, offer)
+        if share is None or not self._has_capacity(offer, share):
+            return None
+        counts = bool(offer.device.consumes_counters) and not (is_shared and self._is_shared_already(offer.id))
+        if (counts and not self._has_counters(offer)) or not is_tolerated(offer.device, wish.asked.tolerations):
+            return None
+        if not self._holds(claim, given):
+            if wish.every is not None:
+                why = f"cannot add device {offer.id} because a claim constraint would not be satisfied"
+                raise AllocationError(f"{wish.place}: {why}")
+            return None
+        given = given._replace(consumed=share if is_shared else None, is_counted=counts)
+        self._record(claim, given)
+        return given
+
+    def _is_taken(self, claim: int, given: Given, is_shared: bool) -> bool:
+        id = given.offer.id
+        if given.is_admin:
+            return not is_shared and claim in self._held.get(id, ())
+        return id in self._use.whole or bool(self._held.get(id))
+
+    def _is_shared_already(self, id: DeviceId) -> bool:
+        return id in self._use.shared or bool(self._shares.get(id))
+
+    def _has_capacity(self, offer: Offer, share: Share) -> bool:
+        taken = (self._use.consumed.get(offer.id, {}), *self._shares.get(offer.id, ()))
+        if not any(taken):
+            return True  # the share was compared with the device
+        total = dict(share)
+        for one in taken:
+            add_amounts(total, one, 1)
+        whole = self._whole(offer)
+        return all(total[name] <= whole[name] for name in share)
+
+    def _whole(self, offer: Offer) -> Share:
+        return {name: parse_quantity(one.value) for name, one in offer.device.capacity.items()}
+
+    def _has_counters(self, offer: Offer) -> bool:
+        """Whether what the device takes of its pool's counters is left."""
+        pool = offer.id[:2]
+        taken = dict(self._counted.get(pool, {}))
+        for key, amount in consumption(offer.device):
+            taken[key] = taken.get(key, Quantity(0)) + amount
+        left = self._allocator.counters_left(pool)
+        return all(amount >= taken.get(key, Quantity(0)) for key, amount in left.items())
+
+    def _holds(self, claim: int, given: Given) -> bool:
+        constraints = self._plans[claim].constraints
+        if not constraints:
+            return True
+        chosen = [Chosen(one.request, one.offer.id.driver, one.offer.device) for one in (*self._given[claim], given)]
+        return hold(chosen, constraints)
+
+    def _record(self, claim: int, given: Given) -> None:
+        self._given[claim].append(given)
+        if given.consumed is None:
+            self._held.setdefault(given.offer.id, []).append(claim)
+        else:
+            self._shares.setdefault(given.offer.id, []).append(given.consumed)
+        self._count(given, 1)
+
+    def _put_back(self, claim: int, given: Given) -> None:
+        self._given[claim].pop()
+        if given.consumed is None:
+            self._held[given.offer.id].pop()
+        else:
+            self._shares[given.offer.id].pop()
+        self._count(given, -1)
+
+    def _count(self, given: Given, sign: int) -> None:
+        if given.is_counted:
+            counted = self._counted.setdefault(given.offer.id[:2], {})
+            for key, amount in consumption(given.offer.device):
+                counted[key] = counted.get(key, Quantity(0)) + amount * sign

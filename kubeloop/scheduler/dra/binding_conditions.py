@@ -1,0 +1,82 @@
+"""Devices that have to be made ready before a pod starts: what claims tell of it, and how long it may take. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from kubeloop.api.generated.resource_v1 import AllocatedDeviceStatus, DeviceRequestAllocationResult, ResourceClaim
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.meta.field_path import quote
+from kubeloop.api.scalars.times import parse_time
+
+_FAILED = "device binding failed"
+_TIMEOUT = "device binding timeout"
+
+
+class BindingFailed(Exception):
+    """Devices that will not become ready, or have not in time."""
+
+    def __init__(self, why: str, status: str = "error") -> None:
+        super().__init__(why)
+        self.status = status  # as it is counted
+
+
+def has_conditions(claims: Iterable[ResourceClaim]) -> bool:
+    return any(one.binding_conditions for claim in claims for one in _results(claim))
+
+
+def is_ready(claim: ResourceClaim) -> bool:
+    """Whether all devices of a claim are; raises if one has failed."""
+    if claim.status.allocation is None:
+        return False
+    for one in _results(claim):
+        if not one.binding_conditions:
+            continue
+        status = _status(claim, one)
+        if status is None:
+            return False
+        conditions = status.conditions or ()
+        for name in one.binding_failure_conditions:
+            found = find_condition(conditions, name)
+            if found is not None and found.status == "True":
+                why = f"claim={claim.metadata.name}, reason={found.reason}, message={quote(found.message)}"
+                raise BindingFailed(f"{_FAILED}: {why}", "failure")
+        if not all(
+            (found := find_condition(conditions, name)) and found.status == "True" for name in one.binding_conditions
+        ):
+            return False
+    return True
+
+
+def deadline_of(claim: ResourceClaim, patience: float) -> datetime | None:
+    """Until when a claim's devices may take; None if it has none that have to be waited for."""
+    allocation = claim.status.allocation
+    if allocation is None or allocation.allocation_timestamp is None or not has_conditions((claim,)):
+        return None
+    return parse_time(allocation.allocation_timestamp) + timedelta(seconds=patience)
+
+
+def is_hopeless(claim: ResourceClaim, now: datetime, patience: float) -> bool:
+    """Whether other devices should be tried for a claim."""
+    try:
+        if is_ready(claim):
+            return False
+    except BindingFailed:
+        return True
+    deadline = deadline_of(claim, patience)
+    return deadline is not None and deadline < now
+
+
+def too_late(claim: ResourceClaim) -> BindingFailed:
+    return BindingFailed(f"{_TIMEOUT}: claim={claim.metadata.name}", "timeout")
+
+
+def _results(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
+    return () if claim.status.allocation is None else claim.status.allocation.devices.results
+
+
+def _status(claim: ResourceClaim, one: DeviceRequestAllocationResult) -> AllocatedDeviceStatus | None:
+    wanted = one.driver, one.pool, one.device
+    found = (each for each in claim.status.devices if (each.driver, each.pool, each.device) == wanted)
+    return next(found, None)

@@ -1,0 +1,194 @@
+"""Devices that there are: in which pools, which of them a node can reach, and what counters they share. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.generated.resource_v1 import Device, DeviceTaintRule, ResourceSlice
+from kubeloop.api.pods.placement import node_selector_matches
+from kubeloop.api.scalars.quantity import Quantity, parse_quantity
+from kubeloop.scheduler.dra.allocated import DeviceId, InUse
+from kubeloop.scheduler.dra.selectors import described, selects
+
+PoolId = tuple[str, str]  # the driver, and the pool's own name
+Counters = dict[tuple[str, str], Quantity]  # by set and name
+_MOST_ANSWERS = 200_000  # of expressions about devices that are kept
+
+
+class Offer(NamedTuple):
+    """A device that a node can reach."""
+
+    id: DeviceId
+    device: Device
+    slice: ResourceSlice
+
+
+class Pool(NamedTuple):
+    """A pool as a node sees it; nothing can be had of one that is just being written, or makes no sense."""
+
+    id: PoolId
+    offers: Sequence[Offer] = ()
+    is_incomplete: bool = False
+    is_invalid: bool = False
+
+    def __str__(self) -> str:
+        return "/".join(self.id)
+
+
+class Inventory:
+    """All slices, of the newest generation of each pool; and what was found out about their devices."""
+
+    def __init__(self, slices: Iterable[ResourceSlice]) -> None:
+        self._pools: dict[PoolId, list[ResourceSlice]] = {}
+        self._here: dict[str, list[ResourceSlice]] = {}
+        self._elsewhere: list[ResourceSlice] = []  # that more than one node may reach
+        for one in sorted(newest(slices), key=lambda one: one.metadata.name):
+            if any(use.compatibility_groups for device in one.spec.devices for use in device.consumes_counters):
+                continue  # not understood: its pool stays incomplete
+            self._pools.setdefault(_pool(one), []).append(one)
+            (self._here.setdefault(one.spec.node_name, []) if one.spec.node_name else self._elsewhere).append(one)
+        self._sound: dict[PoolId, bool] = {}
+        self._pools_of: dict[str, tuple[Mapping[str, str], Sequence[Pool]]] = {}  # by node, with its labels
+        self._described: dict[DeviceId, dict[str, Any]] = {}
+        self._answers: dict[tuple[DeviceId, str], bool] = {}
+
+    def pools_of(self, node: Node) -> Sequence[Pool]:
+        """Pools with slices for a node in the order in which they are used: devices that take time to bind last."""
+        name, labels = node.metadata.name, node.metadata.labels
+        known = self._pools_of.get(name)
+        if known is None or known[0] != labels:
+            known = self._pools_of[name] = labels, self._new_pools_of(node)
+        return known[1]
+
+    def _new_pools_of(self, node: Node) -> list[Pool]:
+        reached: dict[PoolId, list[ResourceSlice]] = {}
+        for one in (*self._here.get(node.metadata.name, ()), *self._elsewhere):
+            if is_relevant(one, node):
+                reached.setdefault(_pool(one), []).append(one)
+        pools = [self._pool(id, slices, node) for id, slices in reached.items()]
+        return sorted(pools, key=lambda one: (any(each.device.binding_conditions for each in one.offers), one.id))
+
+    def _pool(self, id: PoolId, slices: Sequence[ResourceSlice], node: Node) -> Pool:
+        if len(self._pools[id]) != slices[0].spec.pool.resource_slice_count:
+            return Pool(id, is_incomplete=True)
+        slices = sorted(slices, key=lambda one: one.metadata.name)
+        names = [device.name for one in slices for device in one.spec.devices]
+        if len(names) != len(set(names)) or not self._is_sound(id):
+            return Pool(id, is_invalid=True)
+        offers = [
+            Offer(DeviceId(*id, device.name), device, one)
+            for one in slices
+            for device in one.spec.devices
+            if _is_reachable(one, device, node)
+        ]
+        return Pool(id, offers)
+
+    def _is_sound(self, id: PoolId) -> bool:
+        """Whether no set of counters is there twice, and all that devices take of are there."""
+        found = self._sound.get(id)
+        if found is None:
+            slices = self._pools[id]
+            sets = [one.name for each in slices for one in each.spec.shared_counters]
+            known = self.counters(id).keys()
+            wanted = (key for each in slices for device in each.spec.devices for key, _ in consumption(device))
+            found = self._sound[id] = len(sets) == len(set(sets)) and all(key in known for key in wanted)
+        return found
+
+    def counters(self, id: PoolId) -> Counters:
+        """How much there is of each counter."""
+        return {
+            (one.name, name): parse_quantity(counter.value)
+            for each in self._pools[id]
+            for one in each.spec.shared_counters
+            for name, counter in one.counters.items()
+        }
+
+    def counters_left(self, id: PoolId, use: InUse) -> Counters:
+        """How much is left; less than nothing if more is in use than there is."""
+        left = self.counters(id)
+        for each in self._pools[id]:
+            for device in each.spec.devices:
+                if DeviceId(*id, device.name) in use:
+                    for key, amount in consumption(device):
+                        left[key] -= amount
+        return left
+
+    def selects(self, expression: str, offer: Offer) -> bool:
+        """Whether an expression is true of a device: found out once."""
+        key = offer.id, expression
+        found = self._answers.get(key)
+        if found is None:
+            about = self._described.get(offer.id)
+            if about is None:
+                about = self._described[offer.id] = described(offer.id.driver, offer.device)
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            found = self._answers[key] = selects(expression, about, offer.id)
+        return found
+
+
+def consumption(device: Device) -> Iterator[tuple[tuple[str, str], Quantity]]:
+    """What a device takes of counters."""
+    for one in device.consumes_counters:
+        for name, counter in one.counters.items():
+            yield (one.counter_set, name), parse_quantity(counter.value)
+
+
+def with_taints(slices: Sequence[ResourceSlice], rules: Sequence[DeviceTaintRule]) -> list[ResourceSlice]:
+    """Slices whose devices have, besides their own, the taints that rules give them."""
+    return [_tainted(one, rules) for one in slices] if rules else list(slices)
+
+
+def _tainted(one: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> ResourceSlice:
+    devices = [
+        replace(device, taints=(*device.taints, *more))
+        if (more := [rule.spec.taint for rule in rules if _is_meant(rule, one, device)])
+        else device
+        for device in one.spec.devices
+    ]
+    return replace(one, spec=replace(one.spec, devices=tuple(devices)))
+
+
+def _is_meant(rule: DeviceTaintRule, one: ResourceSlice, device: Device) -> bool:
+    selector = rule.spec.device_selector
+    if selector is None:
+        return True
+    said = ((selector.driver, one.spec.driver), (selector.pool, one.spec.pool.name), (selector.device, device.name))
+    return all(wanted is None or wanted == there for wanted, there in said)
+
+
+def _pool(one: ResourceSlice) -> PoolId:
+    return one.spec.driver, one.spec.pool.name
+
+
+def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
+    generations: Counter[PoolId] = Counter()
+    known = list(slices)
+    for one in known:
+        pool = _pool(one)
+        generations[pool] = max(generations[pool], one.spec.pool.generation)
+    return [one for one in known if one.spec.pool.generation == generations[_pool(one)]]
+
+
+def is_relevant(one: ResourceSlice, node: Node) -> bool:
+    """Whether a node can reach something of a slice."""
+    if one.spec.per_device_node_selection:
+        return any(_matches(device, node) for device in one.spec.devices)
+    return _matches(one.spec, node)
+
+
+def _is_reachable(one: ResourceSlice, device: Device, node: Node) -> bool:
+    return not one.spec.per_device_node_selection or _matches(device, node)
+
+
+def _matches(where: Any, node: Node) -> bool:
+    if where.node_name:
+        return bool(where.node_name == node.metadata.name)
+    if where.all_nodes:
+        return True
+    return where.node_selector is not None and node_selector_matches(where.node_selector, node)

@@ -1,0 +1,156 @@
+"""Looks for devices on one node after the other; a search that takes its time goes on aside, in a thread of its own.
+
+It works on copies there. What it has found is used in the next attempt, if everything is still as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim
+from kubeloop.clock import Clock
+from kubeloop.scheduler.dra.allocated import InUse
+from kubeloop.scheduler.dra.claim_attempt import Found
+from kubeloop.scheduler.framework.plugin import Pace, TakesTime
+
+if TYPE_CHECKING:
+    from kubeloop.scheduler.dra.allocator import Allocator, Given
+    from kubeloop.scheduler.dra.inventory import Inventory
+
+_MOST_RESTARTS: Final = 3  # where things change so quickly that nothing is ever found in time, others have to wait
+
+
+class Outcome(NamedTuple):
+    """What was found on a node; or else why nothing was."""
+
+    given: Sequence[Sequence[Given]] | None = None
+    is_invalid: bool = False  # some pools make no sense
+    failure: str = ""  # nobody can tell, on any node
+
+
+class Basis(NamedTuple):
+    """All that devices are looked for among, and for whom."""
+
+    uid: str
+    claims: Sequence[ResourceClaim]
+    extended: tuple[str, ...]
+    inventory: Inventory
+    use: InUse
+
+    def holds(self, other: Basis) -> bool:
+        same = self.uid == other.uid and self.inventory is other.inventory and self.extended == other.extended
+        return same and self.claims == other.claims and self.use == other.use
+
+
+@dataclass(slots=True)
+class _Aside:
+    """What was found in the thread."""
+
+    basis: Basis
+    outcomes: dict[str, tuple[Node, Outcome]] = field(default_factory=dict)
+    restarts: int = 0
+
+
+@dataclass(slots=True)
+class _Limits:
+    """Seconds that a search may take: on a node at all, and at once; with 0 on a node, as long as it likes."""
+
+    node: float
+    pace: Pace
+
+
+class DeviceSearch:
+    """Remembers what was found aside for the last pod that needed it."""
+
+    def __init__(self, clock: Clock, seconds: float, pace: Pace, classes: Callable[[str], DeviceClass | None]) -> None:
+        self._clock = clock
+        self._limits = _Limits(seconds, pace)
+        self._classes = classes
+        self._aside: _Aside | None = None
+
+    def among(self, basis: Basis) -> Round:
+        """A look at some nodes."""
+        aside = self._aside
+        if aside is not None and aside.basis.uid == basis.uid and not aside.basis.holds(basis):
+            aside = self._aside = _Aside(_copied(basis), restarts=aside.restarts + 1)
+        elif aside is None or aside.basis.uid != basis.uid:
+            aside = None
+        return Round(self, basis, aside)
+
+    def allocator(self, basis: Basis) -> Allocator:
+        from kubeloop.scheduler.dra.allocator import Allocator
+
+        return Allocator(basis.inventory, self._classes, basis.use)
+
+    def deadline_of(self, aside: _Aside | None) -> float:
+        if aside is not None and aside.restarts > _MOST_RESTARTS:
+            return float("inf")
+        return self._clock.monotonic() + self._limits.pace.at_once
+
+    def look(self, allocator: Allocator, node: Node, found: Found, turn: Callable[[float], bool]) -> Outcome | None:
+        """None if its turn has ended before it was done."""
+        from kubeloop.scheduler.dra.allocator import AllocationError, InvalidPools, OutOfTime
+
+        began = self._clock.monotonic()
+        limit = began + self._limits.node if self._limits.node else float("inf")
+
+        def is_late() -> bool:
+            now = self._clock.monotonic()
+            return now > limit or turn(now)
+
+        try:
+            return Outcome(allocator.allocate(node, found.claims, is_late))
+        except InvalidPools:
+            return Outcome(is_invalid=True)
+        except OutOfTime:
+            name = node.metadata.name
+            is_over = self._clock.monotonic() > limit
+            return Outcome(failure=f"node {name}: timed out trying to allocate devices") if is_over else None
+        except AllocationError as error:
+            return Outcome(failure=str(error))
+
+    def go_aside(self, basis: Basis, aside: _Aside | None, wanted: Iterable[tuple[Node, Found]]) -> TakesTime:
+        """What is left to be done, to be run in a thread."""
+        aside = self._aside = aside or _Aside(_copied(basis))
+
+        def work(is_abandoned: Callable[[], bool]) -> None:
+            allocator = self.allocator(aside.basis)
+            for node, found in wanted:
+                outcome = self.look(allocator, node, found, lambda _: is_abandoned())
+                if outcome is None:
+                    return
+                aside.outcomes[node.metadata.name] = node, outcome
+                if outcome.failure:  # nobody asks for the others
+                    return
+
+        return TakesTime(work)
+
+
+class Round:
+    """One plugin's look at some nodes in one attempt."""
+
+    def __init__(self, search: DeviceSearch, basis: Basis, aside: _Aside | None) -> None:
+        self._search = search
+        self._basis = basis
+        self._aside = aside
+        self._allocator = search.allocator(basis)
+        self._deadline = search.deadline_of(aside)
+
+    def outcome(self, node: Node, found: Found, others: Callable[[], Iterable[tuple[Node, Found]]]) -> Outcome:
+        """What there is on a node; raises TakesTime, to look at it and the others aside, if that is not known soon."""
+        known = None if self._aside is None else self._aside.outcomes.get(node.metadata.name)
+        if known is not None and known[0] is node:
+            return known[1]
+        outcome = self._search.look(self._allocator, node, found, lambda now: now > self._deadline)
+        if outcome is None:
+            raise self._search.go_aside(self._basis, self._aside, [(node, found), *others()])
+        return outcome
+
+
+def _copied(basis: Basis) -> Basis:
+    use = basis.use
+    consumed = {one: dict(amounts) for one, amounts in use.consumed.items()}
+    return basis._replace(use=InUse(use.whole.copy(), use.shared.copy(), consumed))

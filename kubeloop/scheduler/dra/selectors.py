@@ -1,0 +1,126 @@
+"""Which devices a request means: expressions, taints, and what the devices of a claim must have in common. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from kubeloop.api.cel.library.quantities import CelQuantity
+from kubeloop.api.cel.library.versions import version_of
+from kubeloop.api.cel.values import CelError, DefaultingMap
+from kubeloop.api.expressions.devices import device_selector
+from kubeloop.api.generated.resource_v1 import Device, DeviceAttribute, DeviceConstraint, DeviceTaint, DeviceToleration
+from kubeloop.api.scalars.quantity import parse_quantity
+
+_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for "
+    "optional fields"
+)
+
+
+class SelectorError(Exception):
+    """An expression that can't be read, or failed."""
+
+
+def selects(expression: str, described: dict[str, Any], device: object) -> bool:
+    """Whether an expression is true of a device; raises what upstream tells of one that is neither."""
+    program = device_selector(expression)
+    if isinstance(program, str):
+        raise SelectorError(f": CEL compile error: {program}")
+    try:
+        value, _ = program.evaluate({"device": described})
+    except CelError as error:
+        hint = _HINT if "no such key:" in str(error) else ""
+        raise SelectorError(f" on device {device}: CEL runtime error: {error}{hint}") from None
+    if not isinstance(value, bool):
+        raise SelectorError(f" on device {device}: CEL runtime error: CEL result could not be converted to bool")
+    return value
+
+
+def described(driver: str, device: Device) -> dict[str, Any]:
+    """A device as expressions see it: of domains that it says nothing of, there is an empty map."""
+    attributes: dict[str, dict[str, Any]] = {}
+    capacity: dict[str, dict[str, Any]] = {}
+    for name, attribute in device.attributes.items():
+        domain, _, short = name.rpartition("/")
+        attributes.setdefault(domain or driver, {})[short] = _cel_value(attribute)
+    for name, amount in device.capacity.items():
+        domain, _, short = name.rpartition("/")
+        capacity.setdefault(domain or driver, {})[short] = CelQuantity(parse_quantity(amount.value))
+    return {
+        "driver": driver,
+        "attributes": DefaultingMap(attributes, {}),
+        "capacity": DefaultingMap(capacity, {}),
+        "allowMultipleAllocations": bool(device.allow_multiple_allocations),
+    }
+
+
+def _cel_value(attribute: DeviceAttribute) -> Any:
+    if attribute.version is not None:
+        return version_of(attribute.version)
+    found = _value(attribute)
+    return None if found is None else found[1]
+
+
+def _value(attribute: DeviceAttribute) -> tuple[str, Any] | None:
+    """With its type: a number is never equal to a truth value, nor a version to a text."""
+    said = (
+        ("bool", attribute.bool_),
+        ("int", attribute.int_),
+        ("string", attribute.string),
+        ("version", attribute.version),
+    )
+    return next((one for one in said if one[1] is not None), None)
+
+
+# Taints.
+
+
+def is_tolerated(device: Device, tolerations: Sequence[DeviceToleration]) -> bool:
+    return all(
+        taint.effect not in ("NoSchedule", "NoExecute") or any(_tolerates(one, taint) for one in tolerations)
+        for taint in device.taints
+    )
+
+
+def _tolerates(one: DeviceToleration, taint: DeviceTaint) -> bool:
+    if (one.effect and one.effect != taint.effect) or (one.key and one.key != taint.key):
+        return False
+    return one.operator == "Exists" or (one.operator in ("", "Equal") and (one.value or "") == (taint.value or ""))
+
+
+# Constraints.
+
+
+class Chosen(NamedTuple):
+    """A device that a request of a claim has."""
+
+    request: str
+    driver: str
+    device: Device
+
+
+def hold(chosen: Sequence[Chosen], constraints: Sequence[DeviceConstraint]) -> bool:
+    """Whether the devices of a claim have in common what they must, and differ where they must."""
+    for one in constraints:
+        name = one.match_attribute or one.distinct_attribute or ""
+        meant = [each for each in chosen if not one.requests or _is_of(each.request, one.requests)]
+        values = [_attribute(each, name) for each in meant]
+        if None in values:
+            return False
+        different = len(set(values))
+        if (one.match_attribute and different > 1) or (one.distinct_attribute and different < len(values)):
+            return False
+    return True
+
+
+def _is_of(request: str, named: Collection[str]) -> bool:
+    return request in named or request.partition("/")[0] in named
+
+
+def _attribute(chosen: Chosen, name: str) -> tuple[str, Any] | None:
+    found = chosen.device.attributes.get(name)
+    domain, _, short = name.partition("/")
+    if found is None and domain == chosen.driver:
+        found = chosen.device.attributes.get(short)
+    return None if found is None else _value(found)

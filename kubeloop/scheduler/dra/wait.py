@@ -1,0 +1,55 @@
+"""Waits until the devices of a pod's claims are ready."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from kubeloop.api.generated.resource_v1 import ResourceClaim
+from kubeloop.clock import Clock
+from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import key_of
+from kubeloop.scheduler.dra.binding_conditions import BindingFailed, deadline_of, is_ready, too_late
+from kubeloop.scheduler.dra.claim_attempt import Choice
+
+
+class DeviceWaits:
+    """Looks again whenever a claim has changed."""
+
+    def __init__(self, claims: Informer, clock: Clock, patience: float) -> None:
+        self._claims = claims
+        self._clock = clock
+        self._patience = patience
+        self._changed = asyncio.Event()
+        wake = self._changed.set
+        claims.add_handler(Callbacks(lambda _: wake(), lambda _, __: wake(), lambda _: wake()))
+
+    async def until_ready(self, choice: Choice) -> None:
+        """Raises if a device fails, or takes too long."""
+        latest = self._clock.now() + timedelta(seconds=self._patience)
+        while (claim := self._not_ready(choice)) is not None:
+            self._changed.clear()
+            deadline = min(latest, deadline_of(claim, self._patience) or latest)
+            left = (deadline - self._clock.now()).total_seconds()
+            if left <= 0:
+                raise too_late(claim)
+            try:
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def _not_ready(self, choice: Choice) -> ResourceClaim | None:
+        """The first claim whose devices are not; what was written counts until the cache has it."""
+        for index, claim in enumerate(choice.claims):
+            current = self._claims.get(*key_of(claim))
+            uid = claim.metadata.uid
+            if current is None and uid in choice.seen:
+                raise BindingFailed(f'resourceclaim.resource.k8s.io "{claim.metadata.name}" not found')
+            if current is not None and (uid in choice.seen or current.status.allocation is not None):
+                choice.seen.add(uid)
+                choice.claims[index] = current
+            if not is_ready(choice.claims[index]):
+                return choice.claims[index]
+        return None

@@ -1,0 +1,169 @@
+"""What would make a node do whose volumes or devices are not the right ones: one line for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
+from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from kubeloop.api.generated.storage_v1 import CSINode, StorageClass
+from kubeloop.api.pods.volumes import claim_uses, class_of_claim, requested_size
+from kubeloop.scheduler.dra.allocated import InUse
+from kubeloop.scheduler.dra.allocator import AllocationError, Allocator, InvalidPools
+from kubeloop.scheduler.dra.extended_resources import IN_MEMORY
+from kubeloop.scheduler.dra.inventory import Inventory
+from kubeloop.scheduler.explain.remedies import Case, Remedy
+from kubeloop.scheduler.framework.status import Code
+from kubeloop.scheduler.plugins.volumes.volume_restrictions import conflict
+from kubeloop.scheduler.plugins.volumes.volume_zone import zones_of
+from kubeloop.scheduler.volumes.binder import in_topologies, is_bound, is_reachable
+
+
+def _claims(case: Case) -> Iterator[PersistentVolumeClaim]:
+    cache = case.listed(PersistentVolumeClaim)
+    for use in claim_uses(case.pod.pod):
+        found = cache.get(case.pod.key.namespace, use.name)
+        if found is not None:
+            yield found
+
+
+def _volumes(case: Case) -> Iterator[PersistentVolume]:
+    """Those that the pod's claims are bound to."""
+    for claim in _claims(case):
+        found = case.listed(PersistentVolume).get("", claim.spec.volume_name) if claim.spec.volume_name else None
+        if found is not None:
+            yield found
+
+
+def binding(case: Case) -> str:
+    told = [
+        f"volume {one.metadata.name} can't be reached from here"
+        for one in _volumes(case)
+        if not is_reachable(one, case.node)
+    ]
+    told += [_provision(case, claim) for claim in _claims(case) if not is_bound(claim)]
+    gone = [one for one in _claims(case) if is_bound(one) and not case.listed(PersistentVolume).get("", _of(one))]
+    told += [f"claim {one.metadata.name} is bound to volume {_of(one)}, which is gone" for one in gone]
+    return "; ".join(one for one in told if one)
+
+
+def _of(claim: PersistentVolumeClaim) -> str:
+    return claim.spec.volume_name
+
+
+def _provision(case: Case, claim: PersistentVolumeClaim) -> str:
+    """What is missing for a claim that waits."""
+    name, size = class_of_claim(claim), requested_size(claim)
+    needs = f"claim {claim.metadata.name} needs a free volume of class {name} with {size} that is reached from here"
+    found = case.listed(StorageClass).get("", name)
+    if found is None or found.provisioner in ("", "kubernetes.io/no-provisioner"):
+        return needs
+    if not in_topologies(found.allowed_topologies, case.node):
+        return f"{needs}; the class' allowedTopologies make none here"
+    if "enough free storage" in case.refusal.message:
+        return f"{needs}; {found.provisioner} has no room for one here"
+    return ""
+
+
+def zone(case: Case) -> str:
+    told = [
+        f"volume {one.metadata.name} is in {label}={','.join(sorted(values))}"
+        for one in _volumes(case)
+        for label, values in zones_of(one)
+        if case.node.metadata.labels.get(label) not in values
+    ]
+    return "; ".join(told)
+
+
+def sole_use(case: Case) -> str:
+    disks = case.pod.pod.spec.volumes
+    for one in case.others:
+        if any(conflict(disk, one.pod) for disk in disks):
+            return f"{one.key} uses the same disk here"
+    alone = {claim.metadata.name for claim in _claims(case) if "ReadWriteOncePod" in claim.spec.access_modes}
+    for pods in case.cluster.pods.values():
+        for one in pods.values():
+            shared = alone & {use.name for use in claim_uses(one.pod)}
+            if shared and one.key.namespace == case.pod.key.namespace:
+                return f"{one.key} uses the claim {min(shared)}: end it"
+    return ""
+
+
+def attachable(case: Case) -> str:
+    found = case.listed(CSINode).get("", case.node.metadata.name)
+    drivers = {one.name: one.allocatable for one in found.spec.drivers or ()} if found is not None else {}
+    wanted = sorted(set(case.state.volumes.values()))
+    missing = [name for name in wanted if name not in drivers]
+    if missing:
+        return f"install {', '.join(missing)} on it"
+    limits = [(name, room.count) for name in wanted if (room := drivers[name]) is not None]
+    return "; ".join(f"{name} attaches {count} volumes at most: end a pod that has some" for name, count in limits)
+
+
+def devices(case: Case) -> str:
+    """Which claim is short, and of which class of devices."""
+    if case.state.left_over is not None:
+        return f"claim {case.state.left_over.metadata.name} of an earlier attempt is in the way: it is deleted"
+    if "not available" in case.refusal.message:
+        elsewhere = "has its devices elsewhere, or they do not become ready"
+        return "; ".join(f"claim {one.metadata.name} {elsewhere}" for one in case.state.allocated)
+    if case.refusal.code is Code.ERROR:
+        return ""
+    unused = Allocator(
+        Inventory(case.listed(ResourceSlice).list()), lambda name: case.listed(DeviceClass).get("", name), InUse()
+    )
+    claims = [*case.state.needy, *(one.claims[-1] for one in case.state.made.values())]
+    return "; ".join(_shortage(case, unused, one) for one in claims)
+
+
+def _shortage(case: Case, unused: Allocator, claim: ResourceClaim) -> str:
+    classes = ", ".join(_classes_of(claim))
+    try:
+        is_enough = unused.allocate(case.node, [claim]) is not None
+    except (AllocationError, InvalidPools) as error:
+        return str(error)
+    name = "extended resources" if claim.metadata.name == IN_MEMORY else f"claim {claim.metadata.name}"
+    if is_enough:
+        return f"{name}: devices of {classes} are taken by other claims"
+    return f"{name}: it can't reach enough devices of {classes}"
+
+
+def _classes_of(claim: ResourceClaim) -> list[str]:
+    requests = claim.spec.devices.requests or ()
+    asked = [one.exactly for one in requests if one.exactly is not None]
+    names = [one.device_class_name for one in asked]
+    names += [one.device_class_name for each in requests for one in each.first_available]
+    return sorted(set(names))
+
+
+def before_any_node(case_plugin: str, message: str) -> str:
+    """What helps against a refusal that is not about nodes."""
+    if "not found" in message or "not created yet" in message:
+        return "create it; or wait for whoever does"
+    if "unbound immediate" in message:
+        return "its claims have no volume yet: kubectl describe pvc tells why"
+    if "does not exist" in message:
+        return "create the device class, or ask for another"
+    if "being deleted" in message:
+        return "make it anew when it is gone"
+    if "in use" in message:
+        return "end a pod that uses it"
+    return _BEFORE.get(case_plugin, "")
+
+
+_BEFORE: Final[Mapping[str, str]] = {
+    "SchedulingGates": "remove the pod's scheduling gates",
+    "NodeAffinity": "its terms name nodes that exclude each other",
+    "DefaultPreemption": "pods of lower priority are being ended for it: wait",
+    "DynamicResources": "wait for its claims, or see what is said of them: kubectl describe resourceclaim",
+}
+
+
+OF_CLAIMS: Final[Mapping[str, Remedy]] = {
+    "DynamicResources": devices,
+    "NodeVolumeLimits": attachable,
+    "VolumeBinding": binding,
+    "VolumeRestrictions": sole_use,
+    "VolumeZone": zone,
+}

@@ -1,0 +1,230 @@
+"""What would make a node do that a plugin refuses: one line for a person, with the names and numbers that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from kubeloop.api.generated.core_v1 import Namespace, Node, NodeSelectorRequirement, NodeSelectorTerm
+from kubeloop.api.pods.placement import node_selector_matches, term_matches, tolerates
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.scheduler.cache.affinity_terms import Term
+from kubeloop.scheduler.cache.cluster import ClusterState
+from kubeloop.scheduler.cache.pod_info import HostPort, PodInfo
+from kubeloop.scheduler.cache.resources import CPU
+from kubeloop.scheduler.cache.taint_sets import HARD
+from kubeloop.scheduler.framework.plugin import Plugin
+from kubeloop.scheduler.framework.status import Refusal
+from kubeloop.scheduler.plugins.nodes.node_ports import conflict
+from kubeloop.scheduler.plugins.shared.declared_features import features_of
+
+_MIB: Final = 1024 * 1024
+
+
+class Case(NamedTuple):
+    """A plugin that refuses a node for a pod, with what it had prepared."""
+
+    plugin: Plugin
+    refusal: Refusal
+    pod: PodInfo
+    cluster: ClusterState
+    row: int
+    state: Any
+
+    @property
+    def node(self) -> Node:
+        return self.cluster.nodes[self.row]
+
+    @property
+    def others(self) -> Iterable[PodInfo]:
+        """Pods on the node."""
+        return self.cluster.pods[self.row].values()
+
+    def listed(self, kind: type[Any]) -> Any:
+        """The cache of a kind of object."""
+        return self.plugin.handle.informers.of(resource_of_class(kind))
+
+
+Remedy = Callable[[Case], str]
+
+
+# The node itself.
+
+
+def less_or_more(case: Case) -> str:
+    """Every resource that is short; and which of them the node would not have if it were empty."""
+    cluster, row, told = case.cluster, case.row, []
+    if cluster.pod_count[row] >= cluster.allowed_pods[row]:
+        told.append(f"{cluster.allowed_pods[row]} pods are the most it takes: end one, or raise its limit")
+    for name, wanted in case.pod.requests.items():
+        have = int(cluster.amount(cluster.allocatable, name)[row])
+        free = have - int(cluster.amount(cluster.requested, name)[row])
+        if wanted <= free:
+            continue
+        if wanted > have:
+            told.append(f"{name}: {shown(name, wanted)} requested, it has {shown(name, have)} in all: request less")
+        else:
+            short = f"{shown(name, wanted)} requested, {shown(name, max(free, 0))} free of {shown(name, have)}"
+            told.append(f"{name}: {short}: {shown(name, wanted - free)} more has to become free")
+    return "; ".join(told)
+
+
+def shown(name: str, amount: int) -> str:
+    """An amount as people write it."""
+    if name == CPU:
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    for unit, size in (("Gi", 1024 * _MIB), ("Mi", _MIB)):
+        if amount and amount % size == 0:
+            return f"{amount // size}{unit}"
+    return str(amount)
+
+
+def tolerate(case: Case) -> str:
+    told = [
+        f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+        for taint in case.node.spec.taints
+        if taint.effect in HARD and not any(tolerates(one, taint) for one in case.pod.pod.spec.tolerations)
+    ]
+    return f"tolerate {', '.join(told)}, or remove {'them' if len(told) > 1 else 'the taint'}"
+
+
+def uncordon(case: Case) -> str:
+    return f"kubectl uncordon {case.node.metadata.name}"
+
+
+def the_named_node(case: Case) -> str:
+    return f"the pod names the node {case.pod.node_name}"
+
+
+def features(case: Case) -> str:
+    lacking = sorted(features_of(case.pod.pod.spec) - {*case.node.status.declared_features})
+    return f"a node that declares {', '.join(lacking)}"
+
+
+def other_port(case: Case) -> str:
+    told = []
+    for port in case.pod.template.host_ports:
+        holder = next((one for one in case.others if _holds(one, port)), None)
+        if holder is not None:
+            told.append(f"{port[2]}/{port[1]} is {holder.key}'s")
+    return "; ".join(told)
+
+
+def _holds(info: PodInfo, port: HostPort) -> bool:
+    return any(conflict(port, one) for one in info.template.host_ports)
+
+
+# Labels of nodes.
+
+
+def label_it(case: Case) -> str:
+    """What of the node selector is missing, and what of the term that is nearest to being met."""
+    spec, labels = case.pod.pod.spec, case.node.metadata.labels
+    wanted = [f"{key}={value}" for key, value in spec.node_selector.items() if labels.get(key) != value]
+    told = [f"label it {', '.join(wanted)}"] if wanted else []
+    required = case.pod.template.node_affinity.required_during_scheduling_ignored_during_execution
+    if required is not None and not node_selector_matches(required, case.node):
+        unmet = [_unmet(term, case.node) for term in required.node_selector_terms or ()]
+        nearest = min(unmet, key=len, default=[])
+        told.append(f"needs {' and '.join(nearest)}" if nearest else "the pod's node affinity means no node")
+    return "; ".join(told) or "the scheduler's profile adds an affinity that it does not match"
+
+
+def _unmet(term: NodeSelectorTerm, node: Node) -> list[str]:
+    labels = node.metadata.labels
+    told = [
+        f"{_said(one)} (it has {labels[one.key]})" if one.key in labels else _said(one)
+        for one in term.match_expressions
+        if not term_matches(NodeSelectorTerm(match_expressions=(one,)), node)
+    ]
+    fields = (one for one in term.match_fields if not term_matches(NodeSelectorTerm(match_fields=(one,)), node))
+    return told + [_said(one) for one in fields]
+
+
+def _said(one: NodeSelectorRequirement) -> str:
+    return f"{one.key} {one.operator}" + (f" [{', '.join(one.values)}]" if one.values else "")
+
+
+# Pods that are near.
+
+
+def neighbours(case: Case) -> str:
+    """Which term it is, and which pod is in the way."""
+    reason = case.refusal.message
+    if "existing pods" in reason:
+        return next(_who_avoid_it(case), "")
+    if "anti-affinity" in reason:
+        return next(_whom_it_avoids(case), "")
+    return next(_whom_it_misses(case), "all it wants near would have to be in one place")
+
+
+def _whom_it_misses(case: Case) -> Iterator[str]:
+    for term in case.pod.template.pod_affinity_terms:
+        if term.kind != "affinity":
+            continue
+        if term.topology_key not in case.node.metadata.labels:
+            yield f"label it {term.topology_key}"
+        elif not any(_means(case, term, one) for one in _near(case, term)):
+            yield f"start a pod with {term.selector} in {_place(case, term)}"
+
+
+def _whom_it_avoids(case: Case) -> Iterator[str]:
+    for term in case.pod.template.pod_affinity_terms:
+        for one in _near(case, term) if term.kind == "anti-affinity" else ():
+            if _means(case, term, one):
+                yield f"the pod avoids {term.selector}: {one.key} is in {_place(case, term)}"
+
+
+def _who_avoid_it(case: Case) -> Iterator[str]:
+    for row, pods in case.cluster.pods.items():
+        for one in pods.values():
+            for term in one.template.pod_affinity_terms:
+                here = case.node.metadata.labels.get(term.topology_key)
+                there = case.cluster.nodes[row].metadata.labels.get(term.topology_key)
+                if term.kind == "anti-affinity" and here is not None and here == there and _means(case, term, case.pod):
+                    yield f"{one.key} avoids pods like this in {_place(case, term)}"
+
+
+def _near(case: Case, term: Term) -> Iterator[PodInfo]:
+    """Pods in the same part of the cluster."""
+    value = case.node.metadata.labels.get(term.topology_key)
+    for row, pods in case.cluster.pods.items() if value is not None else ():
+        if case.cluster.nodes[row].metadata.labels.get(term.topology_key) == value:
+            yield from pods.values()
+
+
+def _means(case: Case, term: Term, one: PodInfo) -> bool:
+    namespace = case.listed(Namespace).get("", one.key.namespace)
+    labels: Mapping[str, str] = {} if namespace is None else namespace.metadata.labels
+    return term.matches(one.key.namespace, one.template.labels, labels)
+
+
+def _place(case: Case, term: Term) -> str:
+    return f"{term.topology_key}={case.node.metadata.labels.get(term.topology_key, '')}"
+
+
+def spread(case: Case) -> str:
+    """How many pods of the kind are there, and how many may be."""
+    told = []
+    for one in case.state:
+        key, labels = one.constraint.topology_key, case.node.metadata.labels
+        if not one.has_label[case.row]:
+            told.append(f"label it {key}")
+        elif one.exceeds[case.row]:
+            here, most = int(one.here[case.row]), one.least + one.constraint.max_skew
+            fewest = f"{one.least} is the fewest elsewhere and maxSkew is {one.constraint.max_skew}"
+            told.append(f"{key}={labels[key]} has {here} such pods, {fewest}: at most {most} with this one")
+    return "; ".join(told)
+
+
+OF_NODES: Final[Mapping[str, Remedy]] = {
+    "InterPodAffinity": neighbours,
+    "NodeAffinity": label_it,
+    "NodeDeclaredFeatures": features,
+    "NodeName": the_named_node,
+    "NodePorts": other_port,
+    "NodeResourcesFit": less_or_more,
+    "NodeUnschedulable": uncordon,
+    "PodTopologySpread": spread,
+    "TaintToleration": tolerate,
+}

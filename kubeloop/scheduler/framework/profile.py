@@ -1,0 +1,152 @@
+"""One scheduler's plugins, by extension point and in order; several schedulers may run in one process."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kubeloop.scheduler.cache.pod_info import Template
+from kubeloop.scheduler.config.configuration import ProfileConfig
+from kubeloop.scheduler.framework.handle import Handle
+from kubeloop.scheduler.framework.plugin import ANYTHING, POINTS, Interest, Plugin, implements
+from kubeloop.scheduler.framework.registry import Registry
+from kubeloop.scheduler.framework.status import EXTENDER
+from kubeloop.scheduler.queue.cluster_event import Action
+from kubeloop.scheduler.queue.nominator import Nominations
+
+if TYPE_CHECKING:
+    from kubeloop.scheduler.cycle.signature_results import View, Weighed
+
+log = logging.getLogger(__name__)
+
+_REFUSING = ("pre_enqueue", "prefilter", "filter", "reserve", "permit")
+_VIEWS = 256  # templates whose answers are kept
+
+
+class Profile:
+    """The plugins of one scheduler name. Most are made when the first node comes."""
+
+    def __init__(self, config: ProfileConfig, registry: Registry, handle: Handle) -> None:
+        self.name = config.scheduler_name
+        self._config = config
+        self._registry = registry
+        self._handle = handle
+        self.now = handle.clock.monotonic
+        self._made: dict[str, Plugin] = {}
+        self._views: OrderedDict[Template, View] = OrderedDict()
+
+    @property
+    def nominations(self) -> Nominations:
+        return self._handle.nominations
+
+    def random(self) -> random.Random:
+        return self._handle.clock.random()
+
+    # What is needed before there are nodes.
+
+    @cached_property
+    def sorter(self) -> Plugin:
+        return (self._at("queueSort", early=True) or self._at("queueSort"))[0]
+
+    @cached_property
+    def gates(self) -> Sequence[Plugin]:
+        return self._at("preEnqueue", early=True)
+
+    # What is needed then.
+
+    @cached_property
+    def filters(self) -> Sequence[Plugin]:
+        """Those that filter, and those that only prepare."""
+        return list(dict.fromkeys((*self._at("filter"), *self._at("preFilter"))))
+
+    @cached_property
+    def scores(self) -> Sequence[Weighed]:
+        from kubeloop.scheduler.cycle.signature_results import Weighed
+
+        return [Weighed(one, self._config.weight(one.name)) for one in self._at("score")]
+
+    @cached_property
+    def post_filters(self) -> Sequence[Plugin]:
+        return self._at("postFilter")
+
+    @cached_property
+    def reservers(self) -> Sequence[Plugin]:
+        return self._at("reserve")
+
+    @cached_property
+    def permitters(self) -> Sequence[Plugin]:
+        return self._at("permit")
+
+    @cached_property
+    def pre_binders(self) -> Sequence[Plugin]:
+        return self._at("preBind")
+
+    @cached_property
+    def binders(self) -> Sequence[Plugin]:
+        return self._at("bind")
+
+    @cached_property
+    def post_binders(self) -> Sequence[Plugin]:
+        return self._at("postBind")
+
+    @cached_property
+    def interests(self) -> Mapping[str, list[tuple[str, Interest]]]:
+        """By resource, who cares for which changes."""
+        found = _by_resource(self._all())
+        if self._handle.extenders:  # nobody knows what helps where they refuse
+            found.setdefault(ANYTHING, []).append((EXTENDER, Interest(ANYTHING, Action.ANYTHING)))
+        return found
+
+    @cached_property
+    def early_interests(self) -> Mapping[str, list[tuple[str, Interest]]]:
+        """The same of those that hold pods back."""
+        return _by_resource(self.gates)
+
+    def load(self) -> None:
+        """Make all plugins."""
+        for plugin in self._all():
+            log.debug("%s has %s", self.name, plugin.name)
+
+    def view(self, template: Template) -> View:
+        """What is known about nodes for pods of a template."""
+        found = self._views.get(template)
+        if found is None:
+            from kubeloop.scheduler.cycle.signature_results import View
+
+            found = self._views[template] = View(self.filters, self.scores, template)
+            if len(self._views) > _VIEWS:
+                self._views.popitem(last=False)
+        else:
+            self._views.move_to_end(template)
+        return found
+
+    # Making plugins.
+
+    def _at(self, point: str, early: bool = False) -> list[Plugin]:
+        names = [name for name in self._config.at(point) if not early or self._registry.is_early(name)]
+        found = [self._plugin(name) for name in names]
+        return [one for one in found if implements(type(one), POINTS[point])]
+
+    def _all(self) -> list[Plugin]:
+        return [self._plugin(name) for name in self._config.names]
+
+    def _plugin(self, name: str) -> Plugin:
+        made = self._made.get(name)
+        if made is None:
+            args: Mapping[str, Any] = self._config.args.get(name, {})
+            made = self._made[name] = self._registry.kind(name)(self._handle, args)
+        return made
+
+
+def _by_resource(plugins: Iterable[Plugin]) -> dict[str, list[tuple[str, Interest]]]:
+    """Of plugins that can refuse a pod."""
+    found: dict[str, list[tuple[str, Interest]]] = {}
+    for plugin in plugins:
+        if any(implements(type(plugin), method) for method in _REFUSING):
+            for one in plugin.interests():
+                found.setdefault(one.resource, []).append((plugin.name, one))
+    return found

@@ -1,0 +1,91 @@
+"""NodeAffinity: only nodes that the pod's node selector and required affinity mean; rather those that it prefers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.api.generated import core_v1
+from kubeloop.api.generated.core_v1 import (
+    PreferredSchedulingTerm,
+)
+from kubeloop.api.pods.placement import node_affinity_matches, node_selector_matches
+from kubeloop.scheduler.cache.cluster import ClusterState, Rows
+from kubeloop.scheduler.cache.node_terms import AnyTerm, RequiredAffinity, TermTest, name_terms
+from kubeloop.scheduler.cache.pod_info import PodInfo
+from kubeloop.scheduler.framework.handle import Handle
+from kubeloop.scheduler.framework.normalize import spread_out
+from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unresolvable
+from kubeloop.scheduler.framework.status import Narrowed, Refusal
+from kubeloop.scheduler.queue.cluster_event import NODE, Action
+
+
+class _State(NamedTuple):
+    """What the pod demands, and what the profile adds."""
+
+    own: RequiredAffinity
+    added: AnyTerm | None
+
+
+class NodeAffinity(Plugin):
+    """Refuses nodes that are not meant; the profile may add an affinity of its own."""
+
+    name = "NodeAffinity"
+    follows_pods = False
+    refusals = (
+        unresolvable(name, "node(s) didn't match scheduler-enforced node affinity"),
+        unresolvable(name, "node(s) didn't match Pod's node affinity/selector"),
+    )
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        added = msgspec.convert(args.get("addedAffinity") or {}, core_v1.NodeAffinity)
+        self._added = added.required_during_scheduling_ignored_during_execution
+        self._added_preferences = added.preferred_during_scheduling_ignored_during_execution
+
+    def interests(self) -> Sequence[Interest]:
+        return (Interest(NODE, Action.ADD | Action.NODE_LABEL, self._became_meant),)
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Narrowed | Skip | Refusal:
+        required = pod.template.node_affinity.required_during_scheduling_ignored_during_execution
+        if required is None and self._added is None and not pod.pod.spec.node_selector:
+            return SKIP
+        state = _State(RequiredAffinity.of_pod(pod, cluster), AnyTerm.of_selector(self._added, cluster))
+        names = None if required is None else name_terms(required)
+        if names is None:
+            return state
+        return Narrowed(names, state) if names else unresolvable(self.name, "pod affinity terms conflict")
+
+    def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        answers = np.where(state.own.of(rows), 0, 2).astype(np.int16)
+        if state.added is not None:
+            answers[~state.added.of(rows)] = 1
+        return answers
+
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[int, TermTest]] | Skip:
+        own = pod.template.node_affinity.preferred_during_scheduling_ignored_during_execution
+        preferences = (*self._added_preferences, *own)
+        return [_weighed(one, cluster) for one in preferences] if preferences else SKIP
+
+    def score(self, state: list[tuple[int, TermTest]], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        total = np.zeros(len(cluster.alive[rows]), np.int64)
+        for weight, test in state:
+            total += weight * test.of(rows)
+        return total
+
+    def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        return spread_out(scores)
+
+    def _became_meant(self, pod: PodInfo, old: Any, new: Any) -> bool:
+        if self._added is not None and not node_selector_matches(self._added, new):
+            return False
+        spec = pod.pod.spec
+        return node_affinity_matches(spec, new) and (old is None or not node_affinity_matches(spec, old))
+
+
+def _weighed(one: PreferredSchedulingTerm, cluster: ClusterState) -> tuple[int, TermTest]:
+    return one.weight, TermTest(one.preference, cluster)

@@ -1,0 +1,48 @@
+"""NodeDeclaredFeatures: a pod that needs something only newer nodes can do goes to nodes that say they can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.scheduler.cache.cluster import ClusterState, Rows
+from kubeloop.scheduler.cache.pod_info import PodInfo
+from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unresolvable
+from kubeloop.scheduler.plugins.shared.declared_features import features_of
+from kubeloop.scheduler.queue.cluster_event import NODE, TARGET_POD, Action
+
+
+class NodeDeclaredFeatures(Plugin):
+    """Compares what a pod uses with what nodes declare in their status."""
+
+    name = "NodeDeclaredFeatures"
+    follows_pods = False
+    refusals = (unresolvable(name, "node(s) didn't match Pod's required features"),)
+
+    def interests(self) -> Sequence[Interest]:
+        return (
+            Interest(NODE, Action.ADD | Action.NODE_FEATURES, _declares_others),
+            Interest(TARGET_POD, Action.ANY_UPDATE, _needs_others),
+        )
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> frozenset[str] | Skip:
+        return features_of(pod.pod.spec) or SKIP
+
+    def filter(self, state: frozenset[str], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        numbers = np.arange(cluster.size)[rows]
+        nodes = (cluster.nodes.get(int(row)) for row in numbers)
+        return np.array(
+            [one is not None and not state.issubset(one.status.declared_features) for one in nodes], np.int16
+        )
+
+
+def _declares_others(_: PodInfo, old: Node | None, new: Node) -> bool:
+    return old is None or old.status.declared_features != new.status.declared_features
+
+
+def _needs_others(_: PodInfo, old: Any, new: Any) -> bool:
+    return features_of(old.spec) != features_of(new.spec)

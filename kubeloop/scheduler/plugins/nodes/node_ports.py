@@ -1,0 +1,46 @@
+"""NodePorts: no node where somebody has a port that the pod wants of the node itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.scheduler.cache.cluster import ClusterState, Rows
+from kubeloop.scheduler.cache.pod_info import ANY_ADDRESS, HostPort, PodInfo
+from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unschedulable
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, Action
+
+
+class NodePorts(Plugin):
+    """Refuses nodes whose ports are taken."""
+
+    name = "NodePorts"
+    refusals = (unschedulable(name, "node(s) didn't have free ports for the requested pod ports"),)
+
+    def interests(self) -> Sequence[Interest]:
+        return (Interest(ASSIGNED_POD, Action.DELETE, self._freed_a_port), Interest(NODE, Action.ADD))
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> tuple[HostPort, ...] | Skip:
+        return pod.template.host_ports or SKIP
+
+    def filter(self, state: tuple[HostPort, ...], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        answers = np.zeros(len(cluster.alive[rows]), np.int16)
+        for port in state:
+            taken = cluster.ports.taken(port, rows)
+            if taken is not None:
+                answers[taken] = 1
+        return answers
+
+    def _freed_a_port(self, pod: PodInfo, old: Any, new: Any) -> bool:
+        if not old.spec.node_name and not old.status.nominated_node_name:
+            return False
+        freed = self.handle.templates.of(old).host_ports
+        return any(conflict(wanted, port) for wanted in pod.template.host_ports for port in freed)
+
+
+def conflict(one: HostPort, other: HostPort) -> bool:
+    """Whether two pods on a node can't have both."""
+    return one[1:] == other[1:] and (ANY_ADDRESS in (one[0], other[0]) or one[0] == other[0])

@@ -1,0 +1,67 @@
+"""TaintToleration: no node with a taint that the pod does not tolerate; rather one with fewer soft ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.api.generated.core_v1 import Taint, Toleration
+from kubeloop.api.pods.placement import first_untolerated, tolerates
+from kubeloop.scheduler.cache.cluster import ClusterState, Rows
+from kubeloop.scheduler.cache.pod_info import PodInfo
+from kubeloop.scheduler.cache.taint_sets import HARD, ByTaints, untolerated
+from kubeloop.scheduler.framework.normalize import spread_out
+from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unresolvable
+from kubeloop.scheduler.queue.cluster_event import NODE, TARGET_POD, Action
+
+_SOFT = "PreferNoSchedule"
+
+
+class TaintToleration(Plugin):
+    """Keeps pods away from tainted nodes."""
+
+    name = "TaintToleration"
+    follows_pods = False
+    refusals = (unresolvable(name, "node(s) had untolerated taint(s)"),)
+
+    def interests(self) -> Sequence[Interest]:
+        return (
+            Interest(NODE, Action.ADD | Action.NODE_TAINT, _became_tolerable),
+            Interest(TARGET_POD, Action.POD_TOLERATION),
+        )
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> ByTaints:
+        return untolerated(pod.pod.spec.tolerations)
+
+    def filter(self, state: ByTaints, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        return state.of(cluster, rows).astype(np.int16)
+
+    def stamp(self, cluster: ClusterState) -> int:
+        return len(cluster.taint_sets)
+
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> ByTaints | Skip:
+        if not any(taint.effect == _SOFT for taints in cluster.taint_sets for taint in taints):
+            return SKIP
+        soft = [one for one in pod.pod.spec.tolerations if one.effect in ("", _SOFT)]
+        return ByTaints(lambda taints: disliked(taints, soft))
+
+    def score(self, state: ByTaints, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        return state.of(cluster, rows)
+
+    def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        return spread_out(scores, reverse=True)
+
+
+def disliked(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int:
+    """How many soft taints are not tolerated."""
+    return sum(taint.effect == _SOFT and not any(tolerates(one, taint) for one in tolerations) for taint in taints)
+
+
+def _became_tolerable(pod: PodInfo, old: Any, new: Any) -> bool:
+    tolerations = pod.pod.spec.tolerations
+    if first_untolerated(new.spec.taints, tolerations, HARD) is not None:
+        return False
+    return old is None or first_untolerated(old.spec.taints, tolerations, HARD) is not None

@@ -1,0 +1,129 @@
+"""How much of a node's resources would be in use, and how that is liked: the strategies of NodeResourcesFit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.scheduler.cache import resources as amounts
+from kubeloop.scheduler.cache.cluster import ClusterState, Numbers, Rows
+from kubeloop.scheduler.framework.plugin import MAX_SCORE
+
+_FULL = 100  # percent
+_CUSTOM_MAX = 10  # the best score that a shape can give
+
+
+class Resource(NamedTuple):
+    """One resource of the rows in question."""
+
+    weight: int
+    capacity: Numbers
+    before: Numbers  # in use
+    after: Numbers  # in use with the pod
+
+
+class Use:
+    """Which resources count for a pod, and how much of each it takes; with the columns, which last until rows grow."""
+
+    def __init__(
+        self, weights: Sequence[tuple[str, int]], requests: Mapping[str, int], cluster: ClusterState, *, presumed: bool
+    ) -> None:
+        self._counted: list[tuple[int, int, Numbers, Numbers]] = []
+        for name, weight in weights:
+            # A resource that only some nodes have counts only for pods that ask for it.
+            if requests.get(name) or not amounts.is_scalar(name):
+                basic = presumed and name in (amounts.CPU, amounts.MEMORY)
+                used = cluster.amount(cluster.presumed if basic else cluster.requested, name)
+                have = cluster.amount(cluster.allocatable, name)
+                self._counted.append((weight, requests.get(name, 0), have, used))
+
+    @property
+    def asks_for_nothing(self) -> bool:
+        return not any(amount for _, amount, _, _ in self._counted)
+
+    def at(self, rows: Rows) -> list[Resource]:
+        return [
+            Resource(weight, have[rows], before := used[rows], before + amount)
+            for weight, amount, have, used in self._counted
+        ]
+
+    def at_row(self, row: int) -> list[tuple[int, int, int, int]]:
+        """Weight, capacity, use before and after, of one node."""
+        return [
+            (weight, have.item(row), before := used.item(row), before + amount)
+            for weight, amount, have, used in self._counted
+        ]
+
+
+Scorer = Callable[[Sequence[Resource], int], NDArray[np.int64]]
+
+
+def weights_of(resources: Sequence[Mapping[str, Any]] | None) -> list[tuple[str, int]]:
+    """Processors and memory alike, unless something else is said."""
+    if not resources:
+        return [(amounts.CPU, 1), (amounts.MEMORY, 1)]
+    return [(one["name"], one.get("weight") or 1) for one in resources]
+
+
+def scorer_of(strategy: Mapping[str, Any]) -> Scorer:
+    match strategy.get("type") or "LeastAllocated":
+        case "LeastAllocated":
+            return least_allocated
+        case "MostAllocated":
+            return most_allocated
+        case "RequestedToCapacityRatio":
+            shape = (strategy.get("requestedToCapacityRatio") or {}).get("shape") or ()
+            return _ratio([(one["utilization"], one["score"] * MAX_SCORE // _CUSTOM_MAX) for one in shape])
+        case other:
+            raise ValueError(f"scoring strategy {other} is not supported")
+
+
+def least_allocated(resources: Sequence[Resource], count: int) -> NDArray[np.int64]:
+    return _average(resources, count, lambda one: np.maximum(one.capacity - one.after, 0) * MAX_SCORE)
+
+
+def most_allocated(resources: Sequence[Resource], count: int) -> NDArray[np.int64]:
+    return _average(resources, count, lambda one: np.minimum(one.after, one.capacity) * MAX_SCORE)
+
+
+def _average(resources: Sequence[Resource], count: int, part: Callable[[Resource], Numbers]) -> NDArray[np.int64]:
+    """The weighed mean of a part of each capacity; resources that a node has none of do not count."""
+    total, weights = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for one in resources:
+        there = one.capacity > 0
+        total += np.where(there, part(one) // np.maximum(one.capacity, 1), 0) * one.weight
+        weights += there * one.weight
+    return total // np.maximum(weights, 1)
+
+
+def _ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
+    """A broken line over the percentage in use."""
+    table = np.array([on_line(shape, percent) for percent in range(_FULL + 1)], np.int64)
+
+    def score(resources: Sequence[Resource], count: int) -> NDArray[np.int64]:
+        total, weights = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        for one in resources:
+            there = one.capacity > 0
+            percent = np.minimum(one.after * _FULL // np.maximum(one.capacity, 1), _FULL)
+            points = np.where(there, table[percent], 0)
+            total += points * one.weight
+            weights += (points > 0) * one.weight
+        exact = total / np.maximum(weights, 1)
+        return np.floor(exact + 0.5).astype(np.int64)
+
+    return score
+
+
+def on_line(shape: Sequence[tuple[int, int]], percent: int) -> int:
+    """The score of a percentage, on a broken line."""
+    for index, (use, score) in enumerate(shape):
+        if percent <= use:
+            if index == 0:
+                return score
+            last_use, last_score = shape[index - 1]
+            part = (score - last_score) * (percent - last_use)
+            return last_score + int(part / (use - last_use))  # towards zero, as Go divides
+    return shape[-1][1]

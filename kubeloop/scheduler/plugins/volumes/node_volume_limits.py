@@ -1,0 +1,167 @@
+"""NodeVolumeLimits: no more volumes on a node than its CSI drivers can attach."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from kubeloop.api.generated.storage_v1 import CSIDriver, CSINode, StorageClass, VolumeAttachment
+from kubeloop.api.pods.volumes import claim_uses, class_of_claim
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.scheduler.cache.cluster import ClusterState, Rows
+from kubeloop.scheduler.cache.pod_info import PodInfo, Template
+from kubeloop.scheduler.framework.handle import Handle
+from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unresolvable, unschedulable
+from kubeloop.scheduler.framework.status import Refusal
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, Action
+from kubeloop.scheduler.volumes.csi_translation import Attachable, driver_of_provisioner, of_inline, of_persistent
+from kubeloop.scheduler.volumes.hints import allows_more_volumes, freed_an_attachment
+
+_NODE_INDEX = "attached node"
+
+# Volumes by a name of their own, with their drivers.
+_Volumes = dict[str, str]
+_TOO_MANY, _MISSING = 1, 2  # from there on: which driver is missing
+
+
+class _State(NamedTuple):
+    """A pod's volumes, and the drivers that have to be on its node."""
+
+    volumes: _Volumes
+    demanded: Sequence[str]
+
+
+def attached_node(attachment: VolumeAttachment) -> tuple[str, ...]:
+    return (attachment.spec.node_name,)
+
+
+class NodeVolumeLimits(Plugin):
+    """Counts volumes by driver; disks that were part of Kubernetes are their drivers'."""
+
+    name = "NodeVolumeLimits"
+    local = False
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        self._claims = handle.follow(resource_of_class(PersistentVolumeClaim))
+        self._volumes = handle.follow(resource_of_class(PersistentVolume))
+        self._classes = handle.follow(resource_of_class(StorageClass))
+        self._nodes = handle.follow(resource_of_class(CSINode))
+        self._attachments = handle.follow(resource_of_class(VolumeAttachment))
+        self._drivers = handle.follow(resource_of_class(CSIDriver))
+        self._attachments.add_indexer(_NODE_INDEX, attached_node)
+
+    def interests(self) -> Sequence[Interest]:
+        return (
+            Interest(self._nodes.resource.qualified, Action.ADD),
+            Interest(self._nodes.resource.qualified, Action.UPDATE, allows_more_volumes),
+            Interest(ASSIGNED_POD, Action.DELETE, lambda _, old, __: _may_attach(old)),
+            Interest(self._claims.resource.qualified, Action.ADD, _is_its_claim),
+            Interest(self._attachments.resource.qualified, Action.DELETE, freed_an_attachment),
+        )
+
+    def concerns(self, template: Template) -> bool:
+        return _may_attach(template.pod)
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Refusal:
+        if not _may_attach(pod.pod):
+            return SKIP
+        names = [one.name for one in claim_uses(pod.pod)]
+        missing = next((name for name in names if self._claims.get(pod.key.namespace, name) is None), None)
+        if missing is not None:
+            key = f"{pod.key.namespace}/{missing}"
+            return unresolvable(self.name, f'looking up PVC {key}: persistentvolumeclaim "{missing}" not found')
+        volumes = self._volumes_of((pod.pod,))
+        demanded = sorted({one for one in volumes.values() if self._is_demanded(one)})
+        return _State(volumes, demanded) if volumes else SKIP
+
+    def refusal(self, state: _State, number: int) -> Refusal:
+        if number == _TOO_MANY:
+            return unschedulable(self.name, "node(s) exceed max volume count")
+        return unschedulable(self.name, f"{state.demanded[number - _MISSING]} CSI driver is not installed on the node")
+
+    def _is_demanded(self, driver: str) -> bool:
+        """Whether a driver wants its pods on no node that it is not on."""
+        found = self._drivers.get("", driver)
+        return found is not None and bool(found.spec.prevent_pod_scheduling_if_missing)
+
+    def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        numbers = np.arange(cluster.size)[rows]
+        answers = np.zeros(len(numbers), np.int16)
+        for position, row in enumerate(numbers):
+            node = cluster.nodes.get(int(row))
+            if node is not None:
+                others = [one.pod for one in cluster.pods[int(row)].values()]
+                answers[position] = self._answer(state, node.metadata.name, others)
+        return answers
+
+    def _answer(self, state: _State, node: str, others: Sequence[Pod]) -> int:
+        found = self._nodes.get("", node)
+        drivers = () if found is None else found.spec.drivers or ()
+        installed = {one.name for one in drivers}
+        for position, driver in enumerate(state.demanded):
+            if driver not in installed:
+                return _MISSING + position
+        limits = {
+            one.name: one.allocatable.count for one in drivers if one.allocatable and one.allocatable.count is not None
+        }
+        if not any(driver in limits for driver in state.volumes.values()):
+            return 0
+        return _TOO_MANY if self._exceeds(state.volumes, limits, others, node) else 0
+
+    def _exceeds(self, wanted: _Volumes, limits: Mapping[str, int], others: Sequence[Pod], node: str) -> bool:
+        there = self._volumes_of(others)
+        attached = {**self._attached(node), **there}
+        count = Counter(attached.values())
+        more = Counter(driver for volume, driver in wanted.items() if volume not in there)
+        return any(driver in limits and count[driver] + number > limits[driver] for driver, number in more.items())
+
+    def _volumes_of(self, pods: Iterable[Pod]) -> _Volumes:
+        found: _Volumes = {}
+        for pod in pods:
+            found |= dict(_named(one) for one in map(of_inline, pod.spec.volumes) if one is not None)
+            for one in claim_uses(pod):
+                claim = self._claims.get(pod.metadata.namespace, one.name)
+                if claim is not None:
+                    found |= self._volume_of(claim)
+        return found
+
+    def _volume_of(self, claim: PersistentVolumeClaim) -> _Volumes:
+        """A claim that has no volume yet will have one of its class' provisioner."""
+        volume = self._volumes.get("", claim.spec.volume_name) if claim.spec.volume_name else None
+        if volume is not None:
+            csi = volume.spec.csi
+            one = of_persistent(volume) if csi is None else Attachable(csi.driver, csi.volume_handle)
+            return {} if one is None else dict((_named(one),))
+        found = self._classes.get("", class_of_claim(claim))
+        if found is None:
+            return {}
+        meta, driver = claim.metadata, driver_of_provisioner(found.provisioner)
+        return {f"{driver}/future {meta.namespace}/{meta.name}": driver} if driver else {}
+
+    def _attached(self, node: str) -> _Volumes:
+        found: _Volumes = {}
+        for one in self._attachments.by_index(_NODE_INDEX, node):
+            name = one.spec.source.persistent_volume_name
+            volume = self._volumes.get("", name) if name else None
+            if volume is not None and volume.spec.csi is not None:
+                found[f"{one.spec.attacher}/{volume.spec.csi.volume_handle}"] = one.spec.attacher
+        return found
+
+
+def _may_attach(pod: Pod) -> bool:
+    return any(claim_uses(pod)) or any(of_inline(one) is not None for one in pod.spec.volumes)
+
+
+def _named(one: Attachable) -> tuple[str, str]:
+    return f"{one.driver}/{one.handle}", one.driver
+
+
+def _is_its_claim(pod: PodInfo, _: Any, new: Any) -> bool:
+    meta = new.metadata
+    return meta.namespace == pod.key.namespace and any(one.name == meta.name for one in claim_uses(pod.pod))

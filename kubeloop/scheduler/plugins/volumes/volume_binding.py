@@ -1,0 +1,276 @@
+"""VolumeBinding: only nodes from which the pod's volumes can be reached; volumes that wait for a pod are bound with it.
+
+The contract with provisioners: the scheduler writes the chosen node to the claim's annotation
+`volume.kubernetes.io/selected-node`, they make the volume, and the pod is bound when its claims are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.api.generated.core_v1 import Node, PersistentVolumeClaim
+from kubeloop.api.generated.storage_v1 import CSINode
+from kubeloop.api.pods.volumes import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    claim_uses,
+    class_of_claim,
+    is_made_for,
+)
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.runtime.objects.keys import key_of
+from kubeloop.scheduler.cache.cluster import ClusterState, Rows
+from kubeloop.scheduler.cache.pod_info import PodInfo, Template
+from kubeloop.scheduler.framework.handle import Handle
+from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, failed, unresolvable
+from kubeloop.scheduler.framework.status import Code, Refusal, SchedulingError
+from kubeloop.scheduler.queue.cluster_event import NODE, Action
+from kubeloop.scheduler.volumes.binder import is_bound, is_reachable
+from kubeloop.scheduler.volumes.chooser import (
+    NO_SPACE,
+    NO_VOLUME,
+    Choice,
+    VolumeChooser,
+    liking,
+    shape_of,
+)
+from kubeloop.scheduler.volumes.hints import (
+    allows_other_places,
+    answers_for_others,
+    makes_larger_volumes,
+    minds_room_no_more,
+)
+
+if TYPE_CHECKING:
+    from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
+
+_UNREACHABLE, _GONE = 1, 8
+_REASONS = {
+    _UNREACHABLE: "node(s) didn't match PersistentVolume's node affinity",
+    NO_VOLUME: "node(s) didn't find available persistent volumes to bind",
+    NO_SPACE: "node(s) did not have enough free storage",
+    _GONE: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+}
+_LATER = "WaitForFirstConsumer"
+
+
+class _Claims(NamedTuple):
+    """A pod's claims: those that have a volume, and those that wait for the pod."""
+
+    bound: Sequence[PersistentVolumeClaim]
+    waiting: Sequence[PersistentVolumeClaim]
+
+
+class VolumeBinding(Plugin):
+    """Finds volumes for claims, or provisioners that will make some."""
+
+    name = "VolumeBinding"
+    local = False
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        self._patience = float(args.get("bindTimeoutSeconds") or 600)
+        self._claims = handle.follow(resource_of_class(PersistentVolumeClaim))
+        self._chooser = VolumeChooser(handle)
+        self._volumes, self._classes = self._chooser.volumes, self._chooser.classes
+        self._shape = shape_of(args)
+        handle.follow(resource_of_class(CSINode))
+        self._changed = asyncio.Event()
+        for informer in (self._claims, self._volumes):
+            informer.add_handler(_Waker(self._changed))
+
+    def interests(self) -> Sequence[Interest]:
+        both = Action.ADD | Action.UPDATE
+        return (
+            Interest(self._classes.resource.qualified, both, allows_other_places),
+            Interest(self._claims.resource.qualified, both, _is_about_its_claim),
+            Interest(self._volumes.resource.qualified, both),
+            Interest(NODE, Action.ADD | Action.NODE_LABEL),
+            Interest(resource_of_class(CSINode).qualified, both, answers_for_others),
+            Interest(self._chooser.drivers.resource.qualified, Action.UPDATE, minds_room_no_more),
+            Interest(self._chooser.capacities.resource.qualified, both, makes_larger_volumes),
+        )
+
+    # Filtering.
+
+    def concerns(self, template: Template) -> bool:
+        return any(claim_uses(template.pod))
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Claims | Skip | Refusal:
+        uses = tuple(claim_uses(pod.pod))
+        if not uses:
+            return SKIP
+        bound, waiting = [], []
+        immediate = False
+        for use in uses:
+            claim = self._claims.get(pod.key.namespace, use.name)
+            why_not = _unusable(claim, use.name, use.volume.ephemeral is not None, pod)
+            if why_not or claim is None:
+                return unresolvable(self.name, why_not)
+            if is_bound(claim):
+                bound.append(claim)
+            elif self._is_delayed(claim) and not claim.spec.volume_name:
+                waiting.append(claim)
+            else:
+                immediate = True
+        if immediate:
+            return unresolvable(self.name, "pod has unbound immediate PersistentVolumeClaims")
+        return _Claims(bound, waiting)
+
+    def filter(self, state: _Claims, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        numbers = np.arange(cluster.size)[rows]
+        answers = np.zeros(len(numbers), np.int16)
+        for position, row in enumerate(numbers):
+            node = cluster.nodes.get(int(row))
+            if node is not None:
+                answers[position] = self._bound_answer(state.bound, node) | self._waiting_answer(state.waiting, node)
+        return answers
+
+    def refusal(self, state: Any, number: int) -> Refusal:
+        return Refusal(Code.UNRESOLVABLE, tuple(told for bit, told in _REASONS.items() if number & bit), self.name)
+
+    def _bound_answer(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> int:
+        for claim in claims:
+            volume = self._volumes.get("", claim.spec.volume_name)
+            if volume is None:
+                return _GONE
+            if not is_reachable(volume, node):
+                return _UNREACHABLE
+        return 0
+
+    def _waiting_answer(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> int:
+        choice = self._chooser.choice(claims, node) if claims else 0
+        return choice if isinstance(choice, int) else 0
+
+    def _is_delayed(self, claim: PersistentVolumeClaim) -> bool:
+        found = self._classes.get("", class_of_claim(claim)) if class_of_claim(claim) else None
+        return found is not None and found.volume_binding_mode == _LATER
+
+    # Scoring.
+
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> Sequence[PersistentVolumeClaim] | Skip:
+        """Only claims that wait have a choice; the others' volumes are where they are."""
+        claims = [self._claims.get(pod.key.namespace, use.name) for use in claim_uses(pod.pod)]
+        waiting = [one for one in claims if one is not None and not is_bound(one) and self._is_delayed(one)]
+        return waiting or SKIP
+
+    def score(self, state: Sequence[PersistentVolumeClaim], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        choices = (self._chooser.choice(state, cluster.nodes[int(row)]) for row in np.arange(cluster.size)[rows])
+        return np.array([0 if isinstance(one, int) else liking(one, self._shape) for one in choices], np.int64)
+
+    # Binding.
+
+    def reserve(self, cycle: Cycle, node: str) -> Refusal | None:
+        claims = cycle.states.get(self.name)
+        row = cycle.cluster.row_of(node)
+        if not isinstance(claims, _Claims) or not claims.waiting or row is None:
+            return None
+        choice = self._chooser.choice(claims.waiting, cycle.cluster.nodes[row])
+        if isinstance(choice, int):
+            return self.refusal(None, choice)
+        self._chooser.promise(choice, node)
+        cycle.states[Choice] = choice
+        return None
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        choice = cycle.states.pop(Choice, None)
+        if choice is not None:
+            self._chooser.release(choice)
+
+    def will_pre_bind(self, cycle: Cycle, node: str) -> bool:
+        return Choice in cycle.states
+
+    async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
+        choice: Choice | None = cycle.states.get(Choice)
+        if choice is None:
+            return None
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._write(choice, node)
+                while not self._is_done(choice, node, cycle.pod):
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return failed(self.name, "binding volumes: context deadline exceeded")
+        except SchedulingError as error:
+            return failed(self.name, f"binding volumes: {error}")
+        return None
+
+    def post_bind(self, cycle: Cycle, node: str) -> None:
+        self.unreserve(cycle, node)
+
+    async def _write(self, choice: Choice, node: str) -> None:
+        client = self.handle.client
+        for volume, claim in choice.bindings:
+            meta, old = claim.metadata, volume.metadata
+            reference = {
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": meta.namespace, "name": meta.name,
+                "uid": meta.uid, "resourceVersion": meta.resource_version,
+            }  # fmt: skip
+            change: dict[str, Any] = {"resourceVersion": old.resource_version}
+            if volume.spec.claim_ref is None:
+                change["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
+            await client.patch("persistentvolumes", old.name, {"metadata": change, "spec": {"claimRef": reference}})
+        for one in choice.provisions:
+            meta = one.claim.metadata
+            if meta.annotations.get(SELECTED_NODE) == node:
+                continue
+            change = {"resourceVersion": meta.resource_version, "annotations": {SELECTED_NODE: node}}
+            await client.patch("persistentvolumeclaims", meta.name, {"metadata": change}, meta.namespace)
+
+    def _is_done(self, choice: Choice, node: str, pod: PodInfo) -> bool:
+        """Whether all claims are bound; raises if that will not happen any more."""
+        if self.handle.pods.get(*pod.key) is None:
+            raise SchedulingError("pod does not exist any more")
+        present = [(one, self._claims.get(*key_of(one))) for one in choice.claims]
+        for old, claim in present:
+            if claim is None:
+                raise SchedulingError(f'persistentvolumeclaim "{old.metadata.name}" not found')
+        for old, _ in choice.provisions:
+            claim = self._claims.get(*key_of(old))
+            said = claim.metadata.annotations.get(SELECTED_NODE) if claim is not None else None
+            if said != node and claim is not None and claim.metadata.resource_version != old.metadata.resource_version:
+                raise SchedulingError(f'provisioning failed for PVC "{old.metadata.name}"')
+        return all(claim is not None and is_bound(claim) for _, claim in present)
+
+
+class _Waker:
+    """Wakes those who wait for claims and volumes."""
+
+    def __init__(self, event: asyncio.Event) -> None:
+        self._event = event
+
+    def on_add(self, _: Any) -> None:
+        self._event.set()
+
+    def on_update(self, _: Any, __: Any) -> None:
+        self._event.set()
+
+    def on_delete(self, _: Any) -> None:
+        self._event.set()
+
+
+def _unusable(claim: PersistentVolumeClaim | None, name: str, ephemeral: bool, pod: PodInfo) -> str:
+    """Why a pod can't use a claim; empty if it can."""
+    if claim is None:
+        wait = "waiting for ephemeral volume controller to create the "
+        return f'{wait}persistentvolumeclaim "{name}"' if ephemeral else f'persistentvolumeclaim "{name}" not found'
+    if claim.status.phase == "Lost":
+        gone = claim.spec.volume_name
+        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{gone}"'
+    if claim.metadata.deletion_timestamp is not None:
+        return f'persistentvolumeclaim "{name}" is being deleted'
+    if ephemeral and not is_made_for(claim, pod.pod):
+        key, owner = key_of(claim), pod.key
+        return f"PVC {key} was not created for pod {owner} (pod is not owner)"
+    return ""
+
+
+def _is_about_its_claim(pod: PodInfo, old: Any, new: Any) -> bool:
+    meta = new.metadata
+    return meta.namespace == pod.key.namespace and any(one.name == meta.name for one in claim_uses(pod.pod))

@@ -1,0 +1,119 @@
+"""VolumeZone: only nodes in the zone and region that the labels of the pod's volumes name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
+from kubeloop.api.generated.storage_v1 import StorageClass
+from kubeloop.api.pods.volumes import class_of_claim
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.scheduler.cache.cluster import ClusterState, Rows
+from kubeloop.scheduler.cache.labels import Verdicts
+from kubeloop.scheduler.cache.pod_info import PodInfo, Template
+from kubeloop.scheduler.framework.handle import Handle
+from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unresolvable
+from kubeloop.scheduler.framework.status import Refusal
+from kubeloop.scheduler.queue.cluster_event import NODE, Action
+
+# Labels, and what each is called today.
+_LABELS: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_BETWEEN: Final = "__"  # values of a volume in several zones
+
+
+class VolumeZone(Plugin):
+    """Compares labels of volumes and nodes; a node without any such label has no zone to be wrong."""
+
+    name = "VolumeZone"
+    local = False
+    refusals = (unresolvable(name, "node(s) had no available volume zone"),)
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        self._claims = handle.follow(resource_of_class(PersistentVolumeClaim))
+        self._volumes = handle.follow(resource_of_class(PersistentVolume))
+        self._classes = handle.follow(resource_of_class(StorageClass))
+
+    def interests(self) -> Sequence[Interest]:
+        both = Action.ADD | Action.UPDATE
+        return (
+            Interest(self._classes.resource.qualified, Action.ADD, _waits_for_pods),
+            Interest(NODE, Action.ADD | Action.NODE_LABEL),
+            Interest(self._claims.resource.qualified, both, _is_its_claim),
+            Interest(self._volumes.resource.qualified, both, _has_other_zones),
+        )
+
+    def concerns(self, template: Template) -> bool:
+        return bool(template.claims)
+
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[str, frozenset[str]]] | Skip | Refusal:
+        wanted: list[tuple[str, frozenset[str]]] = []
+        for volume in pod.pod.spec.volumes:
+            if volume.persistent_volume_claim is None:
+                continue
+            found = self._zones(pod.key.namespace, volume.persistent_volume_claim.claim_name)
+            if isinstance(found, str):
+                return unresolvable(self.name, found)
+            wanted += found
+        return wanted or SKIP
+
+    def filter(self, state: list[tuple[str, frozenset[str]]], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        wrong = np.zeros(len(cluster.alive[rows]), bool)
+        for label, values in state:
+            own = cluster.labels.column(label)
+            matches = Verdicts(own, _one_of(values)).of(rows)
+            today = Verdicts(cluster.labels.column(_LABELS[label]), _one_of(values)).of(rows)
+            wrong |= ~np.where(own.ids[rows] >= 0, matches, today)
+        has_zone = np.zeros(len(wrong), bool)
+        for label in _LABELS:
+            has_zone |= cluster.labels.column(label).ids[rows] >= 0
+        return (wrong & has_zone).astype(np.int16)
+
+    def _zones(self, namespace: str, name: str) -> list[tuple[str, frozenset[str]]] | str:
+        """What a claim's volume says; or why that can't be known."""
+        claim = self._claims.get(namespace, name)
+        if claim is None:
+            return f'persistentvolumeclaim "{name}" not found'
+        if claim.spec.volume_name:
+            volume = self._volumes.get("", claim.spec.volume_name)
+            return zones_of(volume) if volume else f'persistentvolume "{claim.spec.volume_name}" not found'
+        wanted = class_of_claim(claim)
+        if not wanted:
+            return "PersistentVolumeClaim had no pv name and storageClass name"
+        found = self._classes.get("", wanted)
+        if found is None:
+            return f'storageclass.storage.k8s.io "{wanted}" not found'
+        if found.volume_binding_mode is None:
+            return f'VolumeBindingMode not set for StorageClass "{wanted}"'
+        return [] if found.volume_binding_mode == "WaitForFirstConsumer" else "PersistentVolume had no name"
+
+
+def zones_of(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
+    labels = volume.metadata.labels
+    return [(label, frozenset(labels[label].split(_BETWEEN))) for label in _LABELS if label in labels]
+
+
+def _one_of(values: frozenset[str]) -> Callable[[str | None], bool]:
+    return lambda value: value in values
+
+
+def _waits_for_pods(_: PodInfo, __: Any, new: Any) -> bool:
+    return bool(new.volume_binding_mode == "WaitForFirstConsumer")
+
+
+def _is_its_claim(pod: PodInfo, _: Any, new: Any) -> bool:
+    names = [one.persistent_volume_claim.claim_name for one in pod.pod.spec.volumes if one.persistent_volume_claim]
+    return new.metadata.namespace == pod.key.namespace and new.metadata.name in names
+
+
+def _has_other_zones(_: PodInfo, old: Any, new: Any) -> bool:
+    return old is None or zones_of(old) != zones_of(new)

@@ -1,0 +1,111 @@
+"""Ends pods in the background so that another has their room; until the last of them goes, it is not tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.meta_v1 import Preconditions
+from kubeloop.api.meta.conditions import is_true
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.api.scalars.times import format_time
+from kubeloop.scheduler.cache.pod_info import PodInfo
+from kubeloop.scheduler.framework.handle import Handle
+
+REASON = "PreemptionByScheduler"
+_TARGET = "DisruptionTarget"
+
+log = logging.getLogger(__name__)
+
+
+class Evictions:
+    """Who is ended for whom, on behalf of a plugin."""
+
+    def __init__(self, handle: Handle, plugin: str) -> None:
+        self._handle = handle
+        self._plugin = plugin
+        # By uid of the pods that others are being ended for: the last of these, if none but it is left to be ended.
+        self._last: dict[str, PodInfo | None] = {}
+
+    def is_under_way(self, uid: str) -> bool:
+        """Whether a pod has to wait; not any more when the last victim is known to be going, as that wakes the pod."""
+        if uid not in self._last:
+            return False
+        last = self._last[uid]
+        if last is None:
+            return True
+        victim = self._handle.pods.get(*last.key)
+        if victim is None or victim.metadata.uid != last.uid:
+            return False
+        return victim.metadata.deletion_timestamp is None
+
+    def begin(self, pod: PodInfo, victims: Sequence[PodInfo], node: str) -> None:
+        left = [one for one in victims if one.pod.metadata.deletion_timestamp is None]
+        if left:
+            self._last[pod.uid] = None
+            self._handle.spawn(self._end_all(pod, left, node))
+
+    async def _end_all(self, pod: PodInfo, victims: Sequence[PodInfo], node: str) -> None:
+        clock, result = self._handle.clock, "success"
+        began = clock.monotonic()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for victim in victims[:-1]:
+                    group.create_task(self._end(pod, victim, node))
+            self._last[pod.uid] = victims[-1]
+            goes = await self._end(pod, victims[-1], node)
+        except Exception as error:
+            log.warning("preemption for %s failed: %s", pod.key, error)
+            result, goes = "error", False
+        finally:
+            self._last.pop(pod.uid, None)
+        self._handle.evicted(result, clock.monotonic() - began)
+        if not goes:  # then no pod's end wakes it
+            self._handle.activate((pod.key,))
+
+    async def _end(self, pod: PodInfo, victim: PodInfo, node: str) -> bool:
+        """Whether the victim's end will be heard of. One that is not bound yet is only sent back; that counts, too."""
+        note = f"Preempted by pod {pod.uid} on node {node}"
+        if self._handle.permits.preempt(victim.uid, self._plugin):
+            note += " (in kube-scheduler memory)."
+        elif not await self._delete(victim, pod.pod):
+            return False
+        self._handle.reporter.event(victim.pod, "Normal", "Preempted", note, action="Preempting", related=pod.pod)
+        return True
+
+    async def _delete(self, victim: PodInfo, pod: Pod) -> bool:
+        """Whether it was still there."""
+        client, key, uid = self._handle.client, victim.key, victim.uid
+        try:
+            body = {"metadata": {"uid": uid}, "status": {"conditions": [self._disruption(victim.pod, pod)]}}
+            await client.patch("pods", key.name, body, key.namespace, type=STRATEGIC_PATCH, subresource="status")
+            await client.delete("pods", key.name, key.namespace, preconditions=Preconditions(uid=uid))
+        except NotFound:
+            log.debug("%s is gone already", key)
+            return False
+        return True
+
+    def _disruption(self, victim: Pod, pod: Pod) -> dict[str, Any]:
+        condition: dict[str, Any] = {
+            "type": _TARGET,
+            "status": "True",
+            "reason": REASON,
+            "message": f"{pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
+            "lastProbeTime": None,
+        }
+        if victim.metadata.generation:
+            condition["observedGeneration"] = victim.metadata.generation
+        if not is_true(victim.status.conditions, _TARGET):
+            condition["lastTransitionTime"] = format_time(self._handle.clock.now())
+        return condition
+
+
+def is_preempted(pod: Pod) -> bool:
+    """Whether a pod ends because the scheduler wanted its room."""
+    if pod.metadata.deletion_timestamp is None:
+        return False
+    return any(one.type == _TARGET and one.status == "True" and one.reason == REASON for one in pod.status.conditions)

@@ -1,0 +1,48 @@
+"""Pods that wait for room on a node of their own: others of no higher priority leave that room to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubeloop.scheduler.cache.pod_info import PodInfo
+
+
+class Nominations:
+    """Which pod is meant for which node."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, dict[str, PodInfo]] = {}  # by node and uid
+        self._node_of: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._node_of)
+
+    def set(self, info: PodInfo, node: str) -> None:
+        """Mean a pod for a node, or with "" for none."""
+        self.drop(info.uid)
+        if node:
+            self._nodes.setdefault(node, {})[info.uid] = info
+            self._node_of[info.uid] = node
+
+    def drop(self, uid: str) -> None:
+        node = self._node_of.pop(uid, None)
+        if node is not None:
+            pods = self._nodes[node]
+            del pods[uid]
+            if not pods:
+                del self._nodes[node]
+
+    def node_of(self, uid: str) -> str:
+        return self._node_of.get(uid, "")
+
+    def on(self, node: str) -> Sequence[PodInfo]:
+        return tuple(self._nodes.get(node, {}).values())
+
+    def in_the_way(self, pod: PodInfo) -> dict[str, list[PodInfo]]:
+        """By node, the pods that one has to leave room for."""
+        found: dict[str, list[PodInfo]] = {}
+        for node, pods in self._nodes.items():
+            first = [one for one in pods.values() if one.uid != pod.uid and one.priority >= pod.priority]
+            if first:
+                found[node] = first
+        return found

@@ -1,0 +1,115 @@
+"""What people are told of a pod's scheduling: its condition, the node it waits for, and events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kubeloop.api.errors import ApiError, NotFound
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.meta.conditions import find_condition
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.api.scalars.times import format_time
+from kubeloop.client import Client
+from kubeloop.client.errors import ClientError
+from kubeloop.clock import Clock
+from kubeloop.runtime.events.recorder import EventRecorder
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.scheduler.status.status_patch import CONDITIONS, NOMINATED, Told
+
+SCHEDULED: Final = "PodScheduled"
+UNSCHEDULABLE: Final = "Unschedulable"
+ERROR: Final = "SchedulerError"
+_NOTE_LIMIT: Final = 1024
+_AT_ONCE: Final = 4  # it is only told, nobody waits for it: whoever makes pods goes first
+
+log = logging.getLogger(__name__)
+
+
+class Reporter:
+    """Writes statuses in the background, at most one of a pod at a time, and only what changes something."""
+
+    def __init__(
+        self, client: Client, clock: Clock, recorders: Mapping[str, EventRecorder], spawn: Callable[[Any], None]
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._recorders = recorders
+        self._spawn = spawn
+        self._waiting: dict[ObjectKey, tuple[Pod, dict[str, Any]]] = {}
+        self._busy: set[ObjectKey] = set()
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    def bound(self, pod: Pod, node: str) -> None:
+        meta = pod.metadata
+        note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
+        self.event(pod, "Normal", "Scheduled", note, action="Binding")
+
+    def refused(self, pod: Pod, reason: str, message: str, nominated: str | None) -> None:
+        """Tell why a pod has no node; and, unless that is None, which node it waits for."""
+        self.event(pod, "Warning", "FailedScheduling", _note(message), action="Scheduling")
+        change = status_change(pod, reason, message, nominated, format_time(self._clock.now()))
+        if change:
+            self._write(pod, change)
+
+    def nominate(self, pod: Pod, node: str) -> None:
+        """Tell which node a pod waits for."""
+        if pod.status.nominated_node_name != node or key_of(pod) in self._busy:  # then it may be about to change
+            self._write(pod, {NOMINATED: node or None})
+
+    def event(self, pod: Pod, type: str, reason: str, note: str, *, action: str, related: Any = None) -> None:
+        recorder = self._recorders.get(pod.spec.scheduler_name) or next(iter(self._recorders.values()))
+        recorder.event(pod, type, reason, note, action=action, related=related)
+
+    def _write(self, pod: Pod, change: dict[str, Any]) -> None:
+        key = key_of(pod)
+        before = self._waiting.get(key)
+        if before is not None and before[0].metadata.uid == pod.metadata.uid:
+            change = {**before[1], **change}
+        self._waiting[key] = (pod, change)
+        if key not in self._busy:
+            self._busy.add(key)
+            self._spawn(self._write_all(key))
+
+    async def _write_all(self, key: ObjectKey) -> None:
+        try:
+            async with self._turns:
+                while (found := self._waiting.pop(key, None)) is not None:
+                    await self._patch(key, *found)
+        finally:
+            self._busy.discard(key)
+
+    async def _patch(self, key: ObjectKey, pod: Pod, change: dict[str, Any]) -> None:
+        told = Told(pod.metadata.uid, change)
+        try:
+            await self._client.patch("pods", key.name, told, key.namespace, type=STRATEGIC_PATCH, subresource="status")
+        except NotFound:
+            log.debug("%s is gone, its status is not told", key)
+        except (ApiError, ClientError, TimeoutError) as error:
+            log.warning("the status of %s could not be written: %s", key, error)
+
+
+def status_change(pod: Pod, reason: str, message: str, nominated: str | None, now: str) -> dict[str, Any]:
+    """What of a pod's status has to be written; nothing if it says so already."""
+    change: dict[str, Any] = {}
+    generation = pod.metadata.generation or 0
+    old = find_condition(pod.status.conditions, SCHEDULED)
+    said = old is not None and (old.status, old.reason, old.message) == ("False", reason, message)
+    if not said or old is None or (old.observed_generation or 0) != generation:
+        condition: dict[str, Any] = {
+            "type": SCHEDULED, "status": "False", "reason": reason, "message": message, "lastProbeTime": None,
+        }  # fmt: skip
+        if generation:
+            condition["observedGeneration"] = generation
+        if old is None or old.status != "False":
+            condition["lastTransitionTime"] = now
+        change[CONDITIONS] = [condition]
+    if nominated is not None and pod.status.nominated_node_name != nominated:
+        change[NOMINATED] = nominated or None
+    return change
+
+
+def _note(message: str) -> str:
+    return message if len(message) <= _NOTE_LIMIT else message[: _NOTE_LIMIT - 4] + " ..."

@@ -1,0 +1,76 @@
+"""Which volume would do for a claim on a node, and where new ones may be made. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, TopologySelectorTerm
+from kubeloop.api.pods.placement import node_selector_matches
+from kubeloop.api.pods.volumes import (
+    BIND_COMPLETED,
+    class_of_claim,
+    class_of_volume,
+    has_access_modes,
+    is_meant_for,
+    requested_size,
+    same_attributes_class,
+    same_volume_mode,
+    size_of_volume,
+)
+from kubeloop.api.selectors import SelectorError, from_label_selector
+
+
+def is_bound(claim: PersistentVolumeClaim) -> bool:
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
+
+
+def is_reachable(volume: PersistentVolume, node: Node) -> bool:
+    affinity = volume.spec.node_affinity
+    return affinity is None or affinity.required is None or node_selector_matches(affinity.required, node)
+
+
+def matching_volume(
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], node: Node, taken: Collection[str]
+) -> PersistentVolume | None:
+    """The volume that waits for this claim, or else the smallest that would do and can be reached from the node."""
+    smallest: PersistentVolume | None = None
+    for volume in volumes:
+        if volume.metadata.name in taken or volume.metadata.deletion_timestamp is not None:
+            continue
+        is_meant = is_meant_for(volume, claim)
+        if (volume.spec.claim_ref is not None and not is_meant) or not _is_enough(volume, claim):
+            continue
+        if is_meant:
+            return volume if is_reachable(volume, node) else None
+        is_better = smallest is None or size_of_volume(volume) < size_of_volume(smallest)
+        if is_better and _would_do(volume, claim) and is_reachable(volume, node):
+            smallest = volume
+    return smallest
+
+
+def in_topologies(terms: Collection[TopologySelectorTerm], node: Node) -> bool:
+    """Whether volumes of a class may be made where the node is; without any terms, everywhere."""
+    if not terms:
+        return True
+    return any(
+        all(node.metadata.labels.get(one.key) in (one.values or ()) for one in term.match_label_expressions)
+        for term in terms
+        if term.match_label_expressions
+    )
+
+
+def _is_enough(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    alike = same_volume_mode(volume, claim) and same_attributes_class(volume, claim)
+    return alike and size_of_volume(volume) >= requested_size(claim)
+
+
+def _would_do(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    if volume.status.phase != "Available" or class_of_volume(volume) != class_of_claim(claim):
+        return False
+    if claim.spec.selector is not None:
+        try:
+            if not from_label_selector(claim.spec.selector).matches(volume.metadata.labels):
+                return False
+        except SelectorError:
+            return False
+    return has_access_modes(volume, claim)

@@ -1,0 +1,152 @@
+"""Volumes for a pod's waiting claims on a node: those that are there, and those that a provisioner would make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
+from kubeloop.api.generated.storage_v1 import CSIDriver, CSIStorageCapacity, StorageClass
+from kubeloop.api.pods.volumes import (
+    SELECTED_NODE,
+    STORAGE,
+    class_of_claim,
+    class_of_volume,
+    requested_size,
+    size_of_volume,
+)
+from kubeloop.api.scalars.quantity import parse_quantity
+from kubeloop.api.selectors import from_label_selector
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.scheduler.framework.handle import Handle
+from kubeloop.scheduler.plugins.shared.resource_scores import on_line
+from kubeloop.scheduler.volumes.binder import in_topologies, matching_volume
+
+NO_VOLUME, NO_SPACE = 2, 4
+_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+_FULL: Final = 100  # percent
+
+Shape = Sequence[tuple[int, int]]  # percentage in use, and its score
+
+
+class Provision(NamedTuple):
+    """A claim for which a volume is to be made, and where there is room for it, if its driver tells."""
+
+    claim: PersistentVolumeClaim
+    capacity: CSIStorageCapacity | None
+
+
+class Choice(NamedTuple):
+    """What is to be written for the claims that wait."""
+
+    bindings: Sequence[tuple[PersistentVolume, PersistentVolumeClaim]]
+    provisions: Sequence[Provision]
+
+    @property
+    def claims(self) -> list[PersistentVolumeClaim]:
+        return [claim for _, claim in self.bindings] + [one.claim for one in self.provisions]
+
+
+class VolumeChooser:
+    """Knows all volumes, and which are promised already."""
+
+    def __init__(self, handle: Handle) -> None:
+        self.volumes = handle.follow(resource_of_class(PersistentVolume))
+        self.classes = handle.follow(resource_of_class(StorageClass))
+        self.drivers = handle.follow(resource_of_class(CSIDriver))
+        self.capacities = handle.follow(resource_of_class(CSIStorageCapacity))
+        self._taken: dict[str, ObjectKey] = {}  # volumes that are being bound, with their claims
+        self._selected: dict[ObjectKey, str] = {}  # claims for which a volume is being made, with the node
+
+    def choice(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> Choice | int:
+        """Volumes for claims on a node, the smallest claim first; or why there are none."""
+        wanted: list[PersistentVolumeClaim] = []
+        bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
+        taken: set[str] = set()
+        for claim in sorted(claims, key=requested_size):
+            selected = self._selected.get(key_of(claim)) or claim.metadata.annotations.get(SELECTED_NODE)
+            if selected and selected != node.metadata.name:
+                return NO_VOLUME
+            volume = None if selected else self._free_volume(claim, node, taken)
+            if volume is None:
+                wanted.append(claim)
+            else:
+                taken.add(volume.metadata.name)
+                bindings.append((volume, claim))
+        provisions: list[Provision] = []
+        for claim in wanted:
+            found = self._provision(claim, node)
+            if isinstance(found, int):
+                return found
+            provisions.append(found)
+        return Choice(bindings, provisions)
+
+    def promise(self, choice: Choice, node: str) -> None:
+        for volume, claim in choice.bindings:
+            self._taken[volume.metadata.name] = key_of(claim)
+        for one in choice.provisions:
+            self._selected[key_of(one.claim)] = node
+
+    def release(self, choice: Choice) -> None:
+        for volume, _ in choice.bindings:
+            self._taken.pop(volume.metadata.name, None)
+        for one in choice.provisions:
+            self._selected.pop(key_of(one.claim), None)
+
+    def _free_volume(self, claim: PersistentVolumeClaim, node: Node, taken: set[str]) -> PersistentVolume | None:
+        wanted = class_of_claim(claim)
+        others = taken | {name for name, key in self._taken.items() if key != key_of(claim)}
+        of_class = (one for one in self.volumes.list() if class_of_volume(one) == wanted)
+        return matching_volume(claim, of_class, node, others)
+
+    def _provision(self, claim: PersistentVolumeClaim, node: Node) -> Provision | int:
+        found = self.classes.get("", class_of_claim(claim))
+        if found is None or found.provisioner in ("", _NO_PROVISIONER):
+            return NO_VOLUME
+        if not in_topologies(found.allowed_topologies, node):
+            return NO_VOLUME
+        driver = self.drivers.get("", found.provisioner)
+        resources = claim.spec.resources
+        if driver is None or not driver.spec.storage_capacity or resources is None or STORAGE not in resources.requests:
+            return Provision(claim, None)  # only drivers that say so publish how much they can provide, and where
+        room = next((one for one in self.capacities.list() if _has_room(one, claim, found.metadata.name, node)), None)
+        return NO_SPACE if room is None else Provision(claim, room)
+
+
+def _has_room(one: CSIStorageCapacity, claim: PersistentVolumeClaim, storage_class: str, node: Node) -> bool:
+    largest = one.maximum_volume_size or one.capacity
+    if one.storage_class_name != storage_class or one.node_topology is None or not largest:
+        return False
+    if parse_quantity(largest) < requested_size(claim):
+        return False
+    return from_label_selector(one.node_topology).matches(node.metadata.labels)
+
+
+def liking(choice: Choice, shape: Shape) -> int:
+    """How much a node is liked for the storage that would be in use there: of volumes, or else of what is published."""
+    use: dict[str, tuple[int, int]] = {}  # by class: requested, and how much there is
+    for volume, claim in choice.bindings:
+        requested, there = use.get(class_of_claim(claim), (0, 0))
+        more = requested_size(claim).value(), size_of_volume(volume).value()
+        use[class_of_claim(claim)] = requested + more[0], there + more[1]
+    for claim, capacity in choice.provisions if not choice.bindings else ():
+        if capacity is not None:
+            requested, _ = use.get(class_of_claim(claim), (0, 0))
+            there = parse_quantity(capacity.capacity or "0").value()
+            use[class_of_claim(claim)] = requested + requested_size(claim).value(), there
+    if not use:
+        return 0
+    total = sum(_on_shape(shape, requested, there) for requested, there in use.values())
+    return int(total / len(use) + 0.5)
+
+
+def _on_shape(shape: Shape, requested: int, there: int) -> int:
+    percent = _FULL if not there or requested > there else requested * _FULL // there
+    return on_line(shape, percent)
+
+
+def shape_of(args: Mapping[str, Any]) -> Shape:
+    """Unless something else is said: the less would be in use, the better."""
+    given = args.get("shape") or ({"utilization": 0, "score": 10}, {"utilization": _FULL, "score": 0})
+    return [(one["utilization"], one["score"] * 10) for one in given]

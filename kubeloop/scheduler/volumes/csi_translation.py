@@ -1,0 +1,78 @@
+"""Disks that were part of Kubernetes, as the CSI drivers know them that answer for them now. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeSpec, Volume
+from kubeloop.api.pods.volumes import CSI_DRIVERS
+
+# Those whose drivers have limits; the others were never counted.
+_COUNTED: Final = frozenset(
+    f"kubernetes.io/{one}" for one in ("aws-ebs", "azure-disk", "cinder", "gce-pd", "portworx-volume")
+)
+_EBS: Final = re.compile(r"vol-[^/]*")
+_ZONES: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+_UNSPECIFIED: Final = "UNSPECIFIED"
+
+
+class Attachable(NamedTuple):
+    """A volume of a driver."""
+
+    driver: str
+    handle: str
+
+
+def driver_of_provisioner(name: str) -> str:
+    """The driver that makes a class' volumes; empty if they are not counted."""
+    if name not in CSI_DRIVERS:
+        return name
+    return CSI_DRIVERS[name] if name in _COUNTED else ""
+
+
+def of_persistent(volume: PersistentVolume) -> Attachable | None:
+    return _translated(volume.spec, volume.metadata.labels)
+
+
+def of_inline(volume: Volume) -> Attachable | None:
+    return _translated(volume, {})
+
+
+def _translated(source: PersistentVolumeSpec | Volume, labels: Mapping[str, str]) -> Attachable | None:
+    """None for what was no disk of Kubernetes, or what its driver does not take over."""
+    kind, handle = "", ""
+    if source.aws_elastic_block_store is not None:
+        kind, handle = "aws-ebs", _ebs_handle(source.aws_elastic_block_store.volume_id)
+    elif source.gce_persistent_disk is not None:
+        kind, handle = "gce-pd", _gce_handle(source.gce_persistent_disk.pd_name, labels)
+    elif source.azure_disk is not None:
+        is_managed = (source.azure_disk.kind or "managed").lower() == "managed"
+        kind, handle = "azure-disk", source.azure_disk.disk_uri if is_managed else ""
+    elif source.cinder is not None:
+        kind, handle = "cinder", source.cinder.volume_id
+    elif source.portworx_volume is not None:
+        kind, handle = "portworx-volume", source.portworx_volume.volume_id
+    return Attachable(CSI_DRIVERS[f"kubernetes.io/{kind}"], handle) if handle else None
+
+
+def _ebs_handle(name: str) -> str:
+    """`aws://zone/vol-1` or only the volume's own id."""
+    if not name.startswith("aws://"):
+        return name
+    found = urlsplit(name).path.strip("/")
+    return found if _EBS.fullmatch(found) else ""
+
+
+def _gce_handle(name: str, labels: Mapping[str, str]) -> str:
+    """By zone, or by region if it is in several zones of one."""
+    zones = next((labels[one] for one in _ZONES if labels.get(one)), _UNSPECIFIED).split("__")
+    if len(zones) == 1:
+        return f"projects/{_UNSPECIFIED}/zones/{zones[0]}/disks/{name}"
+    parts = [one.split("-") for one in zones]
+    regions = {"-".join(one[:2]) for one in parts}
+    if len(regions) != 1 or any(len(one) != 3 for one in parts):
+        return ""
+    return f"projects/{_UNSPECIFIED}/regions/{regions.pop()}/disks/{name}"

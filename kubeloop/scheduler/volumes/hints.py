@@ -1,0 +1,62 @@
+"""Which changes of what volumes are made of may help a pod that found no place for its volumes. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeloop.api.generated.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
+from kubeloop.api.scalars.quantity import parse_quantity
+from kubeloop.scheduler.cache.pod_info import PodInfo
+from kubeloop.scheduler.volumes.csi_translation import of_inline
+
+_MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+
+
+def allows_other_places(_: PodInfo, old: StorageClass | None, new: StorageClass) -> bool:
+    """A class that has come, or has its volumes made elsewhere."""
+    return old is None or old.allowed_topologies != new.allowed_topologies
+
+
+def answers_for_others(_: PodInfo, old: CSINode | None, new: CSINode) -> bool:
+    """A node's drivers have come, or answer for other disks that were part of Kubernetes."""
+    return old is None or old.metadata.annotations.get(_MIGRATED) != new.metadata.annotations.get(_MIGRATED)
+
+
+def minds_room_no_more(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> bool:
+    """A driver of one of the pod's volumes does not tell any more how much room it has."""
+    used = (one.csi.driver for one in pod.pod.spec.volumes if one.csi is not None)
+    return new.metadata.name in used and bool(old.spec.storage_capacity) and not new.spec.storage_capacity
+
+
+def makes_larger_volumes(_: PodInfo, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> bool:
+    if old is None:
+        return True
+    before, after = _largest(old), _largest(new)
+    return after is not None and (before is None or after > before)
+
+
+def _largest(capacity: CSIStorageCapacity) -> int | None:
+    told = capacity.maximum_volume_size if capacity.maximum_volume_size is not None else capacity.capacity
+    return None if told is None else parse_quantity(told).value()
+
+
+def freed_an_attachment(pod: PodInfo, old: VolumeAttachment, _: None) -> bool:
+    """A claim's volume may be of any driver; of a disk that the pod itself names, the driver is known."""
+    for one in pod.pod.spec.volumes:
+        if one.persistent_volume_claim is not None:
+            return True
+        disk = of_inline(one)
+        if disk is not None and disk.driver == old.spec.attacher:
+            return True
+    return False
+
+
+def allows_more_volumes(_: PodInfo, old: CSINode, new: CSINode) -> bool:
+    """A driver allows more than it did, or has come; it may have been missing."""
+    before, after = _limits(old), _limits(new)
+    return any(name not in before or count > before[name] for name, count in after.items())
+
+
+def _limits(node: CSINode) -> dict[str, int]:
+    drivers = node.spec.drivers or ()
+    return {one.name: (one.allocatable.count or 0) if one.allocatable else 0 for one in drivers}

@@ -1,0 +1,147 @@
+"""Moves what a store holds: into a snapshot, out of one, from one store to another.
+
+snapshot ◀── save ── sqlite (also of a running server), etcd
+snapshot ── restore ──▶ sqlite, etcd
+
+Who follows a store must never see a revision twice with different meanings. A snapshot that is restored is a step back
+in time, so that the restored store goes on well above any revision that the old one can have reached since, and its
+history begins there: clients that watch are told to list again. Moving a store that nobody writes to any more needs
+none of that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import msgspec
+
+from kubeloop.store import open_store
+from kubeloop.store.backup.snapshot import read_snapshot, write_snapshot
+from kubeloop.store.errors import StoreCorrupt, StoreError
+from kubeloop.store.log import LoadedLog
+from kubeloop.store.sqlite import file
+from kubeloop.store.sqlite.filelock import FileLock
+
+_SQLITE: Final = "sqlite:"
+_ETCD: Final = "etcd:"
+
+
+class Restoring(msgspec.Struct, frozen=True):
+    """How to restore."""
+
+    above: int = 0  # how far above the snapshot's revision to go on; 0 for a move, which keeps the history too
+    replace: bool = False  # what is there already
+    left_out: tuple[str, ...] = ()  # prefixes of keys that mean something to servers that run, and to nobody else
+    ending: tuple[tuple[str, float], ...] = ()  # prefixes of keys that end by themselves, and after how many seconds
+
+
+async def save(url: str, path: str) -> int:
+    """Write a snapshot of a store; returns its revision."""
+    if url.startswith(_SQLITE):
+        return await asyncio.to_thread(_save_sqlite, url.removeprefix(_SQLITE), path)
+    store = open_store(url)
+    await store.start()
+    try:
+        await store.current()
+        return await store.snapshot(path)
+    finally:
+        await store.close()
+
+
+async def restore(path: str, url: str, how: Restoring) -> int:
+    """Fill a store from a snapshot; returns the revision that it goes on from."""
+    content = _without(await asyncio.to_thread(read_snapshot, path), how.left_out)
+    if url.startswith(_SQLITE):
+        return await asyncio.to_thread(_restore_sqlite, content, url.removeprefix(_SQLITE), how)
+    if url.startswith(_ETCD):
+        from kubeloop.store.etcd.restore import restore_etcd
+
+        return await restore_etcd(content, url, how)
+    raise StoreError(f"cannot restore to {url!r}: use sqlite:PATH or etcd://HOST:PORT")
+
+
+async def move(source: str, target: str, how: Restoring) -> int:
+    """From one store to another, history and all where the other can hold it. Nobody may be writing to the first."""
+    with tempfile.TemporaryDirectory(prefix="kubeloop-move-") as folder, _at_rest(source):
+        path = os.path.join(folder, "snapshot.db")
+        await save(source, path)
+        if any(key.startswith(how.left_out) for key in read_snapshot(path).records):
+            raise StoreError(f"API servers run on {source}, or did until seconds ago: stop them first")
+        return await restore(path, target, how)
+
+
+@contextmanager
+def _at_rest(url: str) -> Iterator[None]:
+    """Raises `StoreInUse` if a server has the store to itself."""
+    path = url.removeprefix(_SQLITE)
+    if path == url or not os.path.exists(path):
+        yield
+        return
+    lock = FileLock(f"{path}.lock")
+    lock.acquire(path)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _save_sqlite(source: str, path: str) -> int:
+    if not os.path.exists(source):
+        raise StoreError(f"there is no store {source}")
+    try:
+        content, _ = file.load(source)
+    except (sqlite3.Error, StoreCorrupt) as error:
+        raise StoreCorrupt(f"the store {source} is damaged: {error}") from None
+    write_snapshot(path, content)
+    return content.revision
+
+
+def _restore_sqlite(content: LoadedLog, target: str, how: Restoring) -> int:
+    lock = FileLock(f"{target}.lock")
+    lock.acquire(target)
+    try:
+        reached = 0
+        if os.path.exists(target):
+            if not how.replace:
+                raise StoreError(f"{target} is there already, and would have to be replaced")
+            reached = _revision_of(target)
+        content = _from_there_on(content, content.revision + how.above, reached)
+        for name in (f"{target}-wal", f"{target}-shm"):
+            with suppress(FileNotFoundError):
+                os.remove(name)
+        file.create(target, content)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(f"cannot restore to {target}: {error}") from None
+    finally:
+        lock.release()
+    return content.revision
+
+
+def _revision_of(target: str) -> int:
+    """How far a store has got that is to be replaced; one that is damaged may be replaced all the same."""
+    try:
+        return file.load(target)[0].revision
+    except (sqlite3.Error, StoreError):
+        return 0
+
+
+def _from_there_on(content: LoadedLog, revision: int, reached: int) -> LoadedLog:
+    """The same state at a later revision, and without a past, unless it is to be just as it was."""
+    revision = max(revision, reached + 1 if reached else 0)
+    if revision == content.revision:
+        return content
+    return LoadedLog(content.records, [], revision, revision, content.cluster_id)
+
+
+def _without(content: LoadedLog, prefixes: tuple[str, ...]) -> LoadedLog:
+    """Without some keys; and without a past, if they had a part in it."""
+    records = {key: record for key, record in content.records.items() if not key.startswith(prefixes)}
+    if any(event.key.startswith(prefixes) for event in content.events):
+        return LoadedLog(records, [], content.revision, content.revision, content.cluster_id)
+    return LoadedLog(records, content.events, content.revision, content.compact_revision, content.cluster_id)

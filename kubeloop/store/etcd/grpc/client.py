@@ -1,0 +1,227 @@
+"""Calls to an etcd cluster: to any member that answers, again while that makes sense, and told clearly when not."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator
+from typing import NamedTuple
+
+from kubeloop.clock import Clock
+from kubeloop.store.errors import StoreError
+from kubeloop.store.etcd.config import EtcdConfig
+from kubeloop.store.etcd.grpc.hpack import block_of
+from kubeloop.store.etcd.grpc.http2 import Http2
+from kubeloop.store.etcd.grpc.streams import (
+    DEADLINE_EXCEEDED,
+    OUT_OF_RANGE,
+    UNAVAILABLE,
+    UNKNOWN,
+    Messages,
+    RpcError,
+)
+from kubeloop.store.etcd.messages import WatchAnswer, read_watch
+from kubeloop.store.etcd.tls import Untrusted, tls_context, why_untrusted
+
+RANGE = "/etcdserverpb.KV/Range"
+TXN = "/etcdserverpb.KV/Txn"
+PUT = "/etcdserverpb.KV/Put"
+REMOVE = "/etcdserverpb.KV/DeleteRange"
+COMPACT = "/etcdserverpb.KV/Compact"
+GRANT = "/etcdserverpb.Lease/LeaseGrant"
+_WATCH = "/etcdserverpb.Watch/Watch"
+
+ATTEMPT_SECONDS = 3.0  # a member cut off from the others does not answer: soon enough to ask another
+GIVE_UP_SECONDS = 12.0  # an election takes one or two; a client should hear of more
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+# A member without a leader ends our watch instead of leaving it silent.
+_NEEDS_LEADER = (("hasleader", "true"),)
+_PASSING = (UNAVAILABLE, DEADLINE_EXCEEDED, UNKNOWN)
+
+
+class Unavailable(StoreError):
+    """No member has answered; what was asked for may have happened or not."""
+
+
+class Refused(StoreError):
+    """etcd has answered, and said no; `repeated` if an attempt before that one may have had an effect."""
+
+    def __init__(self, message: str, compacted: bool, repeated: bool) -> None:
+        super().__init__(message)
+        self.compacted = compacted
+        self.repeated = repeated
+
+
+class Begun(NamedTuple):
+    """An attempt that is under way: whom it asks, and what will be answered."""
+
+    member: int
+    answer: asyncio.Future[bytes]
+
+
+class Connection:
+    """A connection to each member that was ever needed; one is asked until it fails."""
+
+    def __init__(self, config: EtcdConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._members = [_Member(endpoint) for endpoint in config.endpoints]
+        self._preferred = 0
+        self._is_open = False
+
+    def open(self) -> None:
+        tls = tls_context(self._config) if self._config.tls else None
+        for member in self._members:
+            member.tls = tls
+        self._is_open = True
+
+    async def close(self) -> None:
+        self._is_open = False
+        for member in self._members:
+            await member.close()
+
+    async def call(self, method: str, request: bytes) -> bytes:
+        return (await self.call_told(method, request))[0]
+
+    def begin(self, method: str, request: bytes) -> Begun | None:
+        """A first attempt, on its way when this returns; None if there is a connection to be waited for."""
+        number = self._preferred
+        member = self._members[number]
+        link = member.link
+        if link is None or not link.usable or not self._is_open:
+            return None
+        return Begun(number, link.call(member.headers(method), request))
+
+    async def call_told(self, method: str, request: bytes, begun: Begun | None = None) -> tuple[bytes, bool]:
+        """The answer, and whether an attempt before it may have had an effect as well. One may have begun already."""
+        deadline = 0.0
+        pause, repeated = _FIRST_PAUSE, False
+        while True:
+            asked = self._preferred
+            try:
+                if begun is not None:
+                    (asked, answer), begun = begun, None
+                    return await answer, repeated
+                return await self._ask(asked, method, request), repeated
+            except RpcError as error:
+                if error.code not in _PASSING:
+                    raise _refused(error, repeated) from None
+                self.avoid(asked)
+                repeated = repeated or not error.undone
+                now = self._clock.monotonic()
+                deadline = deadline or now + GIVE_UP_SECONDS
+                if now + pause > deadline:
+                    raise Unavailable(self._told(error)) from None
+            await asyncio.sleep(pause * (1 + self._clock.random().random()))
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _ask(self, member: int, method: str, request: bytes) -> bytes:
+        if not self._is_open:
+            raise Unavailable("the connection to etcd is closed")
+        asked = self._members[member]
+        link = asked.link if asked.link is not None and asked.link.usable else await asked.connect()
+        return await link.call(asked.headers(method), request)
+
+    def avoid(self, member: int) -> None:
+        """Ask the next one from now on, unless somebody has seen to that already."""
+        if self._preferred == member:
+            self._preferred = (member + 1) % len(self._members)
+
+    async def watch(self, request: bytes) -> AsyncGenerator[list[WatchAnswer], None]:
+        """What one member tells, as it comes, until it or the connection fails: then `Unavailable`."""
+        number = self._preferred
+        member = self._members[number]
+        stream: Messages | None = None
+        try:
+            link = member.link if member.link is not None and member.link.usable else await member.connect()
+            stream = link.follow(member.headers(_WATCH, _NEEDS_LEADER), request)
+            # The first answer, which says that the watch is there, has to come soon.
+            messages = await asyncio.wait_for(stream.read(), ATTEMPT_SECONDS)
+            while True:
+                yield [read_watch(message) for message in messages]
+                messages = await stream.read()
+        except (RpcError, TimeoutError) as error:
+            self.avoid(number)
+            raise Unavailable(self._told(error)) from None
+        finally:
+            if stream is not None:
+                stream.cancel()
+
+    def _told(self, error: RpcError | TimeoutError) -> str:
+        details = error.details if isinstance(error, RpcError) else "no answer in time"
+        return f"etcd at {', '.join(self._config.endpoints)} does not answer: {details}"
+
+
+class _Member:
+    """One server of the cluster, and the connection to it, made when it is needed."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._connecting: asyncio.Task[Http2] | None = None
+        self._headers: dict[str, bytes] = {}
+        self.tls: ssl.SSLContext | None = None
+        self.link: Http2 | None = None
+
+    def headers(self, method: str, more: tuple[tuple[str, str], ...] = ()) -> bytes:
+        """The same for each call of a method."""
+        found = self._headers.get(method)
+        if found is None:
+            own = {
+                ":method": "POST",
+                ":scheme": "http" if self.tls is None else "https",
+                ":path": method,
+                ":authority": self._endpoint,
+                "content-type": "application/grpc",
+                "user-agent": "kubeloop",
+                "te": "trailers",
+            }
+            found = self._headers[method] = block_of((*own.items(), *more))
+        return found
+
+    async def connect(self) -> Http2:
+        """A usable connection. All who need it meanwhile wait for the same. `RpcError` if there is none to be had."""
+        if self._connecting is None:
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            self._connecting.add_done_callback(self._connected)
+        return await asyncio.shield(self._connecting)
+
+    async def close(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait((self._connecting,))
+        if self.link is not None:
+            self.link.close()
+            await self.link.closed()
+
+    async def _connect(self) -> Http2:
+        host, _, port = self._endpoint.rpartition(":")
+        host = host.strip("[]")
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                _, link = await loop.create_connection(
+                    lambda: Http2(ATTEMPT_SECONDS),
+                    host,
+                    int(port),
+                    ssl=self.tls,
+                    server_hostname=host if self.tls else None,
+                )
+        except ssl.SSLError as error:
+            if (why := why_untrusted(error)) is not None:
+                raise Untrusted(f"etcd at {self._endpoint} and we do not trust each other: {why}") from None
+            raise RpcError(UNAVAILABLE, str(error), undone=True) from None
+        except (OSError, TimeoutError) as error:
+            why = getattr(error, "strerror", "") or str(error) or "no connection in time"
+            raise RpcError(UNAVAILABLE, why, undone=True) from None
+        self.link = link
+        return link
+
+    def _connected(self, task: asyncio.Task[Http2]) -> None:
+        self._connecting = None
+        if not task.cancelled():
+            task.exception()  # told to those who wait, if any still do
+
+
+def _refused(error: RpcError, repeated: bool) -> Refused:
+    compacted = error.code == OUT_OF_RANGE and "compacted" in error.details
+    return Refused(f"etcd refused: {error.details}", compacted, repeated)

@@ -1,0 +1,207 @@
+"""A copy of what etcd holds, kept true by one watch of everything: resumed where it stopped, on any member.
+
+Every revision of etcd has its event, ours or somebody else's, so the copy always knows exactly how far it is. That
+needs no progress notification, which etcd before 3.4.25 and 3.5.8 could send ahead of events that came later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+
+from kubeloop.clock import Clock
+from kubeloop.store.base import Event, Record
+from kubeloop.store.committed import Committed
+from kubeloop.store.errors import Compacted, StoreError
+from kubeloop.store.etcd.grpc.client import GIVE_UP_SECONDS, Connection, Unavailable
+from kubeloop.store.etcd.load import Names, load_past, load_present, load_revisions
+from kubeloop.store.etcd.messages import Change, WatchAnswer, watch_request
+from kubeloop.store.etcd.pending import PendingWrites
+from kubeloop.store.history import History
+
+_SWEEP_EVENTS = 2000
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+
+
+class FollowingCopy(Committed):
+    """The reading half of the store."""
+
+    def __init__(
+        self, connection: Connection, names: Names, pending: PendingWrites, clock: Clock, history_bytes: int
+    ) -> None:  # fmt: skip
+        super().__init__(history_bytes)
+        self._source = connection
+        self._names = names
+        self._written = pending
+        self._clock = clock
+        self._trouble = ""
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap: until which revision
+        self._order = count()
+        self._following: asyncio.Task[None] | None = None
+
+    @property
+    def trouble(self) -> str:
+        return self._trouble
+
+    async def _begin_following(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await load_revisions(self._source, self._names)
+        loaded, reached = await load_past(self._source, self._names)
+        self._adopt(loaded)
+        self._following = self._loop.create_task(self._follow())
+        try:
+            await self._hear_up_to(reached)
+        except BaseException:
+            await self._stop_following()
+            raise
+
+    async def _hear_up_to(self, revision: int) -> None:
+        """However long it takes, as long as something comes."""
+        heard = -1
+        while heard < self._revision < revision:
+            heard = self._revision
+            try:
+                await self._wait_for(revision, inf)
+            except Unavailable:
+                if self._revision == heard:
+                    raise
+
+    async def _stop_following(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._following
+        for _, _, waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_exception(StoreError("the store is closed"))
+        self._waiting.clear()
+
+    async def _wait_for(self, revision: int, seconds: float) -> None:
+        """Until the copy has a revision that etcd has; `StoreError` if it does not come."""
+        if revision <= self._revision:
+            return
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        heappush(self._waiting, (revision, next(self._order), waiter))
+        try:
+            async with asyncio.timeout(min(seconds, GIVE_UP_SECONDS)):
+                await waiter
+        except TimeoutError:
+            raise Unavailable(self._trouble or f"etcd does not tell of revision {revision}") from None
+
+    async def _follow(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            begun = self._revision
+            try:
+                await self._hear_all()
+            except Compacted:
+                await self._start_over()
+            except StoreError as error:
+                self._trouble = str(error)
+            if self._revision > begun:
+                pause = _FIRST_PAUSE
+            await asyncio.sleep(pause * (1 + self._clock.random().random()))
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _hear_all(self) -> None:
+        request = watch_request(self._revision + 1 - self._names.ahead)
+        async with aclosing(self._source.watch(request)) as answers:
+            async for batch in answers:
+                self._hear(batch)
+
+    def _hear(self, answers: list[WatchAnswer]) -> None:
+        """All that came at once is told at once."""
+        news: list[Change] = []
+        known = self._revision - self._names.ahead
+        try:
+            for answer in answers:
+                news += (change for change in answer.changes if change.kv.mod_revision > known)
+                self._heed(answer)
+        finally:
+            if news:
+                self._publish(self._events(news), news[-1].kv.mod_revision + self._names.ahead)
+                if excess := self._history.excess_revision():
+                    self._forget_history(excess)
+
+    def _heed(self, answer: WatchAnswer) -> None:
+        if answer.compact_revision:
+            raise Compacted(answer.compact_revision + self._names.ahead)
+        if answer.canceled:
+            raise Unavailable(f"etcd has ended the watch: {answer.reason}")
+        if answer.created:
+            self._trouble = ""
+
+    def _events(self, changes: list[Change]) -> list[Event]:
+        events: list[Event] = []
+        changed: dict[str, Record | None] = {}
+        for change in changes:
+            key = self._names.ours(change.kv.key)
+            if key is None:
+                continue
+            previous = changed[key] if key in changed else self._committed.get(key)
+            record = None if change.deleted else self._record(key, change)
+            if record is not None or previous is not None:
+                events.append(Event(change.kv.mod_revision + self._names.ahead, key, record, previous))
+                changed[key] = record
+        return events
+
+    def _record(self, key: str, change: Change) -> Record:
+        """With the very bytes that were written here, if they were: who wrote them may know them by heart."""
+        found, ahead = change.kv, self._names.ahead
+        written, value = self._written.newest.get(key), found.value
+        if written is not None and written.value == value:
+            value = written.value
+            self._written.heard(written, found.mod_revision + ahead)
+        return Record(key, value, found.create_revision + ahead, found.mod_revision + ahead)
+
+    def _publish(self, events: list[Event], revision: int) -> None:
+        if events:
+            self._commit(events)
+        self._tell(events, revision)
+
+    def _tell(self, events: list[Event], revision: int) -> None:
+        self._revision = revision
+        self._subscribers.publish(events)
+        while self._waiting and self._waiting[0][0] <= revision:
+            waiter = heappop(self._waiting)[2]
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _start_over(self) -> None:
+        """Too much was missed, and etcd has forgotten it: what is different now is told as if it had just happened.
+
+        Who follows from before is refused, as after any compaction.
+        """
+        try:
+            records, revision = await load_present(self._source, self._names)
+        except StoreError as error:
+            self._trouble = str(error)
+            return
+        events = self._differences(records, revision)
+        if events:
+            self._commit(events)
+        self._history = History(revision, self._history_bytes)
+        self._tell(events, revision)
+
+    def _differences(self, records: dict[str, Record], revision: int) -> list[Event]:
+        events = [
+            Event(record.mod_revision, key, record, self._committed.get(key))
+            for key, record in records.items()
+            if record != self._committed.get(key)
+        ]
+        gone = (record for record in self._committed.records() if record.key not in records)
+        events += (Event(revision, record.key, None, record) for record in gone)
+        return sorted(events, key=lambda event: event.revision)
+
+    def _forget_history(self, revision: int) -> None:
+        self._history.compact_revision = revision
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """A slice in each turn of the loop, so that nobody else has to wait."""
+        self._history.sweep(_SWEEP_EVENTS)
+        if self._history.sweepable:
+            self._loop.call_soon(self._sweep)

@@ -1,0 +1,79 @@
+"""Fills an etcd from a snapshot, over its API as any client: nobody has to stop it, or to get at its files.
+
+etcd counts revisions by itself. Where the data had reached more than etcd has, it is written down how far ahead ours
+are (`kubeloop.store.etcd.load.Names`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from kubeloop.clock import SystemClock
+from kubeloop.store.errors import StoreError
+from kubeloop.store.etcd.config import EtcdConfig, config_of_url
+from kubeloop.store.etcd.grpc.client import COMPACT, PUT, RANGE, REMOVE, Connection, Refused
+from kubeloop.store.etcd.load import Names, current_revision, load_revisions
+from kubeloop.store.etcd.messages import compaction_request, put_request, range_request, read_range, removal_request
+from kubeloop.store.etcd.store import EtcdStore
+from kubeloop.store.log import LoadedLog
+
+if TYPE_CHECKING:
+    from kubeloop.store.backup.migrate import Restoring
+
+_AT_ONCE: Final = 256
+
+
+async def restore_etcd(content: LoadedLog, url: str, how: Restoring) -> int:
+    """Returns the revision that the store goes on from."""
+    config = config_of_url(url)
+    await _prepare(config, content.revision + how.above, how)
+    store = EtcdStore(config)
+    for prefix, seconds in how.ending:
+        store.expires(prefix, seconds)
+    await store.start()
+    try:
+        records = sorted(content.records.values(), key=lambda record: record.mod_revision)
+        for begin in range(0, len(records), _AT_ONCE):
+            await asyncio.gather(*(store.write(one.key, one.value, 0) for one in records[begin : begin + _AT_ONCE]))
+        return store.revision
+    finally:
+        await store.close()
+
+
+async def _prepare(config: EtcdConfig, revision: int, how: Restoring) -> None:
+    """Make room, and note which revision of ours etcd's next one is."""
+    connection, names = Connection(config, SystemClock()), Names(config)
+    connection.open()
+    try:
+        await load_revisions(connection, names)
+        await _make_room(connection, names, how)
+        present = (await current_revision(connection)).revision
+        ahead = max(names.ahead, revision - present)
+        if ahead:
+            await connection.call(PUT, put_request(names.revisions_key, str(ahead).encode()))
+            present = (await current_revision(connection)).revision
+            await _forget(connection, present)  # what was there before had other revisions
+    finally:
+        await connection.close()
+
+
+async def _make_room(connection: Connection, names: Names, how: Restoring) -> None:
+    for prefix in how.left_out:
+        first = names.theirs(prefix)
+        running = await connection.call(RANGE, range_request(first, first[:-1] + bytes([first[-1] + 1]), limit=1))
+        if read_range(running).found:
+            raise StoreError("API servers run on this etcd, or did until seconds ago: stop them first")
+    if not read_range(await connection.call(RANGE, range_request(names.first, names.end, limit=1))).found:
+        return
+    if not how.replace:
+        raise StoreError(f"etcd has data under {names.first.decode()}, which would have to be replaced")
+    await connection.call(REMOVE, removal_request(names.first, names.end))
+
+
+async def _forget(connection: Connection, revision: int) -> None:
+    try:
+        await connection.call(COMPACT, compaction_request(revision))
+    except Refused as refused:
+        if not refused.compacted:
+            raise

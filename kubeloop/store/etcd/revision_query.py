@@ -1,0 +1,73 @@
+"""Asks etcd how far it is: once for everybody who has come in one turn of the loop, and a few such questions at a time.
+
+etcd takes its time to answer, for its members have to agree. Were there only one question at a time, whoever comes
+while it is under way would wait for two of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from kubeloop.store.errors import StoreError
+from kubeloop.store.etcd.grpc.client import RANGE, Connection
+from kubeloop.store.etcd.messages import range_request, read_revision
+
+_AT_ONCE = 4  # each costs etcd and us some time; with more of them, fewer would share one
+_QUESTION = range_request(b"\0", count_only=True)
+
+
+class Freshness:
+    """An answer counts only for those who came before the question: what happened since is not in it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._waiting: list[asyncio.Future[int]] = []
+        self._questions: set[asyncio.Task[None]] = set()
+
+    async def revision(self) -> int:
+        """At least the newest revision that anybody was told of before this call."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[int] = loop.create_future()
+        self._waiting.append(answer)
+        if len(self._waiting) == 1:
+            loop.call_soon(self._ask)
+        return await answer
+
+    async def close(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        _fail(waiting, "the store is closed")
+        for question in tuple(self._questions):
+            question.cancel()
+            with suppress(asyncio.CancelledError):
+                await question
+
+    def _ask(self) -> None:
+        if self._waiting and len(self._questions) < _AT_ONCE:
+            waiting, self._waiting = self._waiting, []
+            question = asyncio.get_running_loop().create_task(self._answer(waiting))
+            self._questions.add(question)
+            question.add_done_callback(self._answered)
+
+    def _answered(self, question: asyncio.Task[None]) -> None:
+        self._questions.discard(question)
+        self._ask()
+
+    async def _answer(self, waiting: list[asyncio.Future[int]]) -> None:
+        try:
+            revision = read_revision(await self._connection.call(RANGE, _QUESTION))
+        except asyncio.CancelledError:
+            _fail(waiting, "the store is closed")
+            raise
+        except Exception as error:  # whoever waits must get an answer
+            _fail(waiting, str(error))
+            return
+        for answer in waiting:
+            if not answer.done():  # those who asked may have left
+                answer.set_result(revision)
+
+
+def _fail(waiting: list[asyncio.Future[int]], why: str) -> None:
+    for answer in waiting:
+        if not answer.done():
+            answer.set_exception(StoreError(why))

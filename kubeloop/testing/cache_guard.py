@@ -1,0 +1,31 @@
+"""Finds what somebody has changed in a shared cache: what is there is no longer what the server stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+
+
+def changed_object(informer: Informer, registry: Registry) -> ObjectKey | None:
+    """The first that differs from the server's record of the same version."""
+    try:
+        storage = registry.of(informer.resource)
+    except KeyError:  # its definition is gone
+        return None
+    for obj in informer.list():
+        meta = obj.metadata
+        record = storage.get(meta.namespace, meta.name)
+        if record is None or str(record.mod_revision) != meta.resource_version:
+            continue  # the cache is behind, as it may be
+        stored = storage.decoded(record, record.mod_revision)
+        if not _is_same(obj, stored):
+            return key_of(obj)
+    return None
+
+
+def _is_same(obj: Any, stored: Any) -> bool:
+    """A cache of metadata alone, or one that keeps less, is judged by the metadata."""
+    return bool(obj == stored) if type(obj) is type(stored) else bool(obj.metadata == stored.metadata)

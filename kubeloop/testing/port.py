@@ -1,0 +1,51 @@
+"""A cluster's port: TLS, and a kubeconfig of the administrator, for programs outside of the process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kubeloop.apiserver.app import ApiServer, rejected
+from kubeloop.apiserver.server import tls_context
+from kubeloop.cli.pki.files import Pki, ensure_pki
+from kubeloop.cli.pki.kubeconfig import admin_kubeconfig, server_url
+from kubeloop.clock import Clock, SystemClock
+from kubeloop.http import Hooks, serve
+from kubeloop.testing.plane import CONFIG
+
+HOST = "127.0.0.1"
+_FINISH_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a cluster is found, and as whom."""
+
+    url: str
+    port: int
+    kubeconfig: Path
+
+
+def keys_in(folder: Path) -> Pki:
+    """Certificates that are valid by the wall clock, whatever time it is in the cluster."""
+    return ensure_pki(folder / "pki", ["localhost", HOST], SystemClock().now())
+
+
+@asynccontextmanager
+async def port_of(app: ApiServer, clock: Clock, pki: Pki, folder: Path) -> AsyncIterator[Address]:
+    """Listen on a free port of the loopback interface."""
+    config = replace(
+        CONFIG, certificate=pki.serving_certificate, key=pki.serving_key, client_authorities=(pki.ca,), port=0
+    )
+    hooks = Hooks(reject=rejected, on_error=app.failed)
+    listener = await serve(app.handle, HOST, 0, tls_context(config), config.limits, clock, hooks)
+    try:
+        url = server_url(HOST, listener.port)
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(admin_kubeconfig(pki, pki.ca, url))
+        yield Address(url, listener.port, kubeconfig)
+    finally:
+        app.registry.close_watches()
+        await listener.close(_FINISH_SECONDS)

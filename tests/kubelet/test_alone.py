@@ -1,0 +1,186 @@
+"""Agents that are programs of their own: each serves its own nodes, and one with a node's rights needs no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeloop.api.errors import Forbidden
+from kubeloop.api.generated.core_v1 import ConfigMap, Node, Pod, Secret, Taint
+from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
+from kubeloop.client import Client
+from kubeloop.controllers import attach_detach
+from kubeloop.kubelet.agent import Alone, Fleet, FleetConfig
+from kubeloop.kubelet.node_status.registration import Endpoint, NodeShape, corrections, node_object
+from kubeloop.kubelet.node_status.served_nodes import STATE, STOPPED
+from kubeloop.runtime.informer.informer import Informers
+from kubeloop.testing import Cluster, builders
+from tests.controllers.storage import claim, user_of, volume
+from tests.kubelet.pods import container, get, is_gone, put, said, state
+
+ADMIN = User("admin", ("system:masters", AUTHENTICATED))
+W1 = User("system:node:w1", ("system:nodes", AUTHENTICATED))
+MakeFleet = Callable[..., Fleet]
+
+
+@pytest.fixture
+def make_fleet(cluster: Cluster) -> Iterator[MakeFleet]:
+    """Starts a program's nodes, named by the tests, as somebody."""
+    started: list[Informers] = []
+
+    def make(*names: str, user: User = ADMIN, port: int = 10250, shape: Any = None, **chosen: Any) -> Fleet:
+        client = Client(LocalEntry(cluster.server, user))
+        informers = Informers(client, cluster.clock)
+        endpoints = {name: Endpoint("10.9.9.9", port + number) for number, name in enumerate(names)}
+        static = chosen.pop("static_pods", None)
+        alone = Alone(endpoints, **chosen)
+        config = FleetConfig(alone=alone, events="all", shape=shape or NodeShape(), static_pods=static)
+        fleet = Fleet(client, informers, cluster.clock, config)
+
+        async def begin() -> None:
+            informers.start()
+
+        cluster.run(begin())
+        started.append(informers)
+        for loop in fleet.loops:
+            loop.name = f"{loop.name} of {names[0]}"
+            cluster.start(loop)
+        return fleet
+
+    yield make
+    for one in started:
+        cluster.run(one.stop())
+
+
+def node(cluster: Cluster, name: str) -> Node:
+    return cluster.client.get(Node, name)
+
+
+def test_programs_side_by_side_serve_their_own_nodes(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    planes_own = cluster.add_nodes(1)
+    first, second = make_fleet("a1", "a2"), make_fleet("b1")
+    for name in ("n1", "a2", "b1"):
+        put(cluster, f"on-{name}", node=name)
+        assert state(get(cluster, f"on-{name}")) == "running"
+    served = [[one.metadata.name for one in fleet.roster] for fleet in (planes_own, first, second)]
+    assert served == [["n1"], ["a1", "a2"], ["b1"]]
+    addresses = {get(cluster, f"on-{name}").status.pod_ip for name in ("n1", "a2", "b1")}
+    assert len(addresses) == 3
+
+
+def test_a_node_says_where_its_program_listens(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    taint = Taint(key="dedicated", value="x", effect="NoSchedule")
+    shape = NodeShape(labels={"zone": "a"}, taints=(taint,), pods="7", annotations={"kubeloop.io/x": "y"})
+    make_fleet("a1", "a2", port=4711, shape=shape)
+    found = node(cluster, "a2")
+    assert found.status.daemon_endpoints.kubelet_endpoint.port == 4712
+    assert found.status.addresses[0].address == "10.9.9.9"
+    assert (found.metadata.labels["zone"], found.status.capacity["pods"]) == ("a", "7")
+    assert taint in found.spec.taints
+    assert found.metadata.annotations["sim.kubeloop.io/node"] == "kubelet"
+
+
+def test_a_program_that_is_started_again_elsewhere_corrects_its_node(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    fleet = make_fleet("a1", port=4711)
+    put(cluster, node="a1")
+    cluster.client.patch(Node, "a1", {"metadata": {"labels": {"theirs": "stays"}}})
+    for loop in fleet.loops:
+        cluster.stop(loop)
+    before = get(cluster)
+    make_fleet("a1", port=4811, shape=NodeShape(labels={"zone": "b"}))
+    found = node(cluster, "a1")
+    assert found.status.daemon_endpoints.kubelet_endpoint.port == 4811
+    assert {"theirs": "stays", "zone": "b"}.items() <= found.metadata.labels.items()
+    assert get(cluster) == before
+
+
+def test_a_node_that_is_not_to_be_registered_is_waited_for(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    make_fleet("a1", registers=False, port=4711)
+    assert [one.metadata.name for one in cluster.client.list(Node).items] == []
+    cluster.add(node_object("a1", Endpoint("10.0.0.1"), NodeShape(), cluster.clock.now()))
+    cluster.settle()
+    assert node(cluster, "a1").status.daemon_endpoints.kubelet_endpoint.port == 4711
+    put(cluster, node="a1")
+    assert state(get(cluster)) == "running"
+
+
+def test_nothing_is_corrected_that_is_right() -> None:
+    from kubeloop.clock import SystemClock
+
+    made = node_object("a1", Endpoint("10.0.0.1"), NodeShape(labels={"a": "b"}), SystemClock().now())
+    assert corrections(made, made) == ({}, {})
+
+
+def test_a_node_runs_pods_with_its_own_rights_alone(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    make_fleet("w1", user=W1, as_node=True)
+    cluster.add(Secret(metadata=builders.metadata("s", "default"), data={"k": b"v"}))
+    cluster.add(ConfigMap(metadata=builders.metadata("c", "default"), data={"a": "b"}))
+    variables = [
+        {"name": "K", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "a"}}},
+    ]
+    put(cluster, "other", node="elsewhere")
+    put(cluster, node="w1", containers=(builders.container("app", env=variables),))
+    assert state(get(cluster)) == "running"
+    assert said(get(cluster), "Ready")[0] == "True"
+    cluster.client.delete(Pod, "pod", "default")
+    cluster.settle()
+    assert is_gone(cluster)
+    assert not get(cluster, "other").status.container_statuses
+
+
+def test_its_lease_is_renewed_and_its_state_is_heeded(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    make_fleet("w1", user=W1, as_node=True)
+    put(cluster, node="w1")
+    before = cluster.client.get("leases", "w1", "kube-node-lease").spec.renew_time
+    cluster.advance(30)
+    assert cluster.client.get("leases", "w1", "kube-node-lease").spec.renew_time > before
+    cluster.client.patch(Node, "w1", {"metadata": {"annotations": {STATE: STOPPED}}})
+    cluster.settle()
+    cluster.client.patch(Node, "w1", {"metadata": {"annotations": {STATE: None}}})
+    cluster.advance(30)
+    assert container(get(cluster)).restart_count == 1
+
+
+def test_it_asks_for_the_claims_of_its_pods_one_by_one(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    make_fleet("w1", user=W1, as_node=True)
+    cluster.start(attach_detach.wire)
+    user = user_of("p", "c", node="w1")
+    user["spec"]["containers"][0]["volumeMounts"] = [{"name": "v0", "mountPath": "/v"}]
+    cluster.add(user)
+    cluster.settle()
+    assert get(cluster, "p").status.phase == "Pending"  # there is no such claim
+    made = cluster.add(claim("c", volumeName="v"))
+    reference = {"namespace": "default", "name": "c", "uid": made.metadata.uid}
+    csi = {"driver": "d.example.com", "volumeHandle": "h-v"}
+    cluster.add(volume("v", hostPath=None, csi=csi, claimRef=reference))
+    cluster.client.patch("persistentvolumeclaims", "c", {"status": {"phase": "Bound"}}, "default", subresource="status")
+    cluster.advance(15)
+    assert node(cluster, "w1").status.volumes_in_use == ("kubernetes.io/csi/d.example.com^h-v",)
+    assert get(cluster, "p").status.phase == "Pending"  # a node does not attach its volumes itself
+    (attachment,) = cluster.client.list("volumeattachments").items
+    attached = {"status": {"attached": True}}
+    cluster.client.patch("volumeattachments", attachment.metadata.name, attached, subresource="status")
+    cluster.advance(15)
+    assert get(cluster, "p").status.phase == "Running"
+    cluster.client.delete(Pod, "p", "default")
+    cluster.advance(15)
+    assert node(cluster, "w1").status.volumes_in_use == ()
+
+
+def test_it_mirrors_static_pods(cluster: Cluster, make_fleet: MakeFleet, tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(
+        "kind: Pod\nmetadata: {name: web, namespace: default}\nspec: {containers: [{name: app, image: nginx}]}\n"
+    )
+    make_fleet("w1", user=W1, as_node=True, static_pods=tmp_path)
+    assert state(get(cluster, "web-w1")) == "running"
+
+
+def test_it_could_do_no_more(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    make_fleet("w1", user=W1, as_node=True)
+    with pytest.raises(Forbidden):
+        cluster.run(Client(LocalEntry(cluster.server, W1)).list(Pod))

@@ -1,0 +1,87 @@
+"""Rules by which the end of one container makes it, or all of its pod, begin anew."""
+
+from __future__ import annotations
+
+from kubeloop.api.generated.core_v1 import (
+    Container,
+    ContainerRestartRule,
+    ContainerRestartRuleOnExitCodes,
+    ContainerStateTerminated,
+)
+from kubeloop.testing import Cluster
+from tests.kubelet.pods import container, get, put, runs, said, state
+
+REMOVED = ContainerStateTerminated(
+    exit_code=137,
+    reason="RestartingAllContainers",
+    message="The container is removed because RestartAllContainers in place",
+)
+
+
+def rule(action: str, code: int) -> tuple[ContainerRestartRule, ...]:
+    codes = ContainerRestartRuleOnExitCodes(operator="In", values=(code,))
+    return (ContainerRestartRule(action=action, exit_codes=codes),)
+
+
+def ruled(action: str, code: int, seconds: int = 5, **fields: str) -> Container:
+    return runs(
+        *("sh", "-c", f"sleep {seconds}; exit {code}"),
+        restart_policy="Never",
+        restart_policy_rules=rule(action, 42),
+        **fields,
+    )
+
+
+def test_container_begins_anew_for_the_codes_that_its_rules_name(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    put(cluster, containers=(ruled("Restart", 42),), restart_policy="Never")
+    put(cluster, "other", containers=(ruled("Restart", 1),), restart_policy="Never")
+    cluster.advance(6)
+    assert (state(get(cluster)), container(get(cluster)).restart_count) == ("running", 1)
+    assert get(cluster, "other").status.phase == "Failed"
+
+
+def test_all_containers_begin_anew_init_containers_first_and_without_waiting(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    put(
+        cluster,
+        init_containers=(runs("true", name="init"),),
+        containers=(ruled("RestartAllContainers", 42), runs("server", name="beside")),
+        restart_policy="Never",
+    )
+    assert said(get(cluster), "AllContainersRestarting") == ("False", "", "")
+    for round in (1, 2, 3):
+        cluster.advance(5.5)
+        pod = get(cluster)
+        assert [container(pod, name).restart_count for name in ("init", "app", "beside")] == [round] * 3
+        assert (state(pod), state(pod, "beside"), pod.status.phase) == ("running", "running", "Running")
+        ends = [container(pod, name).last_state.terminated for name in ("init", "app", "beside")]
+        assert ends == [REMOVED] * 3
+    assert said(get(cluster), "AllContainersRestarting") == ("False", "", "")
+
+
+def test_containers_that_have_yet_to_begin_anew_wait_and_the_pod_goes_on(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    put(
+        cluster,
+        init_containers=(runs("sleep", "3", name="init"),),
+        containers=(ruled("RestartAllContainers", 42), runs("server", name="beside")),
+        restart_policy="Never",
+    )
+    cluster.advance(9)  # the init container runs again
+    pod = get(cluster)
+    assert [state(pod, name) for name in ("init", "app", "beside")] == ["running", "PodInitializing", "PodInitializing"]
+    assert [container(pod, name).restart_count for name in ("init", "app", "beside")] == [1, 1, 1]
+    assert [container(pod, name).last_state.terminated for name in ("app", "beside")] == [REMOVED, REMOVED]
+    assert (container(pod).container_id, pod.status.phase) == ("", "Pending")
+    cluster.advance(3)
+    assert (state(get(cluster)), get(cluster).status.phase) == ("running", "Running")
+
+
+def test_other_codes_let_the_pod_end(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    put(cluster, containers=(ruled("RestartAllContainers", 1),), restart_policy="Never")
+    cluster.advance(6)
+    pod = get(cluster)
+    assert (pod.status.phase, container(pod).restart_count) == ("Failed", 0)
+    assert said(pod, "AllContainersRestarting") == ("False", "PodFailed", "")

@@ -1,0 +1,85 @@
+"""Static pods: manifests in a folder, mirrored in the API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.kubelet.agent import Fleet, FleetConfig
+from kubeloop.kubelet.config.static_pods import pod_of, read_manifests
+from kubeloop.testing import Cluster
+
+MANIFEST = "{apiVersion: v1, kind: Pod, metadata: {name: NAME}, spec: {containers: [{name: c, image: IMAGE}]}}"
+
+
+def write(folder: Path, name: str, image: str = "proxy:1") -> None:
+    (folder / f"{name}.yaml").write_text(MANIFEST.replace("NAME", name).replace("IMAGE", image))
+
+
+def host(cluster: Cluster, folder: Path) -> None:
+    config = FleetConfig(count=2, static_pods=folder)
+    fleet = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, config)
+    for loop in fleet.loops:
+        cluster.start(loop)
+
+
+def there(cluster: Cluster) -> dict[str, Pod]:
+    return {pod.metadata.name: pod for pod in cluster.client.list("pods", "default").items}
+
+
+def test_each_node_runs_each_manifest(cluster: Cluster, tmp_path: Path) -> None:
+    write(tmp_path, "proxy")
+    host(cluster, tmp_path)
+    cluster.advance(1)
+    pods = there(cluster)
+    assert sorted(pods) == ["proxy-n1", "proxy-n2"]
+    pod = pods["proxy-n1"]
+    assert pod.status.phase == "Running"
+    assert pod.spec.node_name == "n1"
+    annotations = pod.metadata.annotations
+    assert annotations["kubernetes.io/config.source"] == "file"
+    assert annotations["kubernetes.io/config.mirror"] == annotations["kubernetes.io/config.hash"]
+    (owner,) = pod.metadata.owner_references
+    assert (owner.kind, owner.name, owner.controller) == ("Node", "n1", True)
+
+
+def test_mirror_that_is_deleted_comes_again(cluster: Cluster, tmp_path: Path) -> None:
+    write(tmp_path, "proxy")
+    host(cluster, tmp_path)
+    cluster.advance(1)
+    before = there(cluster)["proxy-n1"].metadata.uid
+    cluster.client.delete(Pod, "proxy-n1", "default")
+    cluster.advance(1)
+    assert there(cluster)["proxy-n1"].metadata.uid != before
+
+
+def test_folder_is_looked_into_again_and_again(cluster: Cluster, tmp_path: Path) -> None:
+    write(tmp_path, "proxy")
+    write(tmp_path, "log")
+    host(cluster, tmp_path)
+    cluster.advance(1)
+    write(tmp_path, "proxy", "proxy:2")
+    (tmp_path / "log.yaml").unlink()
+    write(tmp_path, "new")
+    cluster.advance(45)
+    pods = there(cluster)
+    assert sorted(pods) == ["new-n1", "new-n2", "proxy-n1", "proxy-n2"]
+    assert pods["proxy-n1"].spec.containers[0].image == "proxy:2"  # type: ignore[index]
+    assert all(pod.status.phase == "Running" for pod in pods.values())
+
+
+def test_file_that_is_no_pod_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path, "proxy")
+    (tmp_path / "broken.yaml").write_text("{")
+    (tmp_path / "other.yaml").write_text("kind: Service")
+    (tmp_path / ".hidden.yaml").write_text("{")
+    assert [pod.metadata.name for pod in read_manifests(tmp_path)] == ["proxy"]
+    assert {record.message.split(":")[0].rpartition("/")[2] for record in caplog.records} == {
+        "broken.yaml",
+        "other.yaml",
+    }
+    assert read_manifests(tmp_path / "nowhere") == []
+    with pytest.raises(ValueError, match="a name and containers"):
+        pod_of({"kind": "Pod"})

@@ -1,0 +1,61 @@
+"""A status that is written within the process is stored as if its patch had come over the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubeloop.api import codec
+from kubeloop.api.errors import Invalid
+from kubeloop.api.generated.core_v1 import ContainerStatus, Pod, PodCondition, PodIP, PodStatus
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.api.scalars.wire import Time
+from kubeloop.kubelet.status.patch import StatusChange
+from kubeloop.testing import builders
+from kubeloop.testing.cluster import Cluster
+
+
+def _after(before: PodStatus) -> PodStatus:
+    return msgspec.structs.replace(
+        before,
+        phase="Running",
+        pod_ip="10.0.0.7",
+        pod_ips=(PodIP(ip="10.0.0.7"),),
+        container_statuses=(ContainerStatus(name="c", image="i", ready=True),),
+        conditions=(
+            PodCondition(type="Ready", status="True", last_transition_time=Time("2030-01-01T00:00:00Z")),
+            PodCondition(type="PodScheduled", status="True", last_transition_time=Time("2030-01-01T00:00:00Z")),
+        ),
+    )
+
+
+def _report(cluster: Cluster, name: str, patch: Any) -> Any:
+    client = cluster.async_client
+    return cluster.run(client.patch(Pod, name, patch, "default", type=STRATEGIC_PATCH, subresource="status"))
+
+
+def _told(pod: Pod) -> dict[str, Any]:
+    plain: dict[str, Any] = codec.to_plain(pod)
+    return {"status": plain["status"], "managedFields": plain["metadata"]["managedFields"], "spec": plain["spec"]}
+
+
+def test_a_change_and_its_patch_are_stored_alike(cluster: Cluster) -> None:
+    one, other = (cluster.add(builders.pod(name, node="n1")) for name in ("one", "other"))
+    changes = [StatusChange(pod.metadata.uid, pod.status, _after(pod.status)) for pod in (one, other)]
+    assert changes[0].laid_over(one.status) is not None
+    assert _told(_report(cluster, "one", changes[0])) == _told(_report(cluster, "other", changes[1].document))
+
+
+def test_what_was_written_in_between_stays(cluster: Cluster) -> None:
+    pod = cluster.add(builders.pod("one", node="n1"))
+    _report(cluster, "one", {"status": {"nominatedNodeName": "", "message": "mine"}})
+    written = _report(cluster, "one", StatusChange(pod.metadata.uid, pod.status, _after(pod.status)))
+    assert (written.status.phase, written.status.message) == ("Running", "mine")
+
+
+def test_another_pod_of_that_name_is_not_written_to(cluster: Cluster) -> None:
+    pod = cluster.add(builders.pod("one", node="n1"))
+    with pytest.raises(Invalid):
+        _report(cluster, "one", StatusChange("another", pod.status, _after(pod.status)))

@@ -1,0 +1,78 @@
+"""What answers on the ports of simulated containers."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kubeloop.api.generated.core_v1 import (
+    Container,
+    ContainerPort,
+    HTTPGetAction,
+    Pod,
+    PodSpec,
+    Probe,
+    TCPSocketAction,
+)
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.kubelet.simulated.ports import listener_on, ports_of, serve
+
+APP = Container(name="app", ports=(ContainerPort(container_port=80, name="http"),))
+POD = Pod(metadata=ObjectMeta(name="web", namespace="shop"), spec=PodSpec(node_name="n1", containers=(APP,)))
+PAGE = b"simulated container app of pod shop/web on node n1, port 80: %b\n"
+
+
+class Connection:
+    """A client that sends its pieces one after the other."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = list(pieces)
+        self.heard = b""
+
+    async def read(self) -> bytes:
+        return self._pieces.pop(0) if self._pieces else b""
+
+    async def write(self, data: bytes) -> None:
+        self.heard += data
+
+
+def talk(*pieces: bytes) -> bytes:
+    connection = Connection(*pieces)
+    asyncio.run(serve(POD, APP, 80, connection))
+    return connection.heard
+
+
+def page(path: bytes, more: bytes = b"", *, shown: bool = True) -> bytes:
+    body = PAGE % path
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n" % len(body)
+    return head + more + b"\r\n" + (body if shown else b"")
+
+
+def test_page_tells_where_one_has_got_to() -> None:
+    assert talk(b"GET /a?b HT", b"TP/1.1\r\nHost: x\r\n", b"\r\n") == page(b"/a?b")
+    assert talk(b"HEAD / HTTP/1.1\r\n\r\n") == page(b"/", shown=False)
+
+
+def test_requests_follow_each_other_behind_their_bodies() -> None:
+    first = b"POST /one HTTP/1.1\r\nContent-Length: 5\r\n\r\nhel"
+    second = b"loGET /two HTTP/1.1\r\nConnection: close\r\n\r\n"
+    assert talk(first, second, b"GET /never HTTP/1.1\r\n\r\n") == page(b"/one") + page(
+        b"/two", b"Connection: close\r\n"
+    )
+
+
+def test_what_is_not_http_is_sent_back() -> None:
+    assert talk(b"PING\r\n", b"again\r\n") == b"PING\r\nagain\r\n"
+    assert talk(b"\x16\x03\x01") == b"\x16\x03\x01"
+
+
+def test_ports_are_those_that_containers_name_and_are_probed_at() -> None:
+    probed = Container(
+        name="probed",
+        ports=(ContainerPort(container_port=8080, name="web"),),
+        liveness_probe=Probe(http_get=HTTPGetAction(port="web")),
+        readiness_probe=Probe(tcp_socket=TCPSocketAction(port=9000)),
+    )
+    assert ports_of(probed) == {8080, 9000}
+    assert ports_of(Container(name="silent")) == set()
+    assert listener_on(POD, 80) is APP
+    assert listener_on(POD, 81) is None

@@ -1,0 +1,54 @@
+"""Directions in annotations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kubeloop.kubelet.simulated.script import DIRECTIONS, PREFIX, Interval, Script, is_scripted
+
+
+def script(container: str = "app", **texts: str) -> Script:
+    return Script({PREFIX + key.replace("_", "-"): text for key, text in texts.items()}, container)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("5", 5.0), ("2.5", 2.5), ("1m30s", 90.0), ("200ms", 0.2), ("", None), ("soon", None)]
+)
+def test_times_are_durations_or_seconds(text: str, seconds: float | None) -> None:
+    assert script(exit_after=text).seconds("exit-after") == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "intervals"),
+    [
+        ("", ()),
+        ("always", ((0.0, None),)),
+        ("10s-20s", ((10.0, 20.0),)),
+        ("5-", ((5.0, None),)),
+        ("-5s", ((0.0, 5.0),)),
+        ("1s-2s, 3s-4s", ((1.0, 2.0), (3.0, 4.0))),
+        ("nonsense", ()),
+    ],
+)
+def test_intervals_say_when_something_is_so(text: str, intervals: tuple[Interval, ...]) -> None:
+    assert script(fail_readiness=text).intervals("fail-readiness") == intervals
+
+
+def test_direction_for_one_container_comes_before_that_for_all() -> None:
+    annotations = {PREFIX + "exit-code": "1", PREFIX + "exit-code.app": "2"}
+    assert Script(annotations, "app").number("exit-code") == 2
+    assert Script(annotations, "other").number("exit-code") == 1
+
+
+def test_what_cannot_be_understood_is_left_out() -> None:
+    assert script(exit_code="one").number("exit-code") is None
+    assert script(cpu="much").quantity("cpu") is None
+    assert is_scripted({PREFIX + "cpu": "1"})
+    assert not is_scripted({"example.com/cpu": "1"})
+
+
+def test_every_direction_is_documented() -> None:
+    text = (Path(__file__).parents[4] / "docs" / "nodes.md").read_text()
+    assert [one for one in sorted(DIRECTIONS) if f"`{one}`" not in text] == []
